@@ -100,8 +100,8 @@ class Moves:
 def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
     """The fixes that can be applied together, first come first served; equal edits (one import for two) do not collide.
 
-    Two fixes that insert different text at one place do collide: the second waits for the next round, where it sees the
-    first one's result. So do two that bring different files of one name.
+    Two fixes that insert different text at one place do collide, unless the order does not matter: the second waits for
+    the next round, where it sees the first one's result. So do two that bring different files of one name.
     """
     taken: dict[tuple[Path, int | None, int], set[Edit]] = {}
     files: dict[Path, str] = {}
@@ -126,7 +126,7 @@ def _lines(edit: Edit) -> list[tuple[Path, int | None, int]]:
 
 
 def _collide(edit: Edit, other: Edit) -> bool:
-    if edit == other:
+    if edit == other or (edit.commutes and other.commutes and edit.span == other.span):
         return False
     start, end = (edit.span.line, edit.span.column), (edit.span.end_line, edit.span.end_column)
     there, over = (other.span.line, other.span.column), (other.span.end_line, other.span.end_column)

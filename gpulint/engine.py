@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
-from gpulint.documents.base import LAUNCHERS
-from gpulint.documents.inline_python import may_hold_python
 from gpulint.failures import Failure, PluginError
 from gpulint.finding import Finding, Problem
 from gpulint.fix import Declined, Fix, Fixer
-from gpulint.gate import Candidates, Gate
+from gpulint.gate import Candidates, Gate, gates_of
 from gpulint.inline_findings import holds_no_gpus, is_inline
 from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.reads import Raised, StoredQuery, followed
@@ -90,7 +88,7 @@ class Run:
             if kind is None:
                 return report
             report.problems += self.misspelt(path, data)
-            rules = self.rules_for(path, kind, report, carries_python=kind in LAUNCHERS and may_hold_python(data))
+            rules = self.rules_for(path, gates_of(self.project, path, kind, data), report)
             if not rules and kind is Kind.PYTHON and not self.project.is_named(path) and self.project.use_byte_gate:
                 report.problems += undecodable(path, data)
                 return report
@@ -118,18 +116,17 @@ class Run:
         document = self.project.document(path)
         return [] if document is None else list(misspelt(document, self.project.rule_names))
 
-    def rules_for(self, path: Path, kind: Kind, report: Report, *, carries_python: bool = False) -> Sequence[Rule]:
+    def rules_for(self, path: Path, gates: list[Gate], report: Report) -> Sequence[Rule]:
         """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
-        kinds = frozenset((kind, Kind.PYTHON) if carries_python else (kind,))
+        kinds = frozenset(gate.kind for gate in gates)
         known = self.by_kinds.get(kinds)
         if known is None:
             rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and not kinds.isdisjoint(rule.kinds)]
             known = self.by_kinds[kinds] = Candidates(rules)
         if not self.project.use_byte_gate:
             return known.rules
-        gates = [Gate(self.project, path, kind) for kind in kinds]
         passed = []
         for rule in known.of(gates[0]) if len(gates) == 1 else known.rules:
             try:

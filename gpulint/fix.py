@@ -33,6 +33,8 @@ class Edit:
     path: Path
     span: Span
     text: str
+    commutes: bool = False
+    """Whether it inserts at the same place as such edits of other fixes, whatever the order."""
 
 
 @dataclass(frozen=True, slots=True)

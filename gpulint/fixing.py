@@ -7,7 +7,7 @@ its finding or undoes another is dropped with the reason, and the others are don
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,10 +60,15 @@ def fix(
     each fix, and ``not_accepted`` leaves out findings that are neither shown nor fixed.
     """
 
-    def scan(project: Project, new: Sequence[Path]) -> Report:
+    def scan(project: Project, new: Sequence[Path], shown: Collection[Key]) -> Report:
         report = engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
         if not_accepted is not None:
-            report.results = [*not_accepted(report.results, project)]
+            kept = set(map(id, not_accepted(report.results, project)))
+            report.results = [
+                result
+                for result in report.results
+                if id(result) in kept or (shown and _unnumbered(_key(result.finding, project)) in shown)
+            ]
         return report
 
     return _Rounds(project, scan, unsafe, refusal or (lambda path: None), approval).run()
@@ -87,7 +92,8 @@ class _Step:
 @dataclass
 class _Rounds:
     project: Project
-    scan: Callable[[Project, Sequence[Path]], Report]
+    scan: Callable[[Project, Sequence[Path], Collection[Key]], Report]
+    """Scan with new files; what was shown before is shown again, even if other fixes have lowered its impact."""
     unsafe: bool
     refusal: Refusal
     approval: Approval | None
@@ -102,7 +108,7 @@ class _Rounds:
 
     def run(self) -> Fixed:
         self.original = self.project
-        number, first = 1, self.scan(self.project, ())
+        number, first = 1, self.scan(self.project, (), ())
         report, applied = first, list[Outcome]()
         origins = {_key(result.finding, self.project): (result, number) for result in report.results}
         while True:
@@ -112,7 +118,10 @@ class _Rounds:
             if number > ROUNDS:
                 self.ban(step.done, f"fixes do not come to an end after {ROUNDS} rounds")
                 break
-            after = self.scan(step.project, self.new_files(step))
+            done = set(map(id, step.done))
+            rest = [result for result in report.results if id(result) not in done]
+            shown = {_unnumbered(step.moved(self.key(result))) for result in rest}
+            after = self.scan(step.project, self.new_files(step), shown)
             if again := self.not_silenced(step, report, after):
                 self.ban(again, "the fix does not silence its finding")
                 continue  # each time with a fix less

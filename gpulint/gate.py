@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.base import LAUNCHERS
+from gpulint.documents.calls import CallRows
+from gpulint.documents.inline_python import may_hold_python
 from gpulint.rule import Kind
 from gpulint.workspace.word_index import word_of
 
@@ -45,7 +48,7 @@ class Gate:
         return rule.may_fire is None or rule.may_fire(self)
 
     @cached_property
-    def _words(self) -> frozenset[bytes]:
+    def words(self) -> frozenset[bytes]:
         """The identifiers in the file's bytes."""
         return self._tree.word_index.of(self.path)
 
@@ -53,7 +56,7 @@ class Gate:
     def _mask(self) -> tuple[int, int]:
         """What is in the identifiers, and all that was looked for there."""
         substrings = self._tree.word_index.substrings
-        return substrings.found_in(self._words), substrings.known
+        return substrings.found_in(self.words), substrings.known
 
     def bits_of(self, tokens: tuple[str, ...] | frozenset[str]) -> tuple[int, int, tuple[str, ...]]:
         """Return what :func:`_bits` says of some strings."""
@@ -81,12 +84,12 @@ class Gate:
 
     def has_word(self, word: str) -> bool:
         """Return whether an identifier is in the file."""
-        return word_of(word) in self._words
+        return word_of(word) in self.words
 
     def calls(self, names: Iterable[str]) -> bool:
         """Return whether one of these identifiers is followed by a parenthesis, in a line that is no example in a
         docstring."""
-        return any(map(self._calls, self._words.intersection(_encoded(frozenset(names)))))
+        return any(map(self._calls, self.words.intersection(_encoded(frozenset(names)))))
 
     def calls_like(self, pattern: re.Pattern[bytes]) -> bool:
         """The same for identifiers in which there is a match."""
@@ -100,7 +103,7 @@ class Gate:
 
     def sets(self, names: Iterable[str]) -> bool:
         """Return whether one of these identifiers is followed by an equals sign (``download=True``)."""
-        words = self._words.intersection(_encoded(frozenset(names)))
+        words = self.words.intersection(_encoded(frozenset(names)))
         return any(True for word in words for _ in self._followed(word, _SET))
 
     def _calls(self, word: bytes) -> bool:
@@ -143,6 +146,16 @@ class Gate:
             if len(part) == len(token):
                 return True
         return word_of(token) in self._data
+
+
+def gates_of(tree: Tree, path: Path, kind: Kind, data: bytes) -> list[Gate]:
+    """The gate of a file, and that of what it carries: programs of a launcher, jobs that a program submits."""
+    own = Gate(tree, path, kind)
+    if kind in LAUNCHERS and may_hold_python(data):
+        return [own, Gate(tree, path, Kind.PYTHON)]
+    if kind in CODE and tree.models.derived(CallRows).may_hold_jobs(own.words):
+        return [own, Gate(tree, path, Kind.JOBSPEC)]
+    return [own]
 
 
 class Candidates:

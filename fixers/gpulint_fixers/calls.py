@@ -57,8 +57,8 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
     source = module.source
     if module.span_at(end, end).cell is not None:
         return " "  # the line may belong to a magic, which ends with it
-    if isinstance(module.parents.get(call), ast.Tuple):
-        return " "  # beside another call a continuation would stand below nothing
+    if isinstance(module.parents.get(call), ast.Tuple | ast.IfExp):
+        return " "  # in the middle of an expression a continuation would stand below nothing
     line, _ = source.position(end)
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
     width = max(WIDTH, source.width)

@@ -257,7 +257,7 @@ def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
         if text.strip():
             last = number
     at = source.offset(last, 1) + len(source.line(last).rstrip("\r\n"))
-    return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}")
+    return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}", commutes=True)
 
 
 def additions(variable: Variable) -> Iterator[ast.AugAssign]:

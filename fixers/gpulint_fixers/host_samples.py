@@ -11,7 +11,9 @@ from gpulint.documents.python import walk
 from gpulint.libraries.dataset_classes import library_data_set
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.programs.import_closure import whole_program
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
@@ -37,6 +39,11 @@ _LIBRARIES = frozenset(
 )
 """Libraries whose data sets are in host memory."""
 _MOST = 6
+_DEFAULT_DEVICE = regex.compile(
+    r"set_default_tensor_type\(\s*['\"]?torch\.cuda|set_default_device\(\s*(?!['\"]cpu)"
+    r"|with torch\.device\((?!['\"](?:cpu|meta))"
+)
+"""Settings for tensors that are made without a device, such as those of labels in the default collate function."""
 
 
 class Samples(enum.Enum):
@@ -63,9 +70,19 @@ _RISKS = {
 
 def samples_of(project: Project, loader: Loader) -> Samples:
     """Return where the samples are, by what makes the data set; on the host where a framework makes it."""
+    if _defaults_to_gpu(project, loader.module):
+        return Samples.MAYBE_GPU
     found = [_of(project, source.module, source.node, 0) for source in project.fact(HostToDevice).sources(loader)]
     found += [_collated(project, loader, ref) for ref in _collates(project, loader)]
     return max(found, key=lambda one: one.value, default=Samples.HOST)
+
+
+@query
+def _defaults_to_gpu(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program with the module makes tensors on the GPU where no device is given."""
+    whole = whole_program(project, module)
+    modules = [module, *(whole.own if whole is not None else ())]
+    return any(_DEFAULT_DEVICE.search(one.syntax.source.text) for one in modules)
 
 
 def _collates(project: Project, loader: Loader) -> list[NodeRef]:

@@ -20,6 +20,10 @@ from gpulint.source import SourceText, Span
 
 NAME = "Dockerfile.gpulint"
 _IMAGE = re.compile(r"[\w.:/@-]+")
+_USUAL = frozenset(
+    {"docker", "image", "images", "build", "train", "training", "pytorch", "torch", "cuda", "latest", "python"}
+)
+"""Words that say nothing about whose image it is."""
 _INSTRUCTION = re.compile(r"^[ \t]*([A-Za-z]+)[ \t]", re.MULTILINE)
 
 
@@ -128,7 +132,22 @@ def built(project: Project, job: Job) -> Built | None:
     if not name or not _IMAGE.fullmatch(name):
         return None
     found = {one.document.path: one for one in _builds(project, name)}
-    return next(iter(found.values())) if len(found) == 1 else None
+    if found:
+        return next(iter(found.values())) if len(found) == 1 else None
+    return _named_for(project, name)
+
+
+def _named_for(project: Project, name: str) -> Built | None:
+    """The only Dockerfile of the tree, if an image's name is that of the project or of the Dockerfile's folder."""
+    paths = [path for path in project.files if project.kind(path) is Kind.DOCKERFILE and NAME not in path.name]
+    last = _words(name.rpartition("/")[2])
+    if len(paths) != 1 or "/" not in name or not last & (_words(project.root.name) | _words(paths[0].parent.name)):
+        return None
+    return _at(project, paths[0])
+
+
+def _words(name: str) -> set[str]:
+    return {word for word in re.split(r"[^a-z0-9]+", name.lower()) if len(word) > 3} - _USUAL
 
 
 def _builds(project: Project, name: str) -> Iterator[Built]:

@@ -26,7 +26,10 @@ EVERY = 50
 _FEW = 5
 """Steps between two lines of a log that are few."""
 _BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
-_COUNTER = regex.compile(r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter)$")
+_SHUFFLES = regex.compile(r"shuffle|permutation|randperm|sample$")
+_COUNTER = regex.compile(
+    r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 return (name, (edit,)) if name is not None and not read else (None, ())
             case ast.Call(), ast.Tuple(elts=[ast.Name(id=name), _]) if _enumerates(loop.iter) and _kept(loop, name):
                 return name, ()
-            case ast.Call() as source, ast.Name(id=name) if _ranges(source) and _kept(loop, name):
+            case ast.Call() as source, ast.Name(id=name) if _ranges(source) and _kept(loop, name) and _by_ones(source):
                 return name, ()
             case ast.Name() as bar, ast.Tuple(elts=[ast.Name(id=name), _]) if _kept(loop, name) and any(
                 isinstance(binding.value, ast.Call)
@@ -161,6 +164,14 @@ def _ranges(source: ast.Call) -> bool:
     return isinstance(source.func, ast.Name | ast.Attribute) and last_name(source.func) in ("range", "trange")
 
 
+def _by_ones(source: ast.expr) -> bool:
+    """Return whether a range has no step: with one it counts samples."""
+    calls = [
+        part for part in walk(source) if isinstance(part, ast.Call) and last_name(part.func) in ("range", "trange")
+    ]
+    return all(len(call.args) < 3 for call in calls)
+
+
 def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
     """The variable that is raised by one above a statement, in the same block."""
     place, parent = module.syntax.place(at), module.syntax.parents.get(at)
@@ -192,12 +203,13 @@ def _enumerates(call: ast.Call) -> bool:
 
 def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
     """Return whether a loop's variable is a number: it goes through a range, or something is added to it."""
-    if isinstance(loop.iter, ast.Name) and any(
-        isinstance(part, ast.Name) and part.id == "range"
-        for binding in module.scope(loop).lookup(loop.iter.id)
-        for part in walk(binding.value or binding.node)
-    ):
-        return True
+    if _is_shuffled(module, loop.iter):
+        return False
+    source = unwrap_iterable(loop.iter)
+    if isinstance(source, ast.Name):
+        values = [binding.value or binding.node for binding in module.scope(loop).lookup(source.id)]
+        if any(isinstance(part, ast.Name) and part.id == "range" for value in values for part in walk(value)):
+            return all(_by_ones(value) for value in values if isinstance(value, ast.expr))
     return any(
         isinstance(part, ast.BinOp)
         and isinstance(part.op, ast.Add | ast.Mod)
@@ -207,6 +219,20 @@ def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
         and isinstance(part.right.value, int)
         for statement in loop.body
         for part in walk(statement)
+    )
+
+
+def _is_shuffled(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether what a loop goes through, also by other names, is put into a random order."""
+    names, todo = set[str](), [source]
+    while todo:
+        new = {part.id for part in walk(todo.pop()) if isinstance(part, ast.Name)} - names
+        names |= new
+        todo += [one.value for name in new for one in module.scope(source).lookup(name) if one.value is not None]
+    return any(
+        _SHUFFLES.search(last_name(call.func)) is not None
+        and bool(names & {part.id for argument in call.args for part in walk(argument) if isinstance(part, ast.Name)})
+        for call in module.calls
     )
 
 

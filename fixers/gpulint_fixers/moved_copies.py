@@ -15,6 +15,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
 """Methods that make a new tensor, in memory that is not pinned."""
 ON_CPU = "NumPy reads the moved tensor, so that the program runs on the CPU"
+_NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
 
@@ -27,10 +28,12 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return "the same expression waits for what is computed from the copy"
     if stays_on_cpu(transfer):
         return ON_CPU
+    if _joins(transfer.value):
+        return _NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
         if any(one.value is not None and _makes_new(project, module, one.value) for one in bound):
-            return "what is moved was computed from the batch, so that it is not in pinned memory"
+            return _NOT_PINNED
     return ""
 
 
@@ -66,10 +69,22 @@ def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     match value:
         case ast.BinOp():
             return True
+        case ast.Call() if _joins(value):
+            return True
         case ast.Call(func=ast.Attribute(attr=attr)) if attr in CONVERTS:
             return True
         case ast.Call():
             return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
+    return False
+
+
+def _joins(value: ast.expr) -> bool:
+    """``torch.cat([x, y])``, which is pageable even if both are pinned."""
+    match value:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch"), attr="cat" | "stack" | "concat" | "hstack" | "vstack")
+        ):
+            return True
     return False
 
 

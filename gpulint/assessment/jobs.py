@@ -43,7 +43,8 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
             for item in index.launches_of(user)
             if item.start.program == user and not item.start.launch.uncalled
         ]
-    return tuple(dict.fromkeys(started))
+    # What submits jobs runs in none itself; its findings are about them.
+    return tuple(dict.fromkeys(started or index.jobs_in(path)))
 
 
 @query

@@ -58,7 +58,7 @@ class _Gate:
     def __init__(self, models: Models) -> None:
         from gpulint.libraries.paths import parse_path
 
-        rows = [row for row in models.rows("format") if not row.terraform]
+        rows = [row for row in models.rows("format") if row.is_yaml]
         self._required = [[_keys(condition) for condition in row.requires] for row in rows]
         known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
         self._shapes = regex.compile(
@@ -245,6 +245,6 @@ def _read(root: Node, models: Models) -> list[Task]:
     if tasks := ray.read(root):
         return tasks
     for row in models.rows("format"):
-        if not row.terraform and (tasks := formats.read(row, root)):
+        if row.is_yaml and (tasks := formats.read(row, root)):
             return tasks
     return kubernetes.read(root)

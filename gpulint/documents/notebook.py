@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.documents.base import Document
 from gpulint.records import dataclass
 from gpulint.rule import Kind
-from gpulint.source import SourceText, Span
+from gpulint.source import Fragment, SourceText, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.ipython import CellCode
@@ -40,6 +40,7 @@ class NotebookSource:
         self.cells = [cell for cell, _ in parts]
         self.text = "".join(text + "\n" for _, text in parts)
         self._source = SourceText(self.text)
+        self._parts = [text for _, text in parts]
         self._first_lines: list[int] = []
         line = 1
         for _, text in parts:
@@ -55,6 +56,15 @@ class NotebookSource:
             return Span(line, column, end_line, end_column)
         shift = self._first_lines[index] - 1
         return Span(line - shift, column, end_line - shift, end_column, self.cells[index])
+
+    def parts(self, cells: list[Cell]) -> list[tuple[int, Fragment]]:
+        """Where the Python of each cell begins in ``text``, and that Python with its way back to the cell."""
+        found, start = list[tuple[int, Fragment]](), 0
+        for cell, text in zip(cells, self._parts, strict=True):
+            lines = zip(SourceText(text).line_starts, cell.source.line_starts, strict=False)
+            found.append((start, Fragment(text, cell.source, tuple(lines), cell.index)))
+            start += len(text) + 1
+        return found
 
 
 class NotebookDocument(Document):
@@ -176,7 +186,20 @@ class NotebookDocument(Document):
         return tuple(parse_script(fragment) for _, code in self._code for fragment in code.shell)
 
     def read_tasks(self) -> tuple[Task, ...]:
-        """The session of a notebook that asks for a GPU, with the commands that its cells run."""
+        """The session of a notebook that asks for a GPU, and the jobs that calls in its cells describe."""
+        return (*self._session(), *self._submitted())
+
+    def _submitted(self) -> list[Task]:
+        from gpulint.documents.calls import CallRows
+
+        if not self.models.derived(CallRows).may_read(self.python_source.text) or self.python is None:
+            return []
+        from gpulint.documents.calls import reader
+
+        return reader.read(self.python, self.python_source.parts([cell for cell, _ in self._code]), self.models)
+
+    def _session(self) -> tuple[Task, ...]:
+        """What a notebook that asks for a GPU holds, with the commands that its cells run."""
         from gpulint.documents.tasks import Count, Resources, Task
 
         if not self.asks_for_gpu or not self.scripts:

@@ -9,13 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.failures import is_about_file
 from gpulint.rule import Kind
-from gpulint.source import SourceText, Span
+from gpulint.source import Fragment, SourceText, Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.tasks import Task
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -214,6 +217,16 @@ class PythonDocument(Document):
     """A ``.py`` file."""
 
     kind = Kind.PYTHON
+
+    def read_tasks(self) -> tuple[Task, ...]:
+        """The jobs that calls in it describe."""
+        from gpulint.documents.calls import CallRows
+
+        if not self.models.derived(CallRows).may_read(self.source.text) or self.python is None:
+            return ()
+        from gpulint.documents.calls import reader
+
+        return tuple(reader.read(self.python, [(0, Fragment(self.source.text, self.source))], self.models))
 
     def read_python(self) -> PythonModule | None:
         try:

@@ -71,6 +71,8 @@ class Task:
     working_dir: str | None = None
     replicas: Count | None = None
     packages: tuple[tuple[str, Span], ...] = ()
+    requirements: tuple[str, Span] | None = None
+    """Folder whose ``requirements.txt`` the system installs when the task starts."""
     interactive: Span | None = None
     """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak
     for themselves."""

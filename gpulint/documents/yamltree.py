@@ -19,6 +19,11 @@ from gpulint.numerals import MAX_DIGITS
 from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText, Span
 
+UNKNOWN = "unknown value"
+"""Tag of a scalar of Python that could be anything; its text is a shell variable."""
+OBJECT = "object "
+"""What the tag of a function or class of Python begins with; its dotted name or ``./file.py:name`` follows."""
+
 _INTEGER = regex.compile(r"\s*[+-]?(\d+)\s*")
 _MARKER = regex.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MAX_DEPTH = 500

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from gpulint.project import Project
 
-_SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
+_SHARING = frozenset({"ray", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
+_STARTED_PER_TASK = frozenset({"azureml", "submitit"})
+"""Systems that start a job's command as often on a node as the job has tasks there."""
 PER_NODE = "gpus-per-node"
 """Text of a count that the settings state."""
 
@@ -67,7 +69,7 @@ def processes(project: Project, job: Job, start: JobLaunch) -> tuple[int, Place 
         return _configured(project, start.config)
     if job.task.system in _SHARING or count is None or count.all_gpus or count.value is None:
         return None
-    if job.task.system == "azureml" and job.tasks_per_node is not None:
+    if job.task.system in _STARTED_PER_TASK and job.tasks_per_node is not None:
         return _times(count.value, job.tasks_per_node)
     if job.task.system == "kubernetes" and job.tasks_per_node is not None:
         return None

@@ -17,6 +17,7 @@ from gpulint.finding import Place
 from gpulint.launch.option_parser import passed_option, passed_override
 from gpulint.launch.program_launches import Launch
 from gpulint.records import dataclass, field
+from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+_CODE = (Kind.PYTHON, Kind.NOTEBOOK)
 _FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
 """Commands that run several programs at once or one after another out of our sight."""
 _ADMINISTERS = frozenset({"login", "online", "offline", "enabled", "disabled", "init", "sync"})
@@ -206,9 +208,11 @@ class Launched:
     def option(self, flags: tuple[str, ...]) -> list[tuple[str | None, Place]]:
         """Return what the launcher passes for an option: [] if nothing, text None if unknown, ``true`` for a bare flag.
 
-        The last one counts, as argparse has it.
+        The last one counts, as argparse has it. What a Python program passes that is unknown counts as not given: the
+        program's own defaults are like it.
         """
-        return [(text, self._place(word)) for text, word in passed_option(self.start.launch.args, flags)]
+        passed = [(text, self._place(word)) for text, word in passed_option(self.start.launch.args, flags)]
+        return [one for one in passed if one[0] is not None] if self.start.document.kind in _CODE else passed
 
     def override(self, key: str) -> list[tuple[str | None, Place]]:
         """Return what the launcher sets a dotted key of the program's configuration to, as :meth:`option` does."""

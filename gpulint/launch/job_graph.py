@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from gpulint.launch.job_settings import (
 )
 from gpulint.launch.path_resolution import Located, PathResolver
 from gpulint.launch.program_launches import Launch, launches
+from gpulint.launch.submitting import submitting_files
 from gpulint.launch.task_joins import TaskJoins
 from gpulint.launch.template_values import default_count
 from gpulint.records import dataclass, field
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
     from gpulint.project import Project
+    from gpulint.source import Span
 
 MAX_CALLS = 6
 """Depth to which scripts that call scripts are followed."""
@@ -112,10 +115,12 @@ class JobLinker:
     def jobs(self) -> tuple[Job, ...]:
         """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
         found: list[Job] = []
+        submitting = submitting_files(self.project)
         for path in self.project.files:
             document = None
             with self.project.containing(path, LINKING):
-                document = self.project.document(path) if is_launcher(self.project, path) else None
+                launches = path in submitting or is_launcher(self.project, path)
+                document = self.project.document(path) if launches else None
             for task in document.tasks if document is not None else ():
                 assert document is not None
                 with self.project.containing(path, LINKING):
@@ -159,6 +164,8 @@ class JobLinker:
                 self.script(walk, hook, script, env, document.path.parent, None, MAX_CALLS)
         for script in scripts:
             self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
+        if task.requirements is not None:
+            task = replace(task, packages=(*task.packages, *self._required(document, *task.requirements)))
         origin, resources = self.joins.resources(document, task)
         return Job(
             document,
@@ -308,6 +315,13 @@ class JobLinker:
         """The script beside an experiment that Determined runs first in every container of its tasks."""
         beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
         return next((self.project.document(path) for path in beside), None)
+
+    def _required(self, document: Document, folder: str, span: Span) -> Iterator[tuple[str, Span]]:
+        """The list of packages in a folder of the tree."""
+        written = f"{folder.rstrip('/')}/requirements.txt"
+        if not folder.startswith("/") and ":" not in folder:
+            found = self.locator.locate(written, ".", document.path, None)
+            yield from ((posixpath.normpath(written), span) for _ in (found[:1] if found is not None else ()))
 
     def _start(self, document: Document, folder: str | None) -> Path | None:
         if folder is None or folder.startswith("/"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gpulint.launch.job import Job, Launched
+from gpulint.launch.submitting import submitting_files
 from gpulint.query import query, stored
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -38,7 +39,7 @@ class JobIndex:
     def jobs(self) -> tuple[Job, ...]:
         """Jobs of the project's launcher documents, in the order of its files."""
         project = self._project
-        if all(project.kind(path) in _NO_LAUNCHERS for path in project.files):
+        if all(project.kind(path) in _NO_LAUNCHERS for path in project.files) and not submitting_files(project):
             return ()
         from gpulint.launch.job_graph import JobLinker
 

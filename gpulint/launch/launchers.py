@@ -80,7 +80,13 @@ class Launchers:
 
 
 def base_name(word: ArgWord) -> str:
-    return (word.value or "").rpartition("/")[2]
+    """Name of a program without its folders, of which some may be unknown (``$ENV/bin/python``); "" if it is not
+    known."""
+    if word.value is not None:
+        return word.value.rpartition("/")[2]
+    last = max((at for at, atom in enumerate(word.atoms) if not atom.known), default=-1)
+    _, slash, name = "".join(atom.text for atom in word.atoms[last + 1 :]).rpartition("/")
+    return name if slash else ""
 
 
 def is_python(word: ArgWord) -> bool:

@@ -81,7 +81,7 @@ def _stages(command: Command) -> str:
             return "unpacks an archive"
         case "unzip" | "unrar" if plain:
             return "unpacks an archive"
-        case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and LOCAL.search(plain[1]):
+        case "rsync" | "cp" if len(plain) == 2 and recurses(words) and LOCAL.search(plain[1]):
             return "" if _FILE.search(plain[0]) or ":" in plain[0] or _HERE.match(plain[0]) else _COPIES
     return ""
 
@@ -109,7 +109,8 @@ def _extracts(words: tuple[str, ...]) -> bool:
     return "--extract" in words or (not mode.startswith("--") and "x" in mode and not set("ct") & set(mode))
 
 
-def _recurses(words: tuple[str, ...]) -> bool:
+def recurses(words: tuple[str, ...]) -> bool:
+    """Return whether a copy (``cp``, ``rsync``) takes folders with all that is in them."""
     short = "".join(word for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word))
     return bool(set("rRa") & set(short)) or "--recursive" in words or "--archive" in words
 

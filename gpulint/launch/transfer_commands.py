@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
-    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
+    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|pem|cer|crt|list|deb|patch|html?)(\?|$)|/(releases|api|"
     r"health|status|metrics)\b|/(tarball|zipball)/",
     re.IGNORECASE,
 )

@@ -16,6 +16,7 @@ Made = TypeVar("Made")
 
 FILES = {
     "format": "jobs",
+    "split": "jobs",
     "library": "programs",
     "launcher": "launchers",
     "scheduler": "schedulers",

@@ -19,6 +19,12 @@ _LOCAL_OWNER = regex.compile(
     r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
     re.IGNORECASE,
 )
+_LOCAL_RUN = regex.compile(
+    r"(out(put)?s?|check_?points?|ckpts?|results?|runs?|logs?|experiments?)[_-][^/]*/.*"
+    r"|[^/]+/(checkpoint|ckpt|epoch|step|iter|version|fold)[-_=]?\d+",
+    re.IGNORECASE,
+)
+"""What a training of one's own has written: ``outputs_base/checkpoint-900``."""
 _FILE = regex.compile(
     r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$"
 )
@@ -37,7 +43,7 @@ def is_model_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path],
     if _FILE.search(text) or any(exists(folder / text) for folder in near):
         return False
     if match := _ID.fullmatch(text):
-        return not _LOCAL_OWNER.fullmatch(match["owner"])
+        return not (_LOCAL_OWNER.fullmatch(match["owner"]) or _LOCAL_RUN.fullmatch(text))
     return bool(_BARE.fullmatch(text) and _FAMILY.search(text) and ("-" in text or text.lower() in _SINGLE))
 
 
@@ -46,5 +52,5 @@ def is_data_set_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Pat
     if _FILE.search(text) or any(exists(folder / text) for folder in near):
         return False
     if match := _ID.fullmatch(text):
-        return not _LOCAL_OWNER.fullmatch(match["owner"])
+        return not (_LOCAL_OWNER.fullmatch(match["owner"]) or _LOCAL_RUN.fullmatch(text))
     return bool(_BARE.fullmatch(text)) and not _LOCAL_OWNER.fullmatch(text)

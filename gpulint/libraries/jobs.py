@@ -11,8 +11,8 @@ from gpulint.records import dataclass, field
 Path = Annotated[str, parse_path]
 Condition = Annotated[str, parse_condition]
 GpuSyntax = Literal[
-    "number", "some", "count-of-model", "dstack", "k8s-resources", "machine-type", "named-for-gpus", "lightning",
-    "compose-device",
+    "number", "one", "some", "count-of-model", "dstack", "k8s-resources", "machine-type", "named-for-gpus", "lightning",
+    "compose-device", "gres",
 ]  # fmt: skip
 
 
@@ -34,6 +34,21 @@ class Command:
     """Words of several places follow one another (``entrypoint``, ``command``)."""
     role: Literal["main", "init", "sidecar"] = "main"
     syntax: Literal["shell", "words"] = "shell"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Where a call names the program that a job starts with Python."""
+
+    at: Path
+    """A file, or with ``kind`` a module or a function."""
+    kind: Literal["file", "module", "function"] = "file"
+    folder: Path | None = None
+    """The folder that the file is in."""
+    arguments: tuple[Path, ...] = ()
+    """Options by name, or a list of words."""
+    spread: Path | None = None
+    """What makes the system start a process for each GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,25 @@ class Format:
     """Where the file carries the program's own configuration."""
     terraform: bool = False
     """The document is a resource of a Terraform file."""
+    calls: tuple[str, ...] = ()
+    """The row is for Python: dotted names of functions, classes or decorators whose arguments are the document, with
+    ``*`` for any part. ``modal.App().function`` is a method of what a call returns. The function that a decorator is
+    on is the argument ``@function``."""
+    imports: tuple[str, ...] = ()
+    """Modules of which a file imports one, if the names in ``calls`` do not begin with them."""
+    signature: tuple[str, ...] = ()
+    """Names of the arguments that are passed by position; others have their number, from 0."""
+    sets: tuple[str, ...] = ()
+    """Methods of the object whose arguments count as well, under the method's name."""
+    starts: tuple[str, ...] = ()
+    """Methods of the object each call of which is a job; none without one."""
+    document: Path | None = None
+    """The argument that is the document, rather than all of them."""
+    program: Program | None = None
+    requirements: Path | None = None
+    """Folder whose ``requirements.txt`` the system installs when the task starts."""
+    elsewhere: tuple[Condition, ...] = ()
+    """What says that nothing of it runs on GPUs, or not from this tree: no task."""
     only_if_training: bool = False
     """The system runs tests and builds, too: a task counts if it starts a program that uses GPUs."""
 
@@ -99,5 +133,27 @@ class Format:
         """What tells the row from others of its kind."""
         return self.name
 
+    @property
+    def is_yaml(self) -> bool:
+        """Whether the row is for YAML documents."""
+        return not self.terraform and not self.calls
 
-KINDS = {"format": Format}
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How what needs no GPU runs before the jobs of a system; only their own files say what both would see."""
+
+    system: str
+    submit: tuple[str, ...] = ()
+    """Lines of shell that run ``{stage}``, wait for its end (``{name}``) and start ``{job}``, files of one folder;
+    ``{options}`` say where (a namespace)."""
+    instead: str = ""
+    """What to do by hand where no such stage is written."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.system
+
+
+KINDS = {"format": Format, "split": Split}

@@ -80,7 +80,7 @@ class Launcher(Program):
 
     @property
     def words(self) -> frozenset[str]:
-        """A file that runs the program has one of these words; modules (``torch.distributed.run``) follow ``python``."""
+        """A file that runs the program has one of these words. A module (``a.b``) follows ``python``."""
         return words(name for name in self.programs if "." not in name)
 
 

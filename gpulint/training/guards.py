@@ -41,6 +41,7 @@ _DEBUG = regex.compile(
     r"(_|\b)",
     re.IGNORECASE,
 )
+_DEBUGS = regex.compile(r"(^|_)debug(_|$)")
 _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = regex.compile(
@@ -96,7 +97,15 @@ class Guards:
         for test, holds in conditions(module, node):
             if holds and (_DEBUG.search(text := source_text(module, test)) or "__debug__" in text):
                 return True
-        return False
+        function = module.function(node)
+        return function is not None and bool(_DEBUGS.search(function.name)) and self._is_asked_for(module, node)
+
+    def _is_asked_for(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Return whether ``node`` only runs if a parameter of its function says so (``if not enabled: return``)."""
+        function = module.function(node)
+        names = {arg.arg for arg in function.args.args} if function is not None else set[str]()
+        parts = (part for test, holds in conditions(module, node) for part, wanted in _parts(test, holds) if wanted)
+        return any(isinstance(part, ast.Name) and part.id in names for part in parts)
 
     def is_before_loop_exit(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` is in a block after which the training loop is left (``if step >= last: ...;

@@ -32,10 +32,11 @@ _MODEL_NAME = regex.compile(
     re.IGNORECASE,
 )
 _RESULT_NAME = regex.compile(
-    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features|embeddings?|"
+    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features?|embeddings?|"
     r"samples|images?|labels|logits|accuracy|cams?|heatmaps?|masks?|attentions?)(_|$)",
     re.IGNORECASE,
 )
+_TENSOR_METHODS = frozenset({"cpu", "detach", "numpy", "clone"})
 _SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
 _SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
 _SMALL = regex.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
@@ -105,14 +106,14 @@ class Checkpoints:
     @query
     def in_module(self, module: ModuleIndex) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
-        calls = [call for call in module.calls_where(self._savers.may_save) if not _in_background(call)]
+        calls = [call for call in module.calls_where(self._savers.may_save) if not self._in_background(module, call)]
         found = [save for call in calls if (save := self._save(module, call)) is not None]
         return sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
 
     def through_helpers(self, module: ModuleIndex) -> Iterator[tuple[NodeRef, Save]]:
         """(call, the write behind it) of calls that save through a function of another module."""
         for call in module.calls_where(names_saving):
-            if _in_background(call):
+            if self._in_background(module, call):
                 continue
             for callee in self._project.fact(Resolver).callees(module, call):
                 if callee.module is not module and (save := self._reach(callee)) is not None:
@@ -150,7 +151,9 @@ class Checkpoints:
             names |= self._inherited(module, call)
         row = self._savers.of(names)
         if row is not None and not row.callback:
-            if "torch.save" in names and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
+            if "torch.save" in names and any(
+                saves(call) for saves in (_saves_results, _saves_tensor, _saves_settings, _saves_schedule)
+            ):
                 return None
             if row.dumps and (not _saves_model(call) or self._traces_memory(module, call.args[0])):
                 return None
@@ -160,6 +163,20 @@ class Checkpoints:
         if self._is_method(module, call, name) and not self._project.fact(Resolver).callees(module, call):
             return Save(NodeRef(module, call), NodeRef(module, call.args[0]) if call.args else None)
         return None
+
+    def _in_background(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """``checkpoint_io.save(..., async_io=True)``, Orbax's or Lightning's asynchronous writers"""
+        if "AsyncCheckpointIO" in module.calls_by_name and last_name(call.func).endswith("ModelCheckpoint"):
+            return True
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "save":
+            made = [ref.node for ref in self._project.fact(Resolver).points_to(module, call.func.value)]
+            if any(isinstance(one, ast.Call) and last_name(one.func) == "AsyncCheckpointer" for one in made):
+                return True
+        return any(
+            "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+            for keyword in call.keywords
+            if keyword.arg is not None
+        )
 
     def _traces_memory(self, module: ModuleIndex, what: ast.expr) -> bool:
         """``torch.cuda.memory._snapshot()``: what the allocator did, not the model."""
@@ -243,15 +260,6 @@ def speaks_of_saving(name: str) -> bool:
     return bool(_HELPER.search(name) or _HELPER_ONLY.search(name))
 
 
-def _in_background(call: ast.Call) -> bool:
-    """``checkpoint_io.save(..., async_io=True)``"""
-    return any(
-        "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-        for keyword in call.keywords
-        if keyword.arg is not None
-    )
-
-
 def _saves_model(call: ast.Call) -> bool:
     """Return whether the first argument's name says that it is a model or its state."""
     return bool(call.args) and any(_MODEL_NAME.search(name) for name in _words(call.args[0]))
@@ -262,6 +270,16 @@ def _saves_results(call: ast.Call) -> bool:
     return (
         bool(call.args) and not _saves_model(call) and any(_RESULT_NAME.search(name) for name in _words(call.args[0]))
     )
+
+
+def _saves_tensor(call: ast.Call) -> bool:
+    """``torch.save(projections.cpu(), path)``: what a model computed. The state of a model is no one tensor."""
+    what = call.args[0] if call.args else None
+    while isinstance(what, ast.Call) and isinstance(what.func, ast.Attribute) and not what.args:
+        if what.func.attr in _TENSOR_METHODS:
+            return not _saves_model(call)
+        what = what.func.value
+    return False
 
 
 def _saves_settings(call: ast.Call) -> bool:

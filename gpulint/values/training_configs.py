@@ -20,11 +20,13 @@ _TRAINS = regex.compile(
     re.IGNORECASE,
 )
 _NO_TRAINING = regex.compile(
-    r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$"
+    r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$|(^|[/_-])dev(elopment)?\.ya?ml$"
     r"|(^|/)(dvclive|wandb|mlruns|lightning_logs|\.hydra|multirun)/",
     re.IGNORECASE,
 )
 """Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
+_TRIES = regex.compile(r"(^|\.)(dry_?run|debug\w*|smoke\w*|sanity\w*|quick\w*|dev_run|toy)\.", re.IGNORECASE)
+"""Sections for a first try of the program."""
 _DEVICE = regex.compile(r"(^|\.)(device|accelerator)$", re.IGNORECASE)
 
 
@@ -46,7 +48,7 @@ def settings(
     seen = set[tuple[int, object]]()
     for name, (value, span) in values.items():
         line = document.source.line(span.line).partition("#")[0]
-        if not key.search(name) or "!ref" in line or (span.line, value) in seen:
+        if not key.search(name) or _TRIES.search(name) or "!ref" in line or (span.line, value) in seen:
             continue
         if not is_explained(document, span, more=TROUBLE, about=key):
             seen.add((span.line, value))

@@ -38,6 +38,7 @@ _UNLIKE = 16
 """How many times the training batch may be the larger one; beyond, a sample of evaluation is more than one of training,
 such as a query with all of its candidates."""
 _NO = frozenset(("no", "false", "none", "0"))
+_ENOUGH = 256
 _TRIES = regex.compile(r"(^|[_-])(smoke\w*|debug\w*|tiny|quick\w*|toy|dummy|mock)([_-]|$)", re.IGNORECASE)
 
 
@@ -73,8 +74,15 @@ def pairs(settings: Settings, least: int = 1) -> Iterator[Pair]:
         alike = [size for other, size in training.items() if kind is not None and _kind(other) == kind]
         if not alike or sizes[key] > min(alike) or (_TRAINER.search(_plain(key)) and not wants):
             continue
+        if is_enough(sizes[key], min(alike)):
+            continue
         if least <= sizes[key] and 1 < min(alike) <= _UNLIKE * sizes[key]:
             yield Pair(key, sizes[key], min(alike), settings[key][1])
+
+
+def is_enough(size: int, training: int) -> bool:
+    """Return whether evaluation batches are large, if smaller than those of the training."""
+    return _ENOUGH <= size < training
 
 
 def number(text: str | None) -> object:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
-from gpulint_rules.data.gpu302_blocking_transfer import Blocking
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
 
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
@@ -32,6 +35,43 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Make the copies asynchronous. Safe if all their loaders pin memory, or do so after the same fix."""
     payload = finding.payload
     assert isinstance(payload, Blocking)
+    made = _fix(project, payload)
+    if isinstance(made, Declined):
+        return made
+    beside = [_fix(project, other) for other in _beside(project, payload)]
+    if any(isinstance(one, Declined) for one in beside):
+        return Declined("another copy of the same step waits for this one, and stays")
+    fixes = [made, *(one for one in beside if isinstance(one, Fix))]
+    least = next((one for one in fixes if one.safety is not Safety.SAFE), made)
+    return replace(least, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))
+
+
+@lru_cache(maxsize=16)
+def _copies(project: Project, path: Path) -> tuple[Blocking, ...]:
+    """The blocking copies of a module."""
+    document = project.document(path)
+    found = check(document, project) if document is not None else ()
+    return tuple(one.payload for one in found if isinstance(one.payload, Blocking))
+
+
+def _beside(project: Project, payload: Blocking) -> list[Blocking]:
+    """The other blocking copies of the block: as long as one of them waits, the host waits for all."""
+    module = payload.transfers[0].call.module
+
+    def block(one: Blocking) -> ast.AST | None:
+        node: ast.AST = one.transfers[0].node
+        statement = next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
+        return module.syntax.parents.get(statement)
+
+    nodes = [transfer.node for transfer in payload.transfers]
+    return [
+        one
+        for one in _copies(project, module.path)
+        if block(one) is block(payload) and one.transfers[0].node not in nodes
+    ]
+
+
+def _fix(project: Project, payload: Blocking) -> Fix | Declined:
     if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
         return Declined("the call forwards its callers' options, which may include `non_blocking`")
     if predates_device_argument(payload.transfers[0].call.module):

@@ -38,10 +38,8 @@ _SENT = frozenset({"collate_fn", "worker_init_fn", "dataset", "sampler", "batch_
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher requests, else a usual number."""
     payload = finding.payload
-    if isinstance(payload, UnhelpedTrainer):
-        return _argument(payload, project)
     if not isinstance(payload, SingleProcess):
-        return _setting(finding, project)
+        return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
+from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
@@ -30,7 +33,7 @@ from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
-_MOST = 60
+_MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
 
 
@@ -44,17 +47,39 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
     here = _conditions(found.module, found.statement, loop.node)
-    others = [
-        (other, fixed)
-        for other, fixed, around in _waits(project, found.module, loop.node)
-        if other != finding and around <= here
-    ]
-    if stays := next((other for other, fixed in others if not isinstance(fixed, Fix)), None):
+    others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
+    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
+    if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
         return Declined(f"every step waits in line {stays.span.line} as well, which no fix changes")
-    if made.safety is Safety.SAFE and any(isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one in others):
+    others = [one for one in others if one[2] <= here]
+    if (line := _formatted(project, found, loop.node, here)) is not None:
+        return Declined(f"every step formats the same tensors in line {line}, which reads them")
+    if made.safety is Safety.SAFE and any(
+        isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one, _ in others
+    ):
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made
+
+
+def _joined(
+    module: ModuleIndex, staying: Mapping[frozenset[ast.AST], Finding]
+) -> Iterator[tuple[frozenset[ast.AST], Finding]]:
+    """Waits by the branches they are in, and those of both branches of a condition by what is around that."""
+    known = dict(staying)
+    todo = [*known]
+    while todo:
+        around = todo.pop()
+        yield around, known[around]
+        for first in around:
+            branch = module.syntax.parents.get(first)
+            if not isinstance(branch, ast.If) or not branch.orelse:
+                continue
+            other = branch.orelse[0] if first is branch.body[0] else branch.body[0]
+            outer = around - {first}
+            if outer | {other} in known and outer not in known:
+                known[outer] = known[around]
+                todo.append(outer)
 
 
 def _is_part_of_step(project: Project, found: HostWait) -> bool:
@@ -73,16 +98,62 @@ def _waits(
     project: Project, module: ModuleIndex, loop: ast.AST
 ) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
     """The waits of the loop's body and of loops in it, with their fixes and the conditions around them."""
-    document = project.document(module.path)
-    assert document is not None
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
-    for finding in check(document, project):
+    for finding in (one for where in _called(project, module, loop) for one in _findings(project, where)):
         found = finding.payload
-        if not isinstance(found, HostWait) or found.context.calls:
+        if not isinstance(found, HostWait) or found.context.loop.node is not loop:
             continue
-        if loop in module.syntax.ancestors(found.statement):
-            made.append((finding, _fix(project, found), _conditions(module, found.statement, loop)))
+        site = found.context.calls[0].node if found.context.calls else found.statement
+        if loop in module.syntax.ancestors(site):
+            made.append((finding, _fix(project, found), _conditions(module, site, loop)))
     return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def _findings(project: Project, module: ModuleIndex) -> tuple[Finding, ...]:
+    """All waits of a module."""
+    document = project.document(module.path)
+    return tuple(check(document, project)) if document is not None else ()
+
+
+def _called(project: Project, module: ModuleIndex, loop: ast.AST) -> list[ModuleIndex]:
+    """The module of a loop, and those of the functions that its body calls."""
+    calls = (part for part in walk(loop) if isinstance(part, ast.Call))
+    callees = (callee for call in calls for callee in project.fact(Resolver).callees(module, call))
+    return [*dict.fromkeys([module, *(callee.module for callee in callees)])]
+
+
+def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> int | None:
+    """The line of a loop that makes a text of a tensor which the loop also reads, where that is no wait of its own:
+    ``bar.desc = "{:.3f}".format(loss)``."""
+    module = found.module
+    waits = [one.payload for one, _, _ in _waits(project, module, loop)]
+    read = {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
+    known = {one.statement for one in waits}  # type: ignore[attr-defined]
+    for part in walk(loop):
+        shown = _shown(part)
+        statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
+        if not shown & read or statement is None or statement in known or hasattr(statement, "body"):
+            continue
+        if _conditions(module, statement, loop) <= here and not project.fact(Guards).is_periodic(module, statement):
+            return statement.lineno
+    return None
+
+
+def _shown(node: ast.AST) -> set[str]:
+    """Return what an expression makes a text of."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
+            values = [*args, *(keyword.value for keyword in keywords)]
+        case ast.FormattedValue(value=value):
+            values = [value]
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=ast.Tuple(elts=values)):
+            pass
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=value):
+            values = [value]
+        case _:
+            return set()
+    return {ast.unparse(value) for value in values}
 
 
 def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> frozenset[ast.AST]:

@@ -9,6 +9,7 @@ from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import add_keyword
@@ -31,6 +32,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     move, made = payload.transfer.node, payload.made
     if predates_device_argument(payload.transfer.call.module):
         return Declined("the code is for PyTorch before 0.4, which has no `device=`")
+    if _waits_anyway(project, payload.transfer.call.module, move):
+        return Declined("the same statement waits for the GPU anyway")
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
@@ -51,6 +54,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if last_name(made.func) in _COMPUTED:
         return Fix("create it on the GPU, which may round the last digit differently", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _waits_anyway(project: Project, module: ModuleIndex, move: ast.Call) -> bool:
+    """``new[mask] = torch.rand(new[mask].shape).to(device)``: how many the mask picks, the host must know."""
+    statement = next((up for up in module.syntax.ancestors(move) if isinstance(up, ast.stmt)), None)
+    if statement is None or hasattr(statement, "body"):
+        return False
+    if any(statement in module.syntax.ancestors(sync.node) for sync in project.fact(SyncPoints).in_module(module)):
+        return True
+    return any(
+        isinstance(part, ast.Attribute)
+        and part.attr == "shape"
+        and isinstance(part.value, ast.Subscript)
+        and isinstance(part.value.slice, ast.Name | ast.Compare)
+        for part in walk(move)
+    )
 
 
 def _number(module: ModuleIndex, move: ast.Call, made: ast.Call, chosen: tuple[str, ...]) -> Fix | Declined:

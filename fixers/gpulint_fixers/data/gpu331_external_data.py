@@ -14,17 +14,18 @@ from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint.transfers.downloads import Download, Downloads
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.stages.prefetch import Prefetch, line, names_several, of_module
+from gpulint_fixers.stages.prefetch import Prefetch, line, names_several, of_launchers, of_module
 from gpulint_fixers.stages.split import split, split_for
 from gpulint_fixers.stages.writing import prefetch_script
 
+_SEVERAL = "# Its launchers name one of these models each: keep the lines of those that you start."
 _SHARED = ("", "slurm")
 """Systems whose jobs see the files of the machine that they are started from."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     document = project.document(finding.path)
-    if document is not None and document.kind is Kind.SHELL:
+    if document is not None and document.kind in (Kind.SHELL, Kind.JOBSPEC):
         return split(finding, project)
     module = project.module(document) if document is not None and document.kind is Kind.PYTHON else None
     if module is None:
@@ -69,7 +70,10 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
     if not any(job.task.system == "slurm" or _starts_several(job) for job in jobs):
         return Declined("the machine that runs the program downloads it once and keeps it, whoever starts the download")
     if names_several(project, module):
-        return Declined("its launchers name different models: fetch each in a step before its own job")
+        several = of_launchers(project, module)
+        if several is None:
+            return Declined("its launchers name different models: fetch each in a step before its own job")
+        return _script(project, module, several, note=_SEVERAL)
     batch = [job for job in jobs if job.task.system == "slurm" and job.task.scripts == job.document.scripts]
     if len(batch) == 1 and isinstance(staged := split_for(project, batch[0], found), Fix):
         return staged
@@ -96,7 +100,7 @@ def _jobs(project: Project, module: ModuleIndex) -> list[Job]:
     return list({id(start.job): start.job for start in starts}.values())
 
 
-def _script(project: Project, module: ModuleIndex, found: Prefetch) -> Fix | Declined:
+def _script(project: Project, module: ModuleIndex, found: Prefetch, note: str = "") -> Fix | Declined:
     if not project.fact(GpuPrograms).runs_on_gpu(module):
         return Declined("the program computes nothing: run it where no GPU is held")
     if not project.fact(JobIndex).launches_of(module.path):
@@ -108,7 +112,7 @@ def _script(project: Project, module: ModuleIndex, found: Prefetch) -> Fix | Dec
         f"write {path.name}, which fetches what {module.path.name} downloads; run it before the program, with "
         f"{'HF_HOME' if found.uses_hub else 'the folders that it fills'} on storage that both see",
         Safety.UNSAFE,
-        files=(NewFile(path, prefetch_script(module.path.name, found)),),
+        files=(NewFile(path, prefetch_script(module.path.name, found, note)),),
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from gpulint_rules.job.gpu102_interactive_debugging import Stop
 
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.workspace.module_index import FUNCTIONS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import remove_statement
 
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
@@ -24,6 +27,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the finding does not say which statement it is")
     if found.statement is None:
         return Fix(finding.help, Safety.ADVICE)
+    module = project.module(document)
+    if module is not None and _ends_own_test(project, module, found.statement):
+        return Declined("it ends the module's own test, to look at the results")
     edit = remove_statement(document.python, found.statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
@@ -36,6 +42,28 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if import_ is not None and (both := _with_import(document.python, import_, edit)) is not None:
         return Fix("remove the debugger's call and import", Safety.SAFE, (both,))
     return Fix("remove the debugger's call", Safety.SAFE, (edit,))
+
+
+def _ends_own_test(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a debugger is the last statement of what a module does only if it is itself run, where programs
+    that are something else import it."""
+    function = module.function(statement)
+    if function is None or isinstance(function, ast.Lambda):
+        sites: Sequence[NodeRef] = [NodeRef(module, statement)]
+    elif function.body[-1] is not statement:
+        return False
+    else:
+        sites = [*project.fact(Resolver).call_sites(module, function)]
+    own = all(site.module is module and _is_run_only(module, site.node) for site in sites)
+    users = [path for path in project.fact(GpuPrograms).users(module.path) if path != module.path]
+    return bool(sites) and own and bool(users)
+
+
+def _is_run_only(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place is under ``if __name__ == "__main__"``, and the last of it."""
+    up = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.If)), None)
+    last = next((one for one in (node, *module.syntax.ancestors(node)) if isinstance(one, ast.stmt)), None)
+    return up is not None and "__name__" in ast.unparse(up.test) and up.body[-1] is last
 
 
 def _block(module: PythonModule, statement: ast.stmt) -> list[ast.stmt]:

@@ -52,6 +52,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the packages are not installed by a command of the launcher")
     if found.held is None:
         return move(finding, project, document)
+    if document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
+        return Declined("the command is text within a Python program")
     job = found.held.job
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged

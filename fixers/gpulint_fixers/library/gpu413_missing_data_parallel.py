@@ -54,6 +54,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     saved = [node for node in uses if _is_saved(module, node)]
     if (own or saved) and project.fact(Guards).is_conditional(module, statement):
         return Declined("the model is moved to the GPU conditionally, and its attributes are used elsewhere")
+    if any(_is_kept(module, node) for node in uses if node not in saved):
+        return Declined("the model is put into a table or another variable, whose uses could not be followed")
     elsewhere = {attribute for node in uses for attribute in _handed_on(project, module, node, 0)} - _SAME
     if lacking := sorted(elsewhere - _NAMING):
         return Declined(f"functions that receive the model use `.{lacking[0]}`, which the wrapper lacks")
@@ -164,6 +166,14 @@ def _uses(
 
 def _wants_module(parent: ast.AST | None) -> bool:
     return isinstance(parent, ast.Attribute) and parent.attr not in _SAME
+
+
+def _is_kept(module: ModuleIndex, node: ast.expr) -> bool:
+    """``{"body": model}``, ``net = model``: what is called there need not be ``forward``."""
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Dict | ast.List | ast.Tuple | ast.Set) or (
+        isinstance(up, ast.Assign) and up.value is node
+    )
 
 
 def _is_saved(module: ModuleIndex, node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint_fixers.async_writers import written_by_framework
 from gpulint_fixers.background import MODULE, bring_module, touched_later
 
 _NAME = "save_in_background"
@@ -25,6 +26,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, BlockingCheckpoint)
     save, module = payload.save, payload.save.call.module
+    if (made := written_by_framework(project, payload)) is not None:
+        return made
     if "torch.save" not in project.fact(Resolver).call_names(module, save.node):
         return Declined("only `torch.save` calls can be moved to the background automatically")
     if not payload.location.is_remote:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from gpulint_rules.data.gpu331_external_data import downloads_of
@@ -28,6 +29,8 @@ from gpulint_fixers.stages.library_calls import UNKNOWN, only_value
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
 _TALKS = re.compile(r"push_to_hub|create_repo|upload_f|HfApi|\blogin\(|evaluate\.load|load_metric|load_checkpoint_and")
 """Needs the hub while the program runs."""
+_MOST_MODELS = 6
+"""Models that launchers name in turn, beyond which a list of all is no help."""
 _SMALL = re.compile(r"Tokenizer|Processor|Extractor|Config\b")
 """Classes whose files are small."""
 _OPTIONS = ("revision", "cache_dir", "local_dir")
@@ -136,6 +139,27 @@ def names_several(project: Project, module: ModuleIndex) -> bool:
             if len({str(known.value) for known in values}) > 1:
                 return True
     return False
+
+
+def of_launchers(project: Project, module: ModuleIndex) -> Prefetch | None:
+    """Return what a module downloads with the identifiers of all launchers; None if some are unknown or there are
+    many."""
+    lines = list[str]()
+    for item in reported(project, module):
+        first = _first(item.node)
+        if item.place is None or HUB not in item.origin or first is None:
+            made = line(project, module, item)
+            lines += [made] if made is not None else []
+            continue
+        found = project.fact(Constants).of(module, first)
+        names = sorted({str(known.value) for known in found.values})
+        if not found.complete or len(names) > _MOST_MODELS or item.kind != "weights":
+            return None
+        made_lines = [line(project, module, replace(item, what=name)) for name in names]
+        if None in made_lines:
+            return None
+        lines += filter(None, made_lines)
+    return Prefetch(tuple(dict.fromkeys(lines)), uses_hub=True, is_large=True)
 
 
 def _is_named_in(item: Download, named: frozenset[Path]) -> bool:

@@ -19,6 +19,8 @@ _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
 _FOR_GPUS = {"-p": "--partition", "-q": "--qos", "--reservation": "--reservation"}
 """Options that say where a job with GPUs runs; they seldom take one without."""
 _CHOOSE = "# It runs with the site's default {}: add one for jobs without GPUs, if there is none."
+_OF_GPUS = re.compile(r"gpu|cuda|@[vahlt]\d", re.IGNORECASE)
+"""Accounts from which hours on GPUs are paid."""
 _LONGEST = 4
 """Hours that downloads and copies get at most, and not those of a training."""
 
@@ -50,7 +52,7 @@ def header(document: Document, *, cpus: bool) -> list[str]:
             name = f"{flag.value}-prepare"
         elif long in ("--output", "--error"):
             lines.append(_directive(long, _own_file(flag.value)))
-        elif long in ("--partition", "--qos"):
+        elif long in ("--partition", "--qos") or (long == "--account" and _OF_GPUS.search(flag.value)):
             dropped.append(long.removeprefix("--").replace("qos", "QoS"))
         elif long == "--time" and not cpus and _hours(flag.value) > _LONGEST:
             lines.append(_directive(long, f"{_LONGEST:02}:00:00"))

@@ -17,15 +17,18 @@ from gpulint.source import Span
 from gpulint_fixers.stages import slurm
 from gpulint_fixers.stages.plan import Plan, plan
 from gpulint_fixers.stages.prefetch import Prefetch, of_job
+from gpulint_fixers.stages.specs import split_spec
 from gpulint_fixers.stages.writing import Stage, can_fetch
 
-_OTHERS = "only Slurm's jobs and plain scripts are split so far"
+_OTHERS = "only scripts, and jobs of Slurm, Kubernetes and SkyPilot are split"
 _MAX_EDITS = 100
 
 
 def split(finding: Finding, project: Project) -> Fix | Declined:
     """The stage with the command that a finding is about, and with all else of its script that can move."""
     document = project.document(finding.path)
+    if document is not None and document.kind is Kind.JOBSPEC:
+        return split_spec(finding, project, document)
     if document is None or document.kind is not Kind.SHELL:
         return Declined(_OTHERS)
     job = holder(project, document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpulint.documents import Document
 from gpulint.fix import Edit
@@ -126,6 +127,12 @@ class Stage:
         return "".join(f"{line}\n" for line in lines)
 
 
+def text_of(context: Sequence[Piece], moved: Sequence[Piece]) -> str:
+    """The text of pieces in order, as a script that a container runs."""
+    chosen = sorted(dict.fromkeys([*context, *moved]), key=lambda piece: piece.first)
+    return "".join(f"\n{_shown(piece)}" if _gap(piece) else _shown(piece) for piece in chosen).strip("\n") + "\n"
+
+
 def _shown(piece: Piece) -> str:
     return piece.comments + piece.text
 
@@ -135,7 +142,7 @@ def _gap(piece: Piece) -> bool:
     return not piece.source.line(piece.start - 1).strip()
 
 
-def prefetch_script(name: str, fetch: Prefetch) -> str:
+def prefetch_script(name: str, fetch: Prefetch, note: str = "") -> str:
     """A script of its own for downloads of a program that no job of the tree starts."""
     where = "HF_HOME (~/.cache/huggingface if it is not set) is" if fetch.uses_hub else "the folders that it fills are"
     head = [
@@ -143,4 +150,4 @@ def prefetch_script(name: str, fetch: Prefetch) -> str:
         f"# What {name} downloads: run this once where no GPU is held, in the folder in which the program runs.",
         f"# It assumes that {where} on storage that the program sees.",
     ]
-    return "\n".join([*head, "set -e", *fetch.lines, ""])
+    return "\n".join([*head, *([note] if note else []), "set -e", *fetch.lines, ""])

@@ -23,6 +23,7 @@ _CARRIERS: dict[str, tuple[str, ...]] = {
     "flock": ("-c", "--command"),
 }
 """Programs that hand a word to a shell: the value of one of these options, or the last word with a blank in it."""
+_PRINTERS = frozenset({"cat", "tee", "echo", "printf"})
 _PLAIN = regex.compile(r"[A-Za-z_][\w.-]*=|-")
 _INITS = frozenset({"tini", "dumb-init", "env", "exec", "--", "-s", "-g"})
 
@@ -58,6 +59,15 @@ def carried_word(command: Command) -> tuple[Word, int] | None:
     return (last, 0) if holds else None
 
 
+def _ends_in_shell(words: tuple[Word, ...]) -> bool:
+    """Return whether a command runs a shell that reads its script from the here-document (``singularity exec IMAGE bash
+    <<EOF``)."""
+    rest = [word.value or "" for word in words]
+    while len(rest) > 1 and rest[-1].startswith("-"):
+        rest.pop()
+    return rest[0] not in _PRINTERS and len(rest) > 1 and rest[-1].rpartition("/")[2] in SHELLS
+
+
 def option_value(words: tuple[Word, ...], options: tuple[str, ...]) -> tuple[Word, int] | None:
     """The word that holds the value of one of the options, and where in it the value starts."""
     for at, word in enumerate(words):
@@ -89,7 +99,7 @@ def nested_script(command: Command) -> Script | None:
     word = script_word(command.words)
     if word is not None:
         return parse_script(script_text(command, word), outer=command)
-    if command.heredoc is not None and command.name in SHELLS | {"ssh"}:
+    if command.heredoc is not None and (command.name in SHELLS | {"ssh"} or _ends_in_shell(command.words)):
         return parse_script(command.heredoc, outer=command)
     if (carried := carried_word(command)) is not None:
         return parse_script(script_text(command, *carried), outer=command)

@@ -7,18 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.calls import programs
 from gpulint.documents.specs import kubernetes
 from gpulint.documents.specs.accelerators import GpuRequest
 from gpulint.documents.specs.common import argv, cpus, env_list, env_map, items_with_spans, join, pair_span, shell
 from gpulint.documents.specs.gpu_syntax import PARSERS, counted
 from gpulint.documents.specs.lookup import Found, every, first, holds, text
 from gpulint.documents.tasks import Count, EnvVar, Resources, Task
+from gpulint.documents.yamltree import UNKNOWN
 from gpulint.source import Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Script
     from gpulint.documents.yamltree import Node
-    from gpulint.libraries.jobs import Command, Format
+    from gpulint.libraries.jobs import Command, Format, Gpus
 
 _MODEL_KEY = regex.compile(r"(?:model|tokenizer)(?:_name|_id|_name_or_path)$|^(?:hf_|pretrained_)model$")
 """Keys of a configuration whose value is a model."""
@@ -28,6 +30,8 @@ def read(row: Format, root: Node) -> list[Task]:
     """Tasks of a document; empty if it is not of this format."""
     document = Found(root)
     if not all(holds(document, condition) for condition in row.requires):
+        return []
+    if any(holds(document, condition) for condition in row.elsewhere):
         return []
     if row.pods:
         return [_overlaid(row, document, task) for task in _pods(row, document)]
@@ -55,9 +59,13 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         resources_of=(named, row.resource_kinds) if (named := _text(item, row.resources_of)) else None,
         carries_configuration=row.parameters is not None and first(item, row.parameters) is not None,
         named_models=tuple(_named_models(item, row.parameters)) if row.parameters is not None else (),
+        requirements=_requirements(row, item),
         only_if_training=row.only_if_training,
         system=row.system or row.name,
     )
+    if row.program is not None and not found:
+        started = programs.script(row.program, item)
+        task = task if started is None else replace(task, scripts=(started,))
     for command, places in found:
         span = places[0].node.span if item.outer is None else task.span
         yield replace(task, span=span, role=command.role, scripts=_scripts(command, places))
@@ -79,13 +87,13 @@ def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
 def _places(command: Command, item: Found) -> list[Found]:
     """Return where a command is: all places of shell text, which run in turn, and the first of each path of words."""
     if command.syntax == "shell":
-        return [place for path in command.at for place in every(item, path)]
+        return [place for path in command.at for place in every(item, path) if not _is_unknown(place)]
     return [place for path in command.at if (place := first(item, path)) is not None]
 
 
 def _packages(item: Found, path: str) -> Iterator[tuple[str, Span]]:
     for place in every(item, path):
-        yield from items_with_spans(place.node.elements or [place.node])
+        yield from items_with_spans(node for node in place.node.elements or [place.node] if node.tag != UNKNOWN)
 
 
 def _scripts(command: Command, places: list[Found]) -> tuple[Script, ...]:
@@ -123,13 +131,28 @@ def _resources(row: Format, item: Found) -> Resources:
 def _gpus(row: Format, item: Found) -> GpuRequest | None:
     for place in row.gpus:
         for found in every(item, place.at):
-            request = PARSERS[place.syntax](found)
+            request = PARSERS[place.syntax](found) if found.node.tag != UNKNOWN else _open(place, found)
             if request is not None:
                 value = request.count.value
                 if place.most is not None and value is not None and value > place.most:
                     return replace(request, count=replace(request.count, value=None))
                 return request
     return None
+
+
+def _open(place: Gpus, found: Found) -> GpuRequest | None:
+    """GPUs whose number is an expression of Python; a type of machine may as well be one without any."""
+    return GpuRequest(counted(found, None)) if place.syntax in ("number", "some") else None
+
+
+def _is_unknown(place: Found) -> bool:
+    """Return whether nothing of a text is known."""
+    return place.node.tag == UNKNOWN and place.node.value.startswith("${") and place.node.value.endswith("}")
+
+
+def _requirements(row: Format, item: Found) -> tuple[str, Span] | None:
+    found = first(item, row.requirements) if row.requirements is not None else None
+    return None if found is None or found.node.tag is not None else (found.node.text, found.node.span)
 
 
 def _count(item: Found, path: str | None) -> Count | None:

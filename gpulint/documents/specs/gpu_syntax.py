@@ -20,6 +20,7 @@ _NAMED_FOR_GPUS = regex.compile(
     re.IGNORECASE,
 )
 _LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
+_GRES = regex.compile(r"(?:--gres[= ])?gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?|--gpus(?:-per-node)?[= ](\d+)")
 _NO_GPUS = ("tpu", "inferentia", "trainium")
 
 
@@ -33,6 +34,11 @@ def counted(found: Found, value: int | None) -> Count:
 
 def _number(found: Found) -> GpuRequest | None:
     return GpuRequest(counted(found, found.node.integer))
+
+
+def _one(found: Found) -> GpuRequest | None:
+    """A flag that stands for one GPU."""
+    return GpuRequest(counted(found, 1))
 
 
 def _some(found: Found) -> GpuRequest | None:
@@ -107,6 +113,12 @@ def _choice(text: str) -> tuple[str, int | None]:
     return model, whole(number) if colon else 1
 
 
+def _gres(found: Found) -> GpuRequest | None:
+    """Slurm's ``gpu:a100:4``, also with the option's name (``--gres=gpu:4``, ``--gpus-per-node=4``)."""
+    match = _GRES.fullmatch(found.node.text)
+    return match and GpuRequest(counted(found, whole(match[2] or match[3] or "1")), match[1])
+
+
 def _dstack(found: Found) -> GpuRequest | None:
     """``A100:80GB:2``, or a map with ``name``, ``count`` and ``vendor``."""
     node = found.node
@@ -137,6 +149,7 @@ def _dstack_text(node: Node) -> tuple[int | None, str | None, str]:
 
 PARSERS: dict[str, Callable[[Found], GpuRequest | None]] = {
     "number": _number,
+    "one": _one,
     "some": _some,
     "count-of-model": _count_of_model,
     "dstack": _dstack,
@@ -145,5 +158,6 @@ PARSERS: dict[str, Callable[[Found], GpuRequest | None]] = {
     "named-for-gpus": _named,
     "lightning": _lightning,
     "compose-device": _compose,
+    "gres": _gres,
 }
 """By the name that a row gives; each returns None where there is no sign of GPUs."""

@@ -63,10 +63,15 @@ def _task(source: SourceText, name: str, start: int, end: int, environment: tupl
     text, pieces = "", list[tuple[int, int]]()
     first = source.text.find("\n", start) + 1
     at = first
+    in_recipe = False
     for line in source.text[first:end].splitlines(keepends=True):
-        here = line if at != first and _continues(source.text, at) else line[1:].lstrip(_PREFIX)
+        continued = at != first and _continues(source.text, at)
+        in_recipe = in_recipe if continued else line.startswith("\t")
+        here = line if continued else line[1:].lstrip(_PREFIX)
         offset = at + len(line) - len(here)
         at += len(line)
+        if not in_recipe:  # a comment or a condition of make's own between two lines of the recipe
+            continue
         for part in re.split(r"(\$\$)", _REFERENCE.sub(r"${\1}", here)):
             pieces.append((len(text), offset))
             offset += len(part)

@@ -39,6 +39,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.libraries.downloads import PRETRAINED
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.reasons import is_explained
@@ -107,6 +108,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if _needs_search(module, call, project) or project.fact(Guards).is_without_gpu(module, call):
             continue
         if _runs_parts(project, document.path) or _branches(project, document.path):
+            continue
+        if only_on_one_gpu(project, document.path):
             continue
         if only_infers(project, module, call) or is_explained(document, module.syntax.span(keyword.value)):
             continue

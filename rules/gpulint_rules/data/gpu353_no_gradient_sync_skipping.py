@@ -37,6 +37,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -84,7 +85,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if project.word_index.of(document.path) & _SKIPS or "accumulate" in module.calls_by_name:
         return
     for found in accumulations(project, module):
-        if wraps_in_ddp(module, project):
+        if wraps_in_ddp(module, project) and not only_on_one_gpu(project, document.path):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(found.backward),

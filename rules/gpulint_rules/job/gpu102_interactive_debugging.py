@@ -86,7 +86,9 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return True
     function = module.function(call)
     if function is not None and (
-        _is_signal_handler(project, module, function.name) or _is_for_shell(project, module, function)
+        _is_signal_handler(project, module, function.name)
+        or _is_for_shell(project, module, function)
+        or _is_never_named(module, function)
     ):
         return True
     for up in module.syntax.ancestors(call):
@@ -116,6 +118,12 @@ def _is_signal_handler(project: Project, module: ModuleIndex, name: str) -> bool
         "signal.signal" in project.fact(Resolver).call_names(module, call)
         for call, _ in module.handed_over.get(name, [])
     )
+
+
+def _is_never_named(module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a function within another one is not called there, nor handed on."""
+    inner = any(isinstance(up, FUNCTIONS) for up in module.syntax.ancestors(function))
+    return inner and not function.decorator_list and not module.named.get(function.name)
 
 
 def _is_for_shell(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:

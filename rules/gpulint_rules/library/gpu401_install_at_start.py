@@ -229,6 +229,7 @@ def _is_runtime_env(module: ModuleIndex, node: ast.Dict) -> bool:
 
 def _from_python(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``os.system("pip install ...")`` in a program that trains on a GPU."""
+    reported = [held.command.span.line for held, _ in installs(document, project)]
     for call in project.fact(Resolver).calls_to(module, _RUNNERS):
         if not call.args:
             continue
@@ -237,6 +238,7 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
             not any(install in text for install in _SHELL_INSTALL)
             or _TOOLS_ONLY.search(text)
             or _falls_back(module, call)
+            or any(span.line <= line <= span.end_line for line in reported if (span := module.syntax.span(call)))
         ):
             continue
         if project.fact(LoopContexts).has_training_step(module) and project.fact(GpuPrograms).runs_on_gpu(module):

@@ -86,8 +86,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     if document.kind is Kind.NOTEBOOK and not project.fact(GpuPrograms).runs_on_gpu(module):
         return  # batches for an endpoint, or a model of scikit-learn
-    if project.fact(GpuPrograms).is_elsewhere(module) or project.fact(BatchSizeLimits).is_for_cpu(module):
-        return
+    if not project.fact(GpuPrograms).is_elsewhere(module):
+        yield from project.fact(BatchSizeLimits).unless_for_cpu(module, _of_loaders(document, project, module))
+
+
+def _of_loaders(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     found = _all(project, module)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
@@ -140,8 +143,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             training += with_same_variable(evaluation, made)
         training = trained_on(project, training, made)
         for source in sources:
-            finding = _check(project, module, source, training)
-            if finding is not None:
+            if (finding := _check(project, module, source, training)) is not None:
                 yield finding
     yield from _shared(project, module)
     for settings in train_eval_pairs.declared(project, module):
@@ -231,9 +233,10 @@ def _check(project: Project, module: ModuleIndex, source: BatchSource, training:
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
-            if set(sizes[0]) == {1} and one_is_enough(project, module, source):
+            size, train = max(sizes[0]), min(sizes[1])
+            if train_eval_pairs.is_enough(size, train) or (size == 1 and one_is_enough(project, module, source)):
                 return None
-            return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
+            return _smaller(project, source, other, size, train)
     return None
 
 
@@ -262,7 +265,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
-    what = _compared(size, train)
+    what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
     finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
     places = {value.place for value in known.values}
     place = places.pop()
@@ -312,13 +315,10 @@ _ITEM = regex.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
 
 def double(size: str) -> str:
     """An expression for twice ``size``."""
-    return (
-        str(2 * int(size))
-        if size.isdecimal()
-        else f"2 * {size}"
-        if size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
-        else f"2 * ({size})"
-    )
+    if size.isdecimal():
+        return str(2 * int(size))
+    is_plain = size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
+    return f"2 * {size}" if is_plain else f"2 * ({size})"
 
 
 RULE = Rule(

@@ -2,9 +2,9 @@
 A checkpoint that the training loop writes and waits for: ``torch.save``, ``save_pretrained``,
 ``accelerator.save_state``, Fabric, DeepSpeed and Keras checkpoints, or a helper or object (``EarlyStopping``) that
 leads to one, in the step or epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote-paths``)
-is a warning, any other path that is not known to be local is advice (not for adapters, nor for writes that
-are five epochs or two thousand steps apart, or a number of rounds apart that nothing tells); so is a temporary folder
-that ``ray.train.report`` copies at once.
+is a warning, any other path that is not known to be local is advice (not for adapters and models of few parameters,
+nor for writes that are five epochs or two thousand steps apart, or a number of rounds apart that nothing tells); so is
+a temporary folder that ``ray.train.report`` copies at once.
 
 Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
@@ -25,8 +25,9 @@ Unsafe, offered for ``torch.save`` to a path that is known to be remote: ``save_
 the fix writes beside the program, saves to the local disk and lets one worker copy the files to their destinations in
 order. A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
 one at exit, and a failed upload is printed while training continues. Left alone where the program reads, copies or
-deletes the files while it trains. For the rest there is advice: ``torch.distributed.checkpoint.async_save``,
-Lightning's ``AsyncCheckpointIO``, Orbax.
+deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
+``AsyncCheckpointIO``, and Orbax's checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training
+wait for the last one. For the rest there is advice.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
@@ -53,6 +54,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
@@ -68,6 +70,8 @@ _DEFAULT_STEPS = 500
 
 https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
 """
+_STEPS = "every_n_train_steps"
+"""The parameter of Lightning's ``ModelCheckpoint`` that says after how many steps it writes."""
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -139,6 +143,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         (location.is_local and not reported)
         or ((save.only_remote or _is_adapter(project, save)) and not location.is_remote)
         or project.fact(Guards).is_debugging(at.module, at.node)
+        or (not location.is_remote and save.node.args and is_small_state(project, save.call.module, save.node.args[0]))
     ):
         return
     if (
@@ -185,10 +190,13 @@ def _cost(at: NodeRef, save: Save, location: Location, often: Interval | None) -
 
 def _interval(project: Project, save: Save) -> Interval | None:
     """Return how often a framework saves by settings that say so; None if the code around the place tells it."""
+    arguments = project.fact(Arguments)
     strategy, steps = save.interval or ("", "")
+    if save.is_callback and not arguments.of(save.call.module, save.node, _STEPS).is_absent:
+        known = arguments.value(save.call.module, save.node, _STEPS).constants
+        return Interval("step", max((one for one in known if isinstance(one, int) and one > 0), default=_DEFAULT_STEPS))
     if not strategy:
         return None
-    arguments = project.fact(Arguments)
     if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
         return Interval("epoch", 1)
     known = arguments.value(save.call.module, save.node, steps).constants

@@ -27,15 +27,18 @@ def input_cause(seen: Seen, tracks: Sequence[Track], phase: Phase, ranges: Range
     """The cause, and how it was seen. ``tracks`` are the threads that wait in ``phase``."""
     workers = seen.inside.workers_of(tracks)
     inside = _enough(workers, ranges, _ENOUGH)
+    own = tally(tracks, ranges)
+    computes = own.running[phase] >= _MOSTLY * own.samples[phase]
     if inside.total >= FEWEST_SAMPLES:
         idle = sum(count for phase, count in inside.samples.items() if phase.name == IDLE_WORKER)
+        if idle >= (1 - _MOSTLY / 2) * inside.total and computes and phase.name != AWAITS:
+            cause, reason = _limit(seen, own, [phase], ranges, 0)
+            return cause, f"{reason}; its {number(len(workers), 'loader process')} mostly had nothing to do"
         if idle >= (1 - _MOSTLY / 2) * inside.total:
             return Cause.INPUT, f"its {number(len(workers), 'loader process')} mostly had nothing to do"
         loading = [of for of in inside.samples if of.name != IDLE_WORKER]
         return _limit(seen, inside, loading, ranges, len(workers))
-    own = tally(tracks, ranges)
-    waits = phase.name == AWAITS or own.running[phase] < _MOSTLY * own.samples[phase]
-    if waits and (others := _of_others(seen, tracks, phase, ranges)):
+    if (phase.name == AWAITS or not computes) and (others := _of_others(seen, tracks, phase, ranges)):
         return others
     return _limit(seen, own, [phase], ranges, 0)
 

@@ -13,7 +13,7 @@ from gpulint_probe.analysis.words import percent
 _ONE_RANK, _FEW = 0.75, 8
 """Fewer arrivals must all have the same rank last."""
 _MOSTLY = 0.5
-_WITH_CAUSE = {"EVALUATION": Cause.EVALUATION, "CHECKPOINT": Cause.CHECKPOINT}
+_WITH_CAUSE = {"EVALUATION": Cause.EVALUATION, "CHECKPOINT": Cause.CHECKPOINT, "LOGGING": Cause.LOGGING}
 
 
 def awaited(seen: Seen, tracks: Sequence[Track], ranges: Ranges, waits: Waits = communicates) -> tuple[Cause, str]:
@@ -25,12 +25,17 @@ def awaited(seen: Seen, tracks: Sequence[Track], ranges: Ranges, waits: Waits = 
     last = max(late, key=lambda track: (late[track], -track.pid))
     rank = seen.inside.rank(last)
     name = f"process {last.pid}" if rank is None else f"rank {rank}"
-    found = tally([last], [(at.start, at.end) for at in within if at.last is last])
+    meanwhile = [(at.start, at.end) for at in within if at.last is last]
+    found = tally([last], meanwhile)
     working = {phase: count for phase, count in found.samples.items() if phase.cause != "COMMUNICATION"}
-    phase = max(working, key=lambda phase: working[phase])
+    aside = [phase for phase in working if phase.cause in _WITH_CAUSE]
+    for_it = max(aside, key=lambda phase: working[phase], default=None)
+    if for_it is None or found.share(for_it) < _MOSTLY * waits(tally(tracks, meanwhile)):
+        for_it = None
+    phase = for_it or max(working, key=lambda phase: working[phase])
     place = found.place(phase)
     doing = f"{name} was in {phase.name} meanwhile" + (f", at {place}" if place else "")
-    if phase.cause in _WITH_CAUSE:
+    if for_it is not None:
         return _WITH_CAUSE[phase.cause], doing
     arrivals = [at for at in seen.inside.arrivals(waits) if at.last is not None]
     share = sum(at.last is last for at in arrivals) / len(arrivals)

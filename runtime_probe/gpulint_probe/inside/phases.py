@@ -107,6 +107,7 @@ class _Table:
         self.storage = _Rule({"name": "storage", "frames": data["storage"]["frames"]})
         self.storage_calls = _Rule({"name": "storage", "calls": data["storage"]["calls"]})
         self.written = _Rule({"name": "written", "calls": data["written"]["calls"]})
+        self.writers = frozenset(data["written"]["sure"])
         self.written_by = _Frames(data["written"]["frames"])
         self.words = {name: [_Word(text) for text in words] for name, words in data["words"].items()}
         self.commands = {command: cause for cause, commands in data["commands"].items() for command in commands}
@@ -156,6 +157,11 @@ def writes(stack: Stack) -> bool:
     return called or any(table.written_by.match(*frame) for frame in _frames(stack))
 
 
+def writer_calls() -> frozenset[str]:
+    """Calls of a function that writes."""
+    return _table().writers
+
+
 def says(name: str, function: str) -> bool:
     """Return whether the qualified name of a function has a word of evaluation, checkpoint or logging."""
     found = {word.lower() for word in _WORDS.findall(function)}
@@ -176,8 +182,11 @@ def named(name: str, stack: Stack) -> Phase | None:
 
 
 def _frames(stack: Stack) -> list[tuple[str, str]]:
+    """Module and function of the frames; in a forked loader process without those of its parent."""
     names = zip(stack.modules, stack.functions, strict=True)
-    return [(module, function.rpartition(".")[2]) for module, function in names] or [("", "")]
+    found = [(module, function.rpartition(".")[2]) for module, function in names] or [("", "")]
+    loop = next((index for index, frame in enumerate(found) if _table().worker.match(*frame)), len(found))
+    return found[: loop + 1]
 
 
 def _innermost(stack: Stack) -> list[str]:

@@ -20,6 +20,7 @@ from gpulint_probe.inside.phases import (
     named,
     read_stack,
     says,
+    writer_calls,
     writes,
 )
 from gpulint_probe.inside.records import Stack, Statement, of_program
@@ -38,6 +39,8 @@ _SAVED = Phase("checkpoint", "CHECKPOINT")
 _EVALUATED = Phase("evaluation", "EVALUATION")
 _ASKED = Phase("prompt", "INTERACTIVE")
 _LAUNCHED = Phase("forward", step=True)
+_WAITED = Phase("synchronization", step=True)
+_NUMBERS = ("float", "int", "bool")
 _HOST = Phase(HOST, "HOST")
 
 
@@ -121,14 +124,16 @@ class _Together:
         if self._flow.polls(frames):
             data = role is not Role.AFTER and self._flow.awaits_input(frames)
             return Phase(AWAITS, "COMMUNICATION" if self._ranks else "INPUT" if data else "HOST")
-        if not stack.call and self._flow.of_tensors(frames, ""):
-            return _LAUNCHED
+        if stack.call in ("", *_NUMBERS) and self._flow.of_tensors(frames, ""):
+            asked = stack.call or frames[-1].statement.kind in ("if", "while")  # whether a tensor is true
+            return _WAITED if asked else _LAUNCHED
         if role is Role.FEEDS:
             return _MADE
         if self._says("evaluation", stack, frames):
             return _EVALUATED
         aside = stack.modules[-1:] == ["threading"] and self._flow.shared(frames) < 0
         written = writes(stack) and (aside or role is Role.AFTER)
+        written = written or (role is Role.AFTER and self._in_writer(stack, frames))
         reported = role is Role.AFTER and (is_network(stack) or self._says("logging", stack, frames))
         if written or reported or named("logging", stack):
             return _LOGGED
@@ -138,6 +143,11 @@ class _Together:
         """Return whether a function that the shared one calls has a word of ``name`` in its own."""
         inner = frames[self._flow.shared(frames) + 1 :]
         return any(says(name, stack.functions[frame.index]) for frame in inner)
+
+    def _in_writer(self, stack: Stack, frames: Sequence[Frame]) -> bool:
+        """Return whether a function that writes prepares that, or waits for it. A metric is none by its name."""
+        inner = frames[self._flow.shared(frames) + 1 :]
+        return self._flow.calls_one_of(inner[:1], writer_calls()) and not self._says("metric", stack, frames)
 
     def _started(self, stack: Stack, at: Statement, role: Role) -> Phase | None:
         """The phase of a command that a statement waits for, or of a person."""

@@ -22,6 +22,9 @@ _STEPS = _UPDATES | {"forward", "training_step", "train_step", "train_batch", "t
 _PLAIN = frozenset({"tolist", "numpy", "item", "asarray", "array", "float", "int", "list"})
 """What makes numbers of tensors."""
 _STATE = frozenset({"state_dict", "named_parameters", "parameters", "named_buffers", "get_weights"})
+_NAMED = frozenset({"named_parameters", "named_buffers"})
+_FIGURES = frozenset({"norm", "mean", "std", "var", "item", "histc", "histogram", "quantile", "numel"})
+"""What makes figures of weights, which are no weights."""
 _WEIGHTS = frozenset({"weights", "checkpoint", "ckpt", "snapshot", "self.weights", "self.checkpoint", "self.snapshot"})
 """Names that programs give to them."""
 _MODULES = frozenset({"os", "time", "Path", "glob", "exists", "len", "any", "all", "not"})
@@ -197,6 +200,10 @@ class Flow(Statements):
                 return True
         return False
 
+    def calls_one_of(self, frames: Sequence[Frame], names: frozenset[str]) -> bool:
+        """Return whether a function of these frames has a call of such a name anywhere."""
+        return any(_calls(found, names) for frame in frames for found in self._functions[frame.function])
+
     def polls(self, frames: Sequence[Frame]) -> bool:
         """Return whether the innermost statement is of a ``while`` loop that computes nothing and leads to no step: it
         waits until somebody else makes its condition false, other than the clock."""
@@ -266,7 +273,8 @@ class Flow(Statements):
                 own = [found for found in own if not _calls(found, _PLAIN)]
                 names = [name for found in own if found.tensors for name in found.writes]
             else:
-                names = [name for found in own if _handles(found) for name in (*found.writes, *found.into)]
+                own = [found for found in own if not _calls(found, _FIGURES)]
+                names = [name for found in own if _handles(found) for name in _given(found)]
             self._known[key] = reached(own, names, saved=of == "state")
         found: set[str] = self._known[key]
         return found
@@ -277,7 +285,15 @@ def _calls_method(found: Statement, *names: str) -> bool:
 
 
 def _handles(found: Statement) -> bool:
+    if _calls(found, _FIGURES):
+        return False
     return found.state or _calls(found, _STATE) or not _WEIGHTS.isdisjoint(found.reads)
+
+
+def _given(found: Statement) -> list[str]:
+    """The names to which a statement gives weights; not ``name`` of ``for name, one in model.named_parameters()``."""
+    named = found.kind == "for" and len(found.writes) > 1 and _calls(found, _NAMED)
+    return [*found.writes[1 if named else 0 :], *found.into]
 
 
 def _calls(found: Statement, names: frozenset[str]) -> bool:

@@ -45,6 +45,21 @@ def contents(path):
         os.close(number)
 
 
+def wake_in_time(thread):
+    """Let a thread of this process wake up when it asked to, to the microsecond: Linux' own slack of 50 is longer than
+    the sampler's patience."""
+    try:
+        number = os.open("/proc/%d/timerslack_ns" % thread, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(number, b"1000")
+    except OSError:
+        pass
+    finally:
+        os.close(number)
+
+
 def allocator(now):
     """Counters of torch's CUDA allocator, one dictionary for each device that is used; CUDA is never started."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)

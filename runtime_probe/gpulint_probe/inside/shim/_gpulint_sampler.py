@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from _gpulint_plain import allocator, contents, encoded, status
+from _gpulint_plain import allocator, contents, encoded, status, wake_in_time
 
 PERIOD_S = 0.05
 """Mean time between samples of the main thread; each is moved at random, so as not to follow a loop's own rhythm."""
@@ -21,9 +21,13 @@ MOST_OF_CPU = 0.004
 more frequent again below half of it. Windows of less than a second may cost so much more."""
 CHANGE_S = 0.00008
 """What a sample costs the process beside the thread's own time: the threads change places twice."""
-PATIENCE_S = 0.0005
-"""For so long the sampler lets the main thread keep the interpreter, where that is its only busy thread. Python's own
-5 ms would let it run on to the next call that lets go: short Python code would never be seen, that call always."""
+PATIENCE_S, FIRST_S, USUAL_S = 0.00002, 0.0005, 0.005
+"""For so long the sampler lets the main thread keep the interpreter, where that is its only busy thread. With Python's
+own 5 ms it would run on to the next call that lets go: shorter Python code would never be seen, that call always."""
+CLAIM_S, CLAIMS = 0.0005, 16
+"""CPU seconds that a wait for the interpreter may take, on average over so many. The thread wakes up each time that its
+patience ends, which is cheap where Python code runs. Code in C may keep the interpreter for long, and so may a thread
+without a core: then the sampler is more patient, up to Python's own 5 ms."""
 LONGEST_WINDOWS = 4
 """Windows become longer as samples become rarer, up to so many times."""
 FORKED, OTHERS_EVERY = 2, 4
@@ -57,7 +61,8 @@ class Sampler:
         self.inherited = self.__dict__.copy()
         self.codes, self.stacks, self.told, self.known_threads = {}, {}, 0, set()
         self.lines, self.greeted, self.allocator_at, self.others_cpu = [], False, 0.0, {}
-        self.stopping, self.native, self.crowded, self.switch_s = False, 0, True, 0.0
+        self.stopping, self.native, self.crowded = False, 0, True
+        self.patience_s, self.early_s, self.claim_s = FIRST_S, 0.0, 0.0
         self.new_window()
 
     def new_window(self):
@@ -71,23 +76,25 @@ class Sampler:
         """Until told to stop, or until something fails."""
         try:
             me, self.native = _thread.get_ident(), _thread.get_native_id()
+            wake_in_time(self.native)
             most = MOST_OF_CPU / min(self.window_s, 1.0)
             spent, before, least = time.thread_time(), self.base(), 0.0
             while not self.stopping:
                 pause = max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
-                due = time.monotonic() + pause
+                due, asked = time.monotonic() + pause, time.thread_time()
+                self.claim_early()
                 self.woken.acquire(True, pause)
+                self.claim_as_usual()  # from here on, it is the main thread that waits
                 if self.stopping:
                     break
-                self.lag_s += max(0.0, time.monotonic() - due)
                 started = time.thread_time()
-                self.sample(me)
+                self.sample(me, due)
+                self.adapt(started - asked)
                 # Each sample pays for itself: imports have new stacks all the time.
-                least = min((time.thread_time() - started + CHANGE_S) / most / self.pace(before), self.period_s * 4)
+                least = min((time.thread_time() - asked + CHANGE_S) / most / self.pace(before), self.period_s * 4)
                 if time.time() - self.begun >= self.window():
                     changes = self.number * CHANGE_S
                     self.flush()
-                    self.patience(self.crowded)
                     share = (time.thread_time() - spent + changes) / (time.monotonic() - before[2]) / self.pace(before)
                     spent, before = time.thread_time(), self.base()
                     if share > most:
@@ -98,19 +105,29 @@ class Sampler:
         except Exception:
             self.broken = True
         finally:
-            self.patience(True)
+            self.claim_as_usual()
             self.done.release()
 
-    def patience(self, usual):
-        """Set how long a thread waits before it claims the interpreter: as ``usual``, or as the sampler needs it. A
-        value that the program has set stays."""
-        now = sys.getswitchinterval()
-        if usual and self.switch_s and abs(now - PATIENCE_S) < 1e-6:
-            sys.setswitchinterval(self.switch_s)
-            self.switch_s = 0.0
-        elif not usual and not self.switch_s and abs(now - 0.005) < 1e-6:
-            self.switch_s = now
-            sys.setswitchinterval(PATIENCE_S)
+    def claim_early(self):
+        """Make a thread that waits for the interpreter, which will be this one, claim it early. Nothing changes where
+        other Python threads are busy, or where the program has set another value."""
+        if not self.crowded and abs(sys.getswitchinterval() - USUAL_S) < 1e-6:
+            sys.setswitchinterval(self.patience_s)
+            self.early_s = self.patience_s
+
+    def claim_as_usual(self):
+        """Undo it."""
+        if self.early_s and abs(sys.getswitchinterval() - self.early_s) < 2e-6:
+            sys.setswitchinterval(USUAL_S)
+        self.early_s = 0.0
+
+    def adapt(self, took):
+        """Be as patient as waits for the interpreter are dear; ``took`` is the CPU time of the last one."""
+        self.claim_s += (took - self.claim_s) / CLAIMS
+        if self.claim_s > CLAIM_S:
+            self.patience_s = min(self.patience_s * self.claim_s / CLAIM_S, USUAL_S)
+        elif self.claim_s < CLAIM_S / 2:
+            self.patience_s = max(self.patience_s * 0.8, PATIENCE_S)
 
     def base(self):
         """CPU seconds of the process, seconds without those in which no core was free, and all seconds."""
@@ -127,10 +144,19 @@ class Sampler:
         longer = max([1, *(times for after, times in LONGER_WINDOWS if age >= after)])
         return self.window_s * max(longer, min(self.period_s / self.shortest_s, LONGEST_WINDOWS))
 
-    def sample(self, me):
-        """Count where each thread is now. The main one ran if it used a core, or was ready to, for most of the time
-        since its last sample; its state at the moment would not tell, as it may have to wait for the sampler."""
+    def sample(self, me, due):
+        """Count where each thread is now. Frames come first, as the main thread goes on once this one lets go of the
+        interpreter. It ran if it used a core, or was ready to, for most of the time since its last sample; its state
+        at the moment would not tell, as it may have to wait for the sampler."""
+        frames = sys._current_frames()
+        found = {self.main: rows(frames.get(self.main))}
+        if self.number % OTHERS_EVERY == 0:
+            others = [ident for ident in list(frames)[:MOST_THREADS] if ident not in (self.main, me)]
+            found.update({ident: rows(frames[ident]) for ident in others})
+        frames.clear()
+        self.number += 1
         now, cpu = time.monotonic(), self.cpu()
+        self.lag_s += max(0.0, now - due)
         half = 0.5 * (now - self.sampled_at)
         ran = cpu - self.cpu_before >= half
         if not ran:
@@ -138,37 +164,28 @@ class Sampler:
             ran = cpu - self.cpu_before + delay - self.delay_before >= half
             self.delay_before = delay
         self.cpu_before, self.sampled_at = cpu, now
-        others = self.number % OTHERS_EVERY == 0
-        self.number += 1
-        frames = sys._current_frames()
-        for ident in list(frames)[:MOST_THREADS] if others else (self.main,):
-            frame = frames.get(ident)
-            if frame is not None and ident != me:
+        for ident, stack in found.items():
+            if stack:
                 main = ident == self.main
-                counted = self.counts.setdefault(ident, {}).setdefault(self.stack(frame), [0, 0, 0])
+                counted = self.counts.setdefault(ident, {}).setdefault(self.stack(stack), [0, 0, 0])
                 counted[0] += 1
                 if main and ran:
                     counted[1] += 1
                 elif main and status("/proc/self/task/%d/stat" % self.pid)[:1] == b"D":  # waits for a disk
                     counted[2] += 1
-            frame = None
-        frames.clear()
 
-    def stack(self, frame):
-        """The number of a stack; frames are let go at once, as they hold their variables."""
-        frames, instruction, leaf = [], frame.f_lasti, frame.f_code
-        while frame is not None and len(frames) < MOST_FRAMES * 2:
-            code = frame.f_code
+    def stack(self, found):
+        """The number of a stack."""
+        frames, (leaf, _, instruction, _) = [], found[0]
+        for code, line, _, module in found:
             number = id(code)
             if number not in self.codes:
                 # Keeping the code keeps its number from being given to another one.
                 self.codes[number] = (code, len(self.codes))
                 generator = bool(code.co_flags & GENERATOR) and code.co_name != "<genexpr>"
-                module, name = frame.f_globals.get("__name__", ""), getattr(code, "co_qualname", code.co_name)
-                names = [str(module), name, code.co_filename]
+                names = [str(module.get("__name__", "")), getattr(code, "co_qualname", code.co_name), code.co_filename]
                 self.lines.append({"code": len(self.codes) - 1, "names": names, "generator": generator})
-            frames += self.codes[number][1], frame.f_lineno or 0
-            frame = frame.f_back
+            frames += self.codes[number][1], line or 0
         key = hash((instruction, *frames))  # of 64 bits: the stacks themselves would take megabytes
         if key not in self.stacks:
             if len(self.stacks) >= MOST_STACKS:
@@ -285,6 +302,16 @@ class Sampler:
             if not os.path.exists("/proc/self/task/%d" % self.native):
                 break
             time.sleep(0.0002)
+
+
+def rows(frame):
+    """Code, line, instruction and globals of a frame and of those around it. The frames themselves are let go at once,
+    as they hold their variables and their threads go on."""
+    found = []
+    while frame is not None and len(found) < MOST_FRAMES:
+        found.append((frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals))
+        frame = frame.f_back
+    return found
 
 
 def start(setting):

@@ -1,0 +1,118 @@
+"""A Kubernetes Job that does what a pod does before its program uses GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpulint.records import dataclass
+
+VOLUME = "a PersistentVolumeClaim or another shared volume"
+_SHARED = ("persistentVolumeClaim", "nfs", "cephfs", "azureFile", "glusterfs", "csi", "flexVolume", "quobyte")
+"""Kinds of volumes that outlive a pod, and that a pod on another node sees."""
+_OF_POD = ("imagePullSecrets", "serviceAccountName", "securityContext", "priorityClassName", "dnsPolicy")
+_OF_CONTAINER = ("image", "imagePullPolicy", "workingDir", "env", "envFrom", "securityContext")
+_LABELS = ("kueue.x-k8s.io/queue-name",)
+_MAX_DEPTH = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A container, its pod's specification, and the object that holds it."""
+
+    container: dict[str, Any]
+    pod: dict[str, Any]
+    top: dict[str, Any]
+
+
+def find(spec: dict[str, Any], script: str) -> Found | None:
+    """The container that runs ``script``, if it is the only one."""
+    lines = [line.strip() for line in script.splitlines() if line.strip()]
+    found = [
+        Found(container, pod, spec)
+        for pod in _pods(spec, 0)
+        for container in pod["containers"]
+        if isinstance(container, dict) and _runs(container, lines)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _pods(node: object, depth: int) -> Iterator[dict[str, Any]]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(node, dict):
+        if isinstance(node.get("containers"), list):
+            yield node
+        for value in node.values():
+            yield from _pods(value, depth + 1)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _pods(value, depth + 1)
+
+
+def _runs(container: dict[str, Any], lines: list[str]) -> bool:
+    texts = [text for key in ("command", "args") for text in container.get(key) or () if isinstance(text, str)]
+    return any([line.strip() for line in text.splitlines() if line.strip()] == lines for text in texts)
+
+
+def name_of(spec: dict[str, Any]) -> str:
+    """The object's name."""
+    metadata = spec.get("metadata")
+    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, dict) else ""
+    return str(name or "").rstrip("-")
+
+
+def options(spec: dict[str, Any]) -> str:
+    """Return what ``kubectl`` needs to find the object by its name."""
+    namespace = (spec.get("metadata") or {}).get("namespace")
+    return f"--namespace={namespace} " if namespace else ""
+
+
+def shared_folders(found: Found) -> list[str]:
+    """Return where volumes that another pod sees as well are mounted for writing."""
+    volumes = [volume for volume in found.pod.get("volumes") or () if isinstance(volume, dict)]
+    names = {volume.get("name") for volume in volumes if any(key in volume for key in _SHARED)}
+    return [
+        str(mount["mountPath"])
+        for mount in found.container.get("volumeMounts") or ()
+        if isinstance(mount, dict)
+        and mount.get("name") in names
+        and mount.get("mountPath")
+        and not mount.get("readOnly")
+    ]
+
+
+def stage(found: Found, name: str, body: str) -> dict[str, Any]:
+    """The Job: the container's image, environment and volumes, without its GPUs and what picks nodes with them."""
+    volumes = [
+        volume
+        for volume in found.pod.get("volumes") or ()
+        if isinstance(volume, dict) and not (volume.get("emptyDir") or {}).get("medium")
+    ]
+    names = {volume.get("name") for volume in volumes}
+    mounts = [mount for mount in found.container.get("volumeMounts") or () if mount.get("name") in names]
+    container = {
+        "name": "prepare",
+        **{key: found.container[key] for key in _OF_CONTAINER if key in found.container},
+        "command": ["bash", "-ec"],
+        "args": [body],
+        "resources": {"requests": {"cpu": "4", "memory": "8Gi"}},
+        "volumeMounts": mounts,
+    }
+    pod = {
+        "restartPolicy": "Never",
+        **{key: found.pod[key] for key in _OF_POD if key in found.pod},
+        "containers": [container],
+        "volumes": volumes,
+    }
+    given = found.top.get("metadata") or {}
+    labels = {key: value for key, value in (given.get("labels") or {}).items() if key in _LABELS}
+    metadata = {"name": name, **({"namespace": given["namespace"]} if "namespace" in given else {})}
+    if labels:
+        metadata["labels"] = labels
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"backoffLimit": 2, "template": {"spec": pod}},
+    }

@@ -1,0 +1,207 @@
+"""What the names of one Python file mean, as far as the file alone tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.records import dataclass
+
+if TYPE_CHECKING:
+    from gpulint.documents.python import PythonModule
+
+_SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_DEFINITIONS: tuple[type[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef], ...] = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
+_CHANGES = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault"})
+_MAX_DEPTH = 20
+
+Meaning = ast.expr | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | str
+"""An expression, a definition of the file, or the dotted name of what is imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """``is_plain``: the statement runs whenever its scope does."""
+
+    value: Meaning | None
+    line: int
+    is_plain: bool
+
+
+class Names:
+    """Imports, assignments and definitions of one module."""
+
+    def __init__(self, module: PythonModule) -> None:
+        self.module = module
+
+    def meaning(self, name: ast.Name) -> Meaning | None:
+        """What a name stands for where it is used; None if that may be several things, or comes from outside."""
+        scope: ast.AST | None = self.scope(name)
+        is_own = True
+        while scope is not None:
+            bindings = self._bindings.get((scope, name.id))
+            if bindings is not None and (is_own or not isinstance(scope, ast.ClassDef)):
+                return _chosen(bindings, name.lineno if is_own else None)
+            is_own = False
+            scope = self.scope(scope) if scope is not self.module.tree else None
+        return None
+
+    def qualified(self, node: ast.AST, depth: int = 0) -> str | None:
+        """The dotted name of an expression: ``modal.App().function`` of ``app.function`` after ``app = modal.App()``,
+        ``./train.py:main`` of what this file defines."""
+        if depth > _MAX_DEPTH:
+            return None
+        match node:
+            case ast.Name():
+                meaning = self.meaning(node)
+                if isinstance(meaning, str):
+                    return meaning
+                if isinstance(meaning, _DEFINITIONS):
+                    return f"./{self.module.path.name}:{meaning.name}"
+                return self.qualified(meaning, depth + 1) if meaning is not None else None
+            case ast.Attribute():
+                owner = self.qualified(node.value, depth + 1)
+                return None if owner is None else f"{owner}.{node.attr}"
+            case ast.Call():
+                called = self.qualified(node.func, depth + 1)
+                return None if called is None else f"{called}()"
+        return None
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The function, class or module that a node is evaluated in: of decorators and defaults the one around."""
+        child = node
+        for up in self.module.ancestors(node):
+            if isinstance(up, _SCOPES) and not _is_outside(up, child, node):
+                return up
+            child = up
+        return self.module.tree
+
+    def alternatives(self, name: ast.Name) -> list[ast.expr]:
+        """All values that the scope of a name assigns to it; none if some are unknown."""
+        values = [binding.value for binding in self._bindings.get((self.scope(name), name.id), ())]
+        found = [value for value in values if isinstance(value, ast.expr)]
+        return found if len(found) == len(values) else []
+
+    def is_argument(self, name: ast.Name) -> bool:
+        """Return whether a name is an argument of the function around it, and nothing else."""
+        bindings = self._bindings.get((self.scope(name), name.id), [])
+        return len(bindings) == 1 and bindings[0].line == 0
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether the file changes a list or dictionary by that name after it was made, by more than ``added``
+        tells."""
+        return name in self._changed
+
+    @cached_property
+    def added(self) -> dict[str, dict[str, tuple[ast.expr, ast.expr | None]]]:
+        """Key and value of entries that are set in dictionaries one by one, by the names of both (``options["nodes"] =
+        2``); no value where it is set under a condition or several times."""
+        found: dict[str, dict[str, tuple[ast.expr, ast.expr | None]]] = {}
+        for node in self.module.of(ast.Subscript):
+            if _sets_entry(node) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
+                entries, key = found.setdefault(node.value.id, {}), str(node.slice.value)
+                statement = self.module.parents.get(node)
+                is_plain = isinstance(statement, ast.Assign) and self.module.parents.get(statement) is self.scope(node)
+                value = statement.value if is_plain and isinstance(statement, ast.Assign) else None
+                entries[key] = (node.slice, None if key in entries else value)
+        return found
+
+    @cached_property
+    def uses(self) -> dict[str, list[ast.Attribute]]:
+        """Attributes of plain names, by name: ``executor.submit``."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.module.of(ast.Attribute):
+            if isinstance(node.value, ast.Name):
+                found.setdefault(node.value.id, []).append(node)
+        return found
+
+    @cached_property
+    def _changed(self) -> frozenset[str]:
+        stores = [node for node in self.module.of(ast.Subscript) if not isinstance(node.ctx, ast.Load)]
+        stores = [node for node in stores if not _sets_entry(node)]
+        changed = {node.value.id for node in stores if isinstance(node.value, ast.Name)}
+        return frozenset(
+            changed | {name for name, uses in self.uses.items() if any(use.attr in _CHANGES for use in uses)}
+        )
+
+    @cached_property
+    def _bindings(self) -> dict[tuple[ast.AST, str], list[_Binding]]:
+        found: dict[tuple[ast.AST, str], list[_Binding]] = {}
+        for home, name, binding in self._all():
+            found.setdefault((home, name), []).append(binding)
+        return found
+
+    def _all(self) -> Iterator[tuple[ast.AST, str, _Binding]]:
+        parents = self.module.parents
+        imports: list[ast.Import | ast.ImportFrom] = [*self.module.of(ast.Import), *self.module.of(ast.ImportFrom)]
+        for statement in imports:
+            scope = self.scope(statement)
+            for alias in statement.names:
+                is_whole = isinstance(statement, ast.Import) and alias.asname is None
+                bound = alias.name.split(".")[0] if is_whole else alias.asname or alias.name
+                yield scope, bound, _Binding(_imported(statement, alias), statement.lineno, True)
+        for kind in _DEFINITIONS:
+            for definition in self.module.of(kind):
+                scope = self.scope(definition)
+                is_plain = parents.get(definition) is scope
+                yield scope, definition.name, _Binding(definition, definition.lineno, is_plain)
+        for argument in self.module.of(ast.arg):
+            yield self.scope(argument), argument.arg, _Binding(None, 0, True)
+        for name in self.module.of(ast.Name):
+            if not isinstance(name.ctx, ast.Load):
+                scope = self.scope(name)
+                up = parents.get(name)
+                value = _assigned(name, up)
+                yield scope, name.id, _Binding(value, name.lineno, up is not None and parents.get(up) is scope)
+
+
+def _sets_entry(node: ast.Subscript) -> bool:
+    return (
+        isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    )
+
+
+def _is_outside(scope: ast.AST, child: ast.AST, node: ast.AST) -> bool:
+    """Return whether a part of a definition is evaluated before the definition's own scope is there."""
+    if isinstance(scope, ast.ClassDef):
+        return child not in scope.body
+    if isinstance(scope, ast.Lambda):
+        return child is scope.args and not isinstance(node, ast.arg)
+    if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+        return child in scope.decorator_list or (child is scope.args and not isinstance(node, ast.arg))
+    return False
+
+
+def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    if isinstance(statement, ast.Import):
+        return alias.name if alias.asname else alias.name.split(".")[0]
+    package = "." * statement.level + (statement.module or "")
+    return package + alias.name if package.endswith(".") else f"{package}.{alias.name}"
+
+
+def _assigned(name: ast.Name, statement: ast.AST | None) -> ast.expr | None:
+    match statement:
+        case ast.Assign(targets=targets, value=value) if any(target is name for target in targets):
+            return value
+        case ast.AnnAssign(value=value) | ast.NamedExpr(value=value):
+            return value
+    return None
+
+
+def _chosen(bindings: list[_Binding], line: int | None) -> Meaning | None:
+    """The one value of a name; of several assignments in turn the last one before a line of the same scope."""
+    if len(bindings) == 1:
+        return bindings[0].value
+    values = {binding.value if isinstance(binding.value, str) else id(binding.value) for binding in bindings}
+    if len(values) == 1:
+        return bindings[0].value
+    if line is None or not all(binding.is_plain for binding in bindings):
+        return None
+    before = [binding for binding in sorted(bindings, key=lambda item: item.line) if binding.line < line]
+    return before[-1].value if before else None

@@ -1,0 +1,231 @@
+"""What fixers leave alone, because the change would stop the program or gain nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from gpulint import fixing, plugins
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.outcomes import State
+from gpulint.project import Project
+from gpulint.report import Result
+from gpulint.selection import select
+from gpulint.source import Span
+
+MakeJob = Callable[..., Any]
+
+STEP = """\
+    x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def loop(before: str, after: str) -> str:
+    """A training loop with lines before it and at the end of each step."""
+    return f"import random\n\nimport torch\n\n{before}for x, y in train_loader:\n{STEP}{after}print(total)\n"
+
+
+CASES = {
+    "the step formats the tensor that it adds up": (
+        "GPU305",
+        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    bar.desc = "{:.3f}".format(loss)\n')},
+        "formats the same tensors in line 12",
+    ),
+    "a function that the step calls reads": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "from edges import borders\n\ntotal = 0.0\n", "    total += loss.item()\n    keep(borders(y))\n"
+            ),
+            "edges.py": "import numpy as np\n\n\ndef borders(labels):\n    return np.diff(labels.cpu().numpy())\n",
+        },
+        "every step waits in line 5",
+    ),
+    "both branches read": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\n",
+                "    if words:\n        keep(loss.item())\n    else:\n        show(loss.item())\n    total += loss.item()\n",
+            )
+        },
+        "every step waits in line 1",
+    ),
+    "labels become CUDA tensors in the default collate function": (
+        "GPU301",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+                from torchvision.datasets import ImageFolder
+
+                torch.set_default_tensor_type("torch.cuda.FloatTensor")
+                loader = DataLoader(ImageFolder("data"), num_workers=4)
+                for x, y in loader:
+                    model(x.cuda()).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "may be on the GPU already",
+    ),
+    "the model's own methods are called through a table": (
+        "GPU413",
+        {
+            "job.sh": "#SBATCH --gres=gpu:4\npython train.py\n",
+            "train.py": """\
+                import torch
+
+                model = Net()
+                model = model.to("cuda")
+                parts = {"body": model}
+                for images, labels in train_loader:
+                    loss = criterion(parts["body"].encode(images.cuda()), labels.cuda())
+                    loss.backward()
+                    optimizer.step()
+                """,
+        },
+        "put into a table or another variable",
+    ),
+    "the mask makes the host wait anyway": (
+        "GPU306",
+        {
+            "train.py": """\
+                import torch
+
+                for x, y in train_loader:
+                    new = model(x.cuda(non_blocking=True))
+                    unknown = new.sum(1) < 1
+                    new[unknown] = torch.randint(0, 9, size=new[unknown].shape).to("cuda")
+                    new.sum().backward()
+                    optimizer.step()
+                """
+        },
+        "waits for the GPU anyway",
+    ),
+    "one process has no group to debug": (
+        "GPU414",
+        {
+            "run.sh": "#SBATCH --gres=gpu:1\nexport TORCH_DISTRIBUTED_DEBUG=DETAIL\naccelerate launch --num_processes 1 train.py\n",
+            "train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n",
+        },
+        "starts one process",
+    ),
+    "a debugger that ends a module's own test": (
+        "GPU102",
+        {
+            "words.py": """\
+                PAD = 0
+
+
+                def main():
+                    ids = [1, 2]
+                    breakpoint()
+
+
+                if __name__ == "__main__":
+                    main()
+                """,
+            "train.py": "import torch\n\nfrom words import PAD\n\ntorch.nn.Linear(2, 2).cuda().weight.sum().backward()\n",
+        },
+        "ends the module's own test",
+    ),
+    "what `torch.cat` makes is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for x, y in loader:
+                    both = torch.cat([x, y]).cuda()
+                    model(both).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    code, files, reason = CASES[case]
+    results = job({name: dedent(text) for name, text in files.items()}).scan(code)
+    assert results
+    reasons = [result.fix.reason for result in results if isinstance(result.fix, Declined)]
+    assert len(reasons) == len(results), [result.fix for result in results]
+    assert any(reason in one for one in reasons), reasons
+
+
+def test_a_shuffled_list_of_steps_does_not_count_them(job: MakeJob) -> None:
+    shuffled = "steps = list(range(len(train_loader)))\nrandom.shuffle(steps)\nbar = tqdm(steps)\n"
+    program = loop("", "").replace(
+        "for x, y in train_loader:\n", f"{shuffled}for step in bar:\n    x, y = batches[step]\n"
+    )
+    made = job({"train.py": program.replace("print(total)", "    print(step + 1, loss.item())")})
+    assert made.repair("GPU305") == 1
+    assert "for batch_idx, step in enumerate(bar):" in made.text("train.py")
+    assert "if batch_idx % 50 == 0:" in made.text("train.py")
+
+
+def test_copies_of_one_step_are_one_fix(job: MakeJob) -> None:
+    program = """\
+        import torch
+        from torch.utils.data import DataLoader
+
+        loader = DataLoader(data, pin_memory=True, num_workers=4)
+        for x, y in loader:
+            x = x.cuda()
+            y = y.cuda()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        """
+    results = job({"train.py": program}).scan("GPU302")
+    assert [len(result.fix.edits) for result in results] == [2, 2]
+    converted = job({"train.py": program.replace("y.cuda()", "y.float().cuda()")}).scan("GPU302")
+    assert all(isinstance(result.fix, Declined) for result in converted)
+
+
+def test_findings_that_fixes_make_cheaper_are_fixed_as_well(job: MakeJob) -> None:
+    """Each sum of a loop is shown for all waits together; the last one alone would be of low impact."""
+    names = [f"part_{number}" for number in range(8)]
+    sums = "".join(f"    sum_{name} += {name}.item()\n" for name in names)
+    starts = "".join(f"sum_{name} = 0.0\n" for name in names)
+    parts = "".join(f"    {name} = loss * 2\n" for name in names)
+    shown = "".join(f"print(sum_{name})\n" for name in names)
+    made = job({"train.py": loop(starts, parts + sums).replace("print(total)\n", shown)})
+    assert made.repair("GPU305") == len(names)
+    text = made.text("train.py")
+    assert ".item()" not in text
+    after = [line for line in text.splitlines() if "float(sum_" in line]
+    assert after == sorted(after)
+
+
+def test_what_was_shown_is_fixed_even_if_other_fixes_lower_its_impact(job: MakeJob) -> None:
+    """Fixes that collide take several rounds, and each leaves fewer waits in the loop."""
+
+    def repair(finding: Finding, project: Project) -> Fix:
+        head = Span(1, 1, 1, 1)
+        note = Edit(finding.path, head, f"# {finding.message}\n")
+        return Fix("read nothing", Safety.SAFE, (note, Edit(finding.path, finding.span, "0")))
+
+    scans = []
+
+    def shown(results: Sequence[Result], project: Project) -> Sequence[Result]:
+        scans.append(len(results))
+        return results if len(scans) == 1 else []
+
+    made = job({"train.py": loop("", "    keep(loss.item())\n    show((loss * 2).item())\n")})
+    files, rules = made.files(), select(plugins.load().rules, ("GPU305",), (), ())
+    project = Project(made.root, files, made.config)
+    fixed = fixing.fix(project, files, rules, {"GPU305": Fixer("GPU305", repair)}, not_accepted=shown)
+    assert [outcome.round for outcome in fixed.of(State.APPLIED)] == [1, 2]
+    assert scans == [2, 1, 0]
