@@ -30,17 +30,29 @@ _ADAPTS = regex.compile(r"adapt|adversar|attack|saliency|grad_?cam|meta|inner_|a
 
 def graphs_in_validation(project: Project, module: ModuleIndex) -> Iterator[InferenceLoop]:
     """Loops over held-out batches, in functions that train the same model, where gradients are certainly enabled."""
-    backward = [call for call in module.calls_by_name.get("backward", ()) if isinstance(call.func, ast.Attribute)]
-    for function in dict.fromkeys(map(module.function, backward)):
-        if _may_differentiate(module, function):
+    steps = dict[FunctionNode | None, list[ast.Call]]()
+    for call in module.calls_by_name.get("backward", ()):
+        steps.setdefault(module.function(call), []).append(call)
+    held_out = _held_out(module) if steps else {}
+    for function, loops in held_out.items():
+        if function not in steps or _may_differentiate(module, function):
             continue
-        steps = [call for call in backward if module.function(call) is function]
         trained = _trained(project, module, function)
-        for loop in _validations(project, module, function) if trained else ():
+        for loop in loops if trained else ():
             forward = _forward(project, module, loop, trained)
-            if forward is None or may_disable(module, forward, function) or _is_propagated(module, loop, steps):
+            if forward is None or may_disable(module, forward, function):
                 continue
-            yield InferenceLoop(module, loop, function, forward, dotted(forward.func))
+            if _is_validation(project, module, loop) and not _is_propagated(module, loop, steps[function]):
+                yield InferenceLoop(module, loop, function, forward, dotted(forward.func))
+
+
+def _held_out(module: ModuleIndex) -> dict[FunctionNode | None, list[ast.For]]:
+    """The loops of each function over what is named after a held-out split."""
+    table = dict[FunctionNode | None, list[ast.For]]()
+    for loop in module.loops:
+        if isinstance(loop, ast.For) and split_of(last_name(unwrap_iterable(loop.iter))) is Split.EVAL:
+            table.setdefault(module.function(loop), []).append(loop)
+    return table
 
 
 def _may_differentiate(module: ModuleIndex, function: FunctionNode | None) -> bool:
@@ -66,16 +78,14 @@ def _receivers(module: ModuleIndex, method: str) -> set[str]:
     return {dotted(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
 
 
-def _validations(project: Project, module: ModuleIndex, function: FunctionNode | None) -> Iterator[ast.For]:
-    """The loops of a function over loaders that are named after a held-out split."""
+def _is_validation(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether a loop passes over a loader and trains nothing."""
     loops = project.fact(LoopContexts)
-    for loop in module.loops:
-        if not isinstance(loop, ast.For) or module.function(loop) is not function or stops_at_once(loop):
-            continue
-        if split_of(last_name(unwrap_iterable(loop.iter))) is not Split.EVAL or not loops.over_loader(module, loop):
-            continue
-        if loops.role(module, loop) in (Role.EVAL, Role.OTHER):
-            yield loop
+    return (
+        not stops_at_once(loop)
+        and loops.over_loader(module, loop)
+        and loops.role(module, loop) in (Role.EVAL, Role.OTHER)
+    )
 
 
 def _forward(project: Project, module: ModuleIndex, loop: LoopNode, trained: frozenset[str]) -> ast.Call | None:
