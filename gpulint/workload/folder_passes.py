@@ -182,11 +182,11 @@ def _is_many(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
         case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(column))):
             return bool(_PATHS.search(column))
         case ast.Name() | ast.Attribute():
-            return bool(_PATHS.search(last_name(source))) and _is_unbounded(project, module, source)
+            return bool(_PATHS.search(last_name(source))) and is_unbounded(project, module, source)
     return False
 
 
-def _is_unbounded(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+def is_unbounded(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
     """Return whether nothing says that a list holds a few items: no display, no slice."""
     origins = [ref.node for ref in project.fact(Resolver).points_to(module, source)]
     return not any(
