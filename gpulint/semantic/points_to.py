@@ -149,7 +149,7 @@ class Resolver(ClassHierarchy):
             if stored is None or not isinstance(target, ast.Subscript):
                 continue
             if ast.unparse(target) == ast.unparse(node):
-                found, kept = True, kept and _is_in_branch(module, target, node)
+                found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
                 yield from self.points_to(module, stored, path)
         if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
@@ -346,9 +346,3 @@ class Resolver(ClassHierarchy):
     def _some_sites(self, module: ModuleIndex, function: FunctionNode, most: int | None) -> tuple[NodeRef, ...]:
         found = (NodeRef(where, call) for where, call in call_sites(self._project, self, module, function))
         return tuple(itertools.islice(found, most))
-
-
-def _is_in_branch(module: ModuleIndex, store: ast.AST, use: ast.AST) -> bool:
-    """Return whether a place is in a branch of a function that its other place need not come through."""
-    around = set(module.syntax.ancestors(use))
-    return any(isinstance(up, ast.If) and up not in around for up in module.syntax.ancestors(store))
