@@ -55,12 +55,14 @@ class Run:
         db, query, key = self.project.db, UNITS[unit[0]], (unit[1],)
         entry = db.earlier.get(query, key) if db.earlier is not None else db.revised(query, key)
         if entry is None:
+            started = time.process_time()
             with self.timed("reading"):
                 entry = db.record(query, key, lambda: query.compute(self, *key))
                 db.put(query.compute, key, entry)
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
+            db.spent += time.process_time() - started
         db.done.append(entry)
         return entry.value  # type: ignore[no-any-return]
 
@@ -88,7 +90,8 @@ class Run:
             if kind is None:
                 return report
             report.problems += self.misspelt(path, data)
-            rules = self.rules_for(path, gates_of(self.project, path, kind, data), report)
+            gates = gates_of(self.project, path, kind, data)
+            rules = self.rules_for(path, gates, report)
             if not rules and kind is Kind.PYTHON and not self.project.is_named(path) and self.project.use_byte_gate:
                 report.problems += undecodable(path, data)
                 return report
@@ -97,7 +100,8 @@ class Run:
                 return report
             if not document.problems:
                 # Read here, not when some rule happens to ask, so that problems do not depend on who asks first.
-                _ = document.python, document.scripts, document.tasks, self.project.module(document)
+                _ = document.python, document.scripts, self.project.module(document)
+                _ = () if kind is Kind.PYTHON and len(gates) == 1 else document.tasks
         except Exception as error:
             report.record(Failure(path, "reader", error))
             return report

@@ -42,18 +42,18 @@ class Db:
         self.reads: MutableSequence[Any] = NOWHERE
         """Where the open query's reads go."""
         self.keeps_reads = True
-        """Whether answers keep what they rest on. Where nobody will ask, they need not; a failure switches it on, as it
-        is told by each unit that rests on it."""
+        """Whether answers keep what they rest on: somebody may ask, or a failure is told by all that rest on it."""
         self.solver: Solver | None = None
         """Solves the cycle in which the open query stands."""
         self.earlier: Earlier | None = None
         """Answers of an earlier run."""
         self.done: list[StoredEntry] = []
         """The units of work that a run has done, with what their reports rest on."""
+        self.spent = 0.0
+        """CPU seconds that they took, as far as no earlier run had done them."""
         self.tell: Callable[[], Any] | None = None
-        """What other processes are to tell of theirs, if somebody wants to keep them."""
         self.told: list[Any] = []
-        """What other processes told of theirs (see :mod:`gpulint.traces`)."""
+        """What other processes tell of theirs, if somebody wants to keep them (see :mod:`gpulint.traces`)."""
         self.previous: Previous | None = None
         """Answers of this tree before files got another content."""
         self.inputs: defaultdict[str, dict[tuple[Hashable, ...], Input]] = defaultdict(dict)

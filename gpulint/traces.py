@@ -13,18 +13,23 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint import regex
+from gpulint.codec import Codec, Plain
 from gpulint.query import LOOKUPS, STORED
 from gpulint.reads import Input, Read, StoredEntry, StoredQuery, followed, rests_of
+from gpulint.workspace.training_words import TrainingWords
+from gpulint.workspace.word_index import matches_one
 
 if TYPE_CHECKING:
     from gpulint.workspace.tree import Tree
 
-Plain = Any
-"""What JSON can hold."""
+_WORD = regex.compile(r"[A-Za-z0-9_]+")
+_WRITTEN = 60_000
+"""Answers and inputs of a snapshot that are written in a second."""
 
 
 def digest_of(value: Any) -> str:
@@ -43,50 +48,6 @@ def _plain(value: Any) -> Plain:
     if isinstance(value, tuple | list):
         return [_plain(part) for part in value]
     return value
-
-
-class Codec:
-    """Keys of inputs and queries as JSON, and back; paths count from a root."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = f"{root}/"
-        self._paths: dict[Path, str] = {}
-        self._known: dict[str, Path] = {}
-
-    def out(self, value: Any) -> Plain:
-        if isinstance(value, Path):
-            known = self._paths.get(value)
-            if known is None:
-                text = str(value)
-                inside = text.startswith(self._root)
-                known = self._paths[value] = f".{text[len(self._root) :]}" if inside else f"/{text}"
-            return known
-        if isinstance(value, bytes):
-            return f"b{value.decode('latin-1')}"
-        if isinstance(value, str):
-            return f"s{value}"
-        if isinstance(value, frozenset):
-            return {"set": [self.out(part) for part in sorted(value)]}
-        if isinstance(value, tuple):
-            return [self.out(part) for part in value]
-        return value
-
-    def back(self, value: Plain) -> Any:
-        if isinstance(value, str):
-            match value[:1]:
-                case "s":
-                    return value[1:]
-                case "b":
-                    return value[1:].encode("latin-1")
-            known = self._known.get(value)
-            if known is None:
-                known = self._known[value] = Path(self._root + value[1:] if value[0] == "." else value[1:])
-            return known
-        if isinstance(value, dict):
-            return frozenset(map(self.back, value["set"]))
-        if isinstance(value, list):
-            return tuple(map(self.back, value))
-        return value
 
 
 def query_named(name: str) -> StoredQuery:
@@ -191,7 +152,7 @@ class Writer:
 def _summary(tree: Tree, path: Path) -> Plain:
     """Return what tells which inputs may change with a file: digest, identifiers, those on import lines, classes."""
     digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
-    if path not in tree.python_set:
+    if path not in tree.python_set or tree.is_utf16(path):  # whose bytes are not those of its identifiers
         return [digest]
     words = tree.word_index
     classes = words.class_lines(path)
@@ -214,7 +175,9 @@ class Change:
         self.files = own != files.keys()
         self.paths = own ^ files.keys()
         self.words, self.imports = set[bytes](), set[bytes]()
-        self.classes = False
+        self.classes = self._feeds = False
+        self._pairs: list[tuple[str, str]] = []
+        """The identifiers of each changed file before and now; none of it where it is no Python."""
         for path in own:
             then = files.get(path)
             if then is not None and then[0] == hashlib.blake2b(tree.content(path), digest_size=16).hexdigest():
@@ -224,12 +187,15 @@ class Change:
                 continue
             self.paths |= {path}
         self._own = own | files.keys()
+        feeds = tree.models.derived(TrainingWords).feeds
         for path in self.paths:
             then, now = files.get(path, [""]), _summary(tree, path) if path in own else [""]
             then, now = (row if len(row) > 1 else ["", "", "", ""] for row in (then, now))
             self.words |= _words(then[1]) ^ _words(now[1])
             self.imports |= _words(then[2]) ^ _words(now[2])
             self.classes |= then[3] != now[3]
+            self._pairs.append((then[1], now[1]))
+            self._feeds |= feeds(then[1].encode("latin-1")) != feeds(now[1].encode("latin-1"))
 
     def may_change(self, kind: str, key: tuple[Any, ...]) -> bool:
         """Return whether an input may be another than it was."""
@@ -251,11 +217,19 @@ class Change:
                 return self.classes
             case "files" | "python_files":
                 return self.files
+            case "words.like":
+                return matches_one(self.words, *key)
             case "training":
-                return bool(self.paths)
+                return self._feeds
             case "has":
-                return bool(self.paths)
+                return any(map(self._may_hold(key[0].decode("latin-1")), self._pairs))
         return True
+
+    @staticmethod
+    def _may_hold(text: str) -> Callable[[tuple[str, str]], bool]:
+        """Return whether only one of two texts may hold a string, going by their identifiers."""
+        is_word = _WORD.fullmatch(text) is not None
+        return lambda pair: not (is_word and all(pair) and (text in pair[0]) == (text in pair[1]))
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -277,10 +251,19 @@ class Snapshot:
         self._change = Change(tree, files, folders)
         self._inputs = [tree.db.input(kind, codec.back(key)) for kind, key, _ in held["inputs"]]
         self._digests: list[str] = [digest for _, _, digest in held["inputs"]]
+        # Few inputs can be others than they were, so each answer costs one comparison of sets.
+        self._doubtful = {
+            number for number, item in enumerate(self._inputs) if self._change.may_change(item.kind, item.key)
+        }
         self._same: dict[int, bool] = {}
         self._rows: list[Plain] = held["nodes"]
         self._numbers = {(row[0], codec.back(row[1])): number for number, row in enumerate(self._rows)}
         self._entries: dict[int, StoredEntry | None] = {}
+
+    @property
+    def writing_s(self) -> float:
+        """About how many CPU seconds it takes to make such a snapshot and keep it."""
+        return (len(self._rows) + len(self._inputs)) / _WRITTEN
 
     @property
     def known(self) -> dict[Input, str]:
@@ -288,7 +271,7 @@ class Snapshot:
         return {
             item: digest
             for number, (item, digest) in enumerate(zip(self._inputs, self._digests, strict=True))
-            if self._is_same(number)
+            if self._are_same((number,))
         }
 
     def others(self) -> Iterator[StoredEntry]:
@@ -297,7 +280,7 @@ class Snapshot:
             if "|" in name or number in self._entries:
                 continue
             reads = [self._entries.get(node) for node in nodes]
-            if all(map(self._is_same, inputs)) and None not in reads:
+            if self._are_same(inputs) and None not in reads:
                 found: list[Read] = [self._inputs[item] for item in inputs]
                 found += [read for read in reads if read is not None]
                 yield StoredEntry(StoredQuery(name, print), self._codec.back(key), self._decode(value), rests_of(found))
@@ -314,7 +297,7 @@ class Snapshot:
 
     def _verified(self, number: int, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
         _, _, value, inputs, nodes = self._rows[number]
-        if not all(map(self._is_same, inputs)):
+        if not self._are_same(inputs):
             return None
         reads: list[Read] = [self._inputs[item] for item in inputs]
         for node in nodes:
@@ -332,11 +315,14 @@ class Snapshot:
         entry = self._tree.db.asked(query, self._tree, args)
         return entry if entry.value == self._codec.back(value) else None
 
+    def _are_same(self, numbers: Iterable[int]) -> bool:
+        """Return whether inputs are what they were."""
+        return self._doubtful.isdisjoint(numbers) or all(map(self._is_same, self._doubtful.intersection(numbers)))
+
     def _is_same(self, number: int) -> bool:
         same = self._same.get(number)
         if same is None:
             item = self._inputs[number]
-            same = self._same[number] = not self._change.may_change(item.kind, item.key) or (
-                digest_of(value_of(self._tree, item.kind, item.key)) == self._digests[number]
-            )
+            now = digest_of(value_of(self._tree, item.kind, item.key))
+            same = self._same[number] = now == self._digests[number]
         return same

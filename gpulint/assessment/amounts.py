@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -44,6 +45,14 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
+_SIDE = regex.compile(
+    r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
+    r"|(image|img|input|crop|patch)_?(size|res|resolution)['\"]?\s*(,\s*type\s*=\s*int\s*,\s*default\s*)?[:=]\s*[(\[]?\s*)"
+    r"(?P<side>\d{2,4})\b",
+    re.IGNORECASE,
+)
+MIN_SIDE, MAX_SIDE = 16, 2048
+"""Sides of images that are taken for such, in pixels."""
 MAX_BATCH = 100_000
 """Numbers from here on are no samples of one batch."""
 MAX_CLASSES = 3
@@ -57,10 +66,14 @@ class Batch:
     kind: str
     size: int
     stated: bool
+    side: int = 0
+    """Pixels of a side of its images, where the code says it."""
 
     @property
     def bytes(self) -> float:
         """Its bytes on the host."""
+        if self.kind == "image" and self.side:
+            return float(self.size * 3 * self.side**2 * 4)
         return float(self.size * figure("bytes", self.kind if self.kind != "other" else "table"))
 
     @property
@@ -93,9 +106,16 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
     elif known:
-        size, stated = max(known), True
+        size, stated = median_low(known), True  # others are of other data, or of a test
     found = _kind(project, loader)
-    return Batch(found, size if stated else _usual(found), stated)
+    return Batch(found, size if stated else _usual(found), stated, _side(loader.module) if found == "image" else 0)
+
+
+@query
+def _side(module: ModuleIndex) -> int:
+    """The largest side that images are scaled or cut to in a module; 0 if it names none."""
+    found = (int(match["side"]) for match in _SIDE.finditer(module.syntax.source.text))
+    return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)
 
 
 def _usual(kind: str) -> int:

@@ -31,9 +31,11 @@ _OUTDATED = regex.compile(
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?)/|(^|/)[^/]+-(main|master)/",
+    r"|node_modules|forks?)/",
     re.IGNORECASE,
 )
+_UNPACKED = ("-main", "-master")
+"""Ends of the folders that archives of repositories unpack into."""
 _PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")
 """What a folder holds, besides its own licence, that is a project which somebody else publishes."""
 _ADAPTED = regex.compile(
@@ -56,7 +58,8 @@ _FEW = regex.compile(
     r"""|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
 )
 _SMOKE = regex.compile(
-    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|mnist)([/_.-]|$)", re.IGNORECASE
+    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|diagnos(e|is|tics?)|mnist)([/_.-]|$)",
+    re.IGNORECASE,
 )
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
@@ -106,6 +109,8 @@ def is_vendored(subject: Subject) -> bool:
         return True
     root, folder = subject.project.root, subject.path.parent
     while folder != root and folder.is_relative_to(root):
+        if folder.name.endswith(_UNPACKED) and _has_programs_beside(subject.project, folder):
+            return True
         names = [name.upper() for name in subject.project.entries(folder)]
         if any(name.startswith(("LICENSE", "LICENCE", "COPYING")) for name in names):
             if any(name.upper().startswith("LICEN") for name in subject.project.entries(root)):
@@ -113,6 +118,11 @@ def is_vendored(subject: Subject) -> bool:
             return any(name.startswith(_PUBLISHED) for name in names) and _has_files_beside(subject.project, folder)
         folder = folder.parent
     return False
+
+
+@stored("programs beside a folder")
+def _has_programs_beside(project: Project, folder: Path) -> bool:
+    return any(path.suffix == ".py" and not path.is_relative_to(folder) for path in project.files)
 
 
 @stored("files beside a folder")

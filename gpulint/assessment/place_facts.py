@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.downloads import Downloads
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
+_DRAWS = ("rand", "randn")
+IMAGE_AXES = 4
+"""Axes of a batch of images."""
 _MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECASE)
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
 MAX_USERS = 6
@@ -196,29 +198,30 @@ def has_few_repetitions(subject: Subject) -> bool:
 
 
 def trains_on_made_up_numbers(subject: Subject) -> bool:
-    """Return whether the loop around draws what it trains on at random (``dummy_images = torch.randn(...)``)."""
+    """Return whether the loop around counts its rounds and draws what it trains on at random: ``dummy =
+    torch.randn(...)``, or images (``torch.randn(8, 3, 224, 224)``)."""
     module = subject.module
-    if module is None:
+    loops = [context.loop.node for context in subject.contexts if context.loop.module is module]
+    counted = [loop for loop in loops if isinstance(loop, ast.For) and _counts(loop)]
+    if module is None or not counted:
         return False
-    loops = [context.loop for context in subject.contexts]
-    made = (binding for name in module.named if _MADE_UP.search(name) for binding in _assigned(module, name))
+    drawn = (call for name in _DRAWS for call in module.calls_by_name.get(name, ()))
     return any(
-        loop.module is module and loop.node in module.syntax.ancestors(one)
-        for one in made
-        for loop in loops
-        if isinstance(loop.node, LOOPS)
+        any(loop in module.syntax.ancestors(call) for loop in counted) and _is_made_up(module, call) for call in drawn
     )
 
 
-def _assigned(module: ModuleIndex, name: str) -> Iterator[ast.Assign]:
-    """Yield the statements that give a name random numbers."""
-    for use in module.named[name]:
-        statement = module.syntax.parents.get(use)
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(part, ast.Call) and last_name(part.func) in ("rand", "randn", "randint")
-            for part in walk(statement.value)
-        ):
-            yield statement
+def _counts(loop: ast.For) -> bool:
+    return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
+
+
+def _is_made_up(module: ModuleIndex, drawn: ast.Call) -> bool:
+    """Return whether random numbers are called dummies, or have the shape of a batch of images."""
+    shape = drawn.args[0].elts if drawn.args and isinstance(drawn.args[0], ast.Tuple | ast.List) else drawn.args
+    statement = next((up for up in module.syntax.ancestors(drawn) if isinstance(up, ast.stmt)), None)
+    names = statement.targets if isinstance(statement, ast.Assign) else []
+    whole = [size for size in shape if isinstance(size, ast.Constant) and isinstance(size.value, int)]
+    return len(whole) == len(shape) == IMAGE_AXES or any(_MADE_UP.search(last_name(name)) for name in names)
 
 
 def is_one_epoch(subject: Subject) -> bool:

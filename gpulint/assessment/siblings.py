@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.jobs import jobs_running
-from gpulint.query import query, stored
+from gpulint.query import query
 from gpulint.training.collectives import wraps_itself
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def is_superseded(subject: Subject) -> bool:
     )
 
 
-@stored("programs named for DDP")
+@query
 def _ddp_programs(project: Project) -> tuple[Path, ...]:
     named = (path for path in project.files if path.suffix == ".py" and _DISTRIBUTED.search(path.stem))
     modules = ((path, project.module_at(path)) for path in named)
@@ -61,7 +61,7 @@ def _names_small_file(project: Project, module: ModuleIndex) -> bool:
     return bool(found) and all(0 < len(project.data(path)) <= SMALL for path in found)
 
 
-@stored("data files by name")
+@query
 def _data_files(project: Project) -> dict[str, list[Path]]:
     folders = {project.root, *(path.parent for path in project.files)}
     folders |= {folder / name for folder in folders for name in _FOLDERS if name in project.entries(folder)}

@@ -25,6 +25,12 @@ def recall(project: Project, held: Mapping[str, Any], rules: Iterable[Rule]) -> 
             project.disk_asked[question] |= set(map(Path, paths))
 
 
+def is_worth_keeping(project: Project) -> bool:
+    """Return whether what a run found anew took longer than to keep it; if not, the next one finds it anew as well."""
+    earlier = project.db.earlier
+    return not isinstance(earlier, Snapshot) or project.db.spent > earlier.writing_s
+
+
 def answers_of(project: Project) -> dict[str, Any]:
     """Return what a run found and what that rests on, fit for JSON, and what earlier ones found that still holds."""
     earlier = project.db.earlier

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint.deferred import Deferred
 from gpulint.finding import Finding, Place, Problem, Severity
 from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
 from gpulint.impact import Impact, Level
@@ -14,14 +15,6 @@ from gpulint.source import Span
 
 if TYPE_CHECKING:
     from gpulint.report import JobSummary, Report
-
-
-class _CachedRule(Rule):
-    """A rule as far as reports tell of it; its module is not imported."""
-
-    @property
-    def doc(self) -> str:
-        return str(self.__dict__["text"])
 
 
 def entry_of(report: Report, rules: Sequence[Rule]) -> dict[str, Any]:
@@ -97,7 +90,7 @@ def _rule_out(rule: Rule) -> dict[str, Any]:
         "references": rule.references,
         "former_names": rule.former_names,
         "docs_url": rule.docs_url,
-        "text": rule.doc,
+        "module": rule.check.__module__,
     }
 
 
@@ -114,10 +107,9 @@ def _rule(made: dict[str, Any]) -> Rule:
         "references": tuple(made["references"]),
         "former_names": tuple(made["former_names"]),
     }
-    text = fields.pop("text")
-    rule = _CachedRule(**fields, check=lambda subject, project: iter(()))
-    rule.__dict__["text"] = text
-    return rule
+    # It is imported for its documentation alone.
+    check = Deferred(fields.pop("module"), "RULE.check")
+    return Rule(**fields, check=check)
 
 
 def _result_out(result: Any) -> dict[str, Any]:

@@ -89,11 +89,12 @@ class Kept:
             # A file may have changed while it was scanned.
             if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
                 return
-            from gpulint.cache.answers import answers_of
+            from gpulint.cache.answers import answers_of, is_worth_keeping
 
             code = code_folders(given.plugins)
             cache.put(self._key, report, given.rules, given.project, code)
-            cache.put_answers(self._answers_key, lambda: answers_of(given.project), code)
+            if is_worth_keeping(given.project):
+                cache.put_answers(self._answers_key, lambda: answers_of(given.project), code)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Cache | None]:

@@ -32,6 +32,7 @@ _CODE = regex.compile(r"-[A-Za-z]*c")
 _VALUED = ("-W", "-X")
 _MAY_HOLD = regex.compile(
     rb"""python(?:[^\n]{0,300}<<|[\d.]*["']?,?\s{1,99}(?:-\s{1,99})?["']?-[A-Za-z]{0,9}c\b|[^\n]{0,300}\s["']?-[A-Za-z]{0,9}c\b)"""
+    rb"""|\bread\b[^\n]{0,100}-d[^\n]{0,100}<<"""
     rb"""|<<[^\n]{0,300}\.py\b|\.py\b[^\n]{0,300}<<|\.py["']?:[ \t]*[|>]|\bsource:[ \t]*[|>]"""
 )
 _BODY = regex.compile(r"\b(?:import|def|for|while|with)\b|\(")
@@ -55,10 +56,29 @@ def may_hold_python(data: bytes) -> bool:
 def in_scripts(scripts: Iterable[Script]) -> Iterator[InlineProgram]:
     """Programs that commands hand to an interpreter, or write to a file."""
     for script in scripts:
+        texts = dict[str, Fragment]()
         for command in script.walk():
-            found = _of_command(command)
+            found = _of_command(command) or _of_variable(command, texts)
             if found is not None:
                 yield found
+
+
+def _of_variable(command: Command, texts: dict[str, Fragment]) -> InlineProgram | None:
+    """``read -r -d '' SCRIPT <<EOF``, which is kept in ``texts``, and then ``printf "%s" "$SCRIPT" > train.py``."""
+    words = [word.raw.strip("\"'") for word in command.words]
+    if command.heredoc is not None and words[:1] == ["read"] and "-d" in words:
+        texts[words[-1]] = command.heredoc
+    if words[:1] not in (["printf"], ["echo"]):
+        return None
+    text = next((texts[name] for word in words[1:] if (name := word.strip("${}")) in texts), None)
+    return InlineProgram(text, written, command) if text is not None and (written := _written(command)) else None
+
+
+def _written(command: Command) -> str:
+    """The Python file that a command's output goes to; "" for any other or none."""
+    targets = [item.target for item in command.redirects if item.operator.endswith(">")]
+    written = next((target.raw.strip("\"'") for target in targets if target is not None), "")
+    return written if written.endswith(".py") else ""
 
 
 def _of_command(command: Command) -> InlineProgram | None:

@@ -58,7 +58,7 @@ class NotebookSource:
         return Span(line - shift, column, end_line - shift, end_column, self.cells[index])
 
     def parts(self, cells: list[Cell]) -> list[tuple[int, Fragment]]:
-        """Where the Python of each cell begins in ``text``, and that Python with its way back to the cell."""
+        """Return where the Python of each cell begins in ``text``, and that Python with its way back to the cell."""
         found, start = list[tuple[int, Fragment]](), 0
         for cell, text in zip(cells, self._parts, strict=True):
             lines = zip(SourceText(text).line_starts, cell.source.line_starts, strict=False)
@@ -199,7 +199,7 @@ class NotebookDocument(Document):
         return reader.read(self.python, self.python_source.parts([cell for cell, _ in self._code]), self.models)
 
     def _session(self) -> tuple[Task, ...]:
-        """What a notebook that asks for a GPU holds, with the commands that its cells run."""
+        """The session of a notebook that asks for a GPU, with the commands that its cells run."""
         from gpulint.documents.tasks import Count, Resources, Task
 
         if not self.asks_for_gpu or not self.scripts:

@@ -24,6 +24,11 @@ UNKNOWN = "unknown value"
 OBJECT = "object "
 """What the tag of a function or class of Python begins with; its dotted name or ``./file.py:name`` follows."""
 
+CALLED = "@call"
+"""Key of a call's name among its arguments."""
+ITEM = "@item"
+"""Key of an index into what is unknown."""
+
 _INTEGER = regex.compile(r"\s*[+-]?(\d+)\s*")
 _MARKER = regex.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MAX_DEPTH = 500
@@ -71,6 +76,16 @@ class Node:
     @property
     def is_null(self) -> bool:
         return self.kind == "scalar" and not self.style and self.value in {"", "~", "null", "Null", "NULL"}
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is an expression of Python of which nothing is known."""
+        return self.tag == UNKNOWN and self.value.startswith("${") and self.value.endswith("}")
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is what a call of Python or an index gives, rather than a map that is written out."""
+        return self.kind == "map" and not self.fields.keys().isdisjoint((CALLED, ITEM))
 
     @property
     def is_merge(self) -> bool:

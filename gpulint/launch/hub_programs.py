@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -23,9 +24,28 @@ _PYTHON = regex.compile(r"python[\d.]*|accelerate|torchrun|deepspeed")
 
 def hub_words(models: Models, command: Command, exists: Callable[[Path], bool]) -> list[ArgWord]:
     """Words of a command with identifiers of the hub: models first, then data sets."""
+    argv, row, found = _models(models, command)
+    if row is None or row.named:
+        return []
+    hits = [word for word in found if word.value is not None and is_model_id(word.value, (), exists)]
+    data = [word for option in row.data for word in _given(argv[1:], option)]
+    return hits + [word for word in data if word.value is not None and is_data_set_id(word.value, (), exists)]
+
+
+def named_model(models: Models, command: Command) -> tuple[ArgWord, str] | None:
+    """The model that a program fetches by a name of its own, and where from (``yolo train model=yolo11n.pt``)."""
+    _, row, found = _models(models, command)
+    if row is None or not row.named:
+        return None
+    word = next((word for word in found if word.value is not None and re.fullmatch(row.named, word.value)), None)
+    return (word, row.origin) if word is not None else None
+
+
+def _models(models: Models, command: Command) -> tuple[tuple[ArgWord, ...], HubProgram | None, list[ArgWord]]:
+    """A command's words from the program on, the program's row, and the words where it names models."""
     argv = innermost(command)
     if not argv:
-        return []
+        return argv, None, []
     name = argv[0].text.rstrip("/").rpartition("/")[2]
     if _PYTHON.fullmatch(name) and len(argv) > 1:
         argv = argv[2:] if argv[1].text == "-m" and len(argv) > 2 else argv[1:]
@@ -44,10 +64,8 @@ def hub_words(models: Models, command: Command, exists: Callable[[Path], bool]) 
         found = [word for option in row.models for word in _given(argv[1:], option)]
         if row.position is not None:
             found += after[row.position : row.position + 1]
-        hits = [word for word in found if word.value is not None and is_model_id(word.value, (), exists)]
-        data = [word for option in row.data for word in _given(argv[1:], option)]
-        return hits + [word for word in data if word.value is not None and is_data_set_id(word.value, (), exists)]
-    return []
+        return argv, row, found
+    return argv, None, []
 
 
 def _given(args: tuple[ArgWord, ...], option: str) -> list[ArgWord]:

@@ -76,9 +76,12 @@ def stays_open(command: Command) -> bool:
 
 
 def in_endless_loop(command: Command) -> bool:
-    """Return whether the innermost loop around the command never ends."""
+    """Return whether the innermost loop around the command never ends, nor leaves itself."""
     loop = next((block for block in reversed(command.blocks) if block.kind == "loop"), None)
-    return loop is not None and _ENDLESS.match(loop.text) is not None
+    if loop is None or _ENDLESS.match(loop.text) is None:
+        return False
+    inside = (other for other in command.script.commands if other.name in ("break", "exit"))
+    return not any(block.key == loop.key for other in inside for block in other.blocks)
 
 
 @asked_once

@@ -165,7 +165,7 @@ class JobLinker:
         for script in scripts:
             self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
         if task.requirements is not None:
-            task = replace(task, packages=(*task.packages, *self._required(document, *task.requirements)))
+            task = replace(task, packages=(*task.packages, *self._required(walk, *task.requirements)))
         origin, resources = self.joins.resources(document, task)
         return Job(
             document,
@@ -316,12 +316,15 @@ class JobLinker:
         beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
         return next((self.project.document(path) for path in beside), None)
 
-    def _required(self, document: Document, folder: str, span: Span) -> Iterator[tuple[str, Span]]:
-        """The list of packages in a folder of the tree."""
-        written = f"{folder.rstrip('/')}/requirements.txt"
-        if not folder.startswith("/") and ":" not in folder:
-            found = self.locator.locate(written, ".", document.path, None)
-            yield from ((posixpath.normpath(written), span) for _ in (found[:1] if found is not None else ()))
+    def _required(self, walk: _Walk, folder: str, span: Span) -> Iterator[tuple[str, Span]]:
+        """The list of packages in the folder that a program is in."""
+        written = posixpath.normpath(f"{folder}/requirements.txt")
+        for start in walk.launches:
+            if start.program is not None and start.launch.program is not None:
+                named = Path(posixpath.normpath(start.launch.program)).parts
+                if start.program.parts[-len(named) :] == named:
+                    found = start.program.parents[len(named) - 1] / written
+                    yield from [(written, span)] if self.project.is_file(found) else ()
 
     def _start(self, document: Document, folder: str | None) -> Path | None:
         if folder is None or folder.startswith("/"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
 from gpulint.launch.option_parser import LauncherOptions, program_like, read_options
@@ -45,6 +47,10 @@ class Level:
 
 Step = tuple[Level, tuple[ArgWord, ...]]
 _PYTHON = regex.compile(r"(python|pypy|ipython)[\d.]*(\.exe)?$")
+_PYTHON_VARIABLE = regex.compile(
+    r"\$\{?(\w+_)?PY(THON)?3?(_?(BIN|EXE|CMD|EXECUTABLE|INTERPRETER))?(:?-[^{}]*)?\}?$", re.IGNORECASE
+)
+"""A variable of unknown value that holds an interpreter, going by its name."""
 _WILD = frozenset("*?[")
 
 
@@ -91,9 +97,7 @@ def base_name(word: ArgWord) -> str:
 
 def is_python(word: ArgWord) -> bool:
     """Return whether the word names a Python interpreter, directly or as ``$PYTHON``."""
-    return bool(_PYTHON.match(base_name(word))) or (
-        not word.known and word.text in ("$PYTHON", "${PYTHON}", "$PYTHON_BIN")
-    )
+    return bool(_PYTHON.match(base_name(word))) or (not word.known and bool(_PYTHON_VARIABLE.match(word.text)))
 
 
 def is_launcher(models: Models, word: ArgWord) -> bool:

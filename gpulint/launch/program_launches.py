@@ -215,7 +215,7 @@ def _target(argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int
     name, first = base_name(argv[0]), argv[0]
     if levels and levels[-1].python and not is_python(first) and name not in SHELLS:
         return _module_or_path(levels[-1], argv, inner or "python")
-    if is_python(first):
+    if is_python(first) or _interprets(argv):
         return _python(argv[1:], inner or "python")
     if name in SHELLS:
         return _shell(argv[1:])
@@ -238,6 +238,11 @@ def _target(argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int
     if levels[inherited:] and name not in _TOOLS:
         return _Target(inner or levels[-1].launcher, "path", first, argv[1:])
     return None
+
+
+def _interprets(argv: tuple[ArgWord, ...]) -> bool:
+    """``"$RUNNER" train.py``, where the quotes show that the unknown part is one word."""
+    return not argv[0].known and not argv[0].hole and len(argv) > 1 and argv[1].text.endswith(".py")
 
 
 def _module_or_path(level: Level, argv: tuple[ArgWord, ...], launcher: str) -> _Target:

@@ -17,7 +17,5 @@ def submitting_files(project: Project) -> frozenset[Path]:
     rows = project.models.derived(CallRows)
     modules, names = (frozenset(map(word_of, words)) for words in (rows.imports, rows.names))
     index = project.word_index
-    notebooks = (
-        path for path in project.notebooks() if index.holds_one(path, modules) and index.holds_one(path, names)
-    )
-    return frozenset((*index.users(names, modules), *notebooks))
+    notebooks = (path for path in project.notebooks() if index.holds_one(path, modules))
+    return frozenset(path for path in (*index.importing(modules), *notebooks) if index.holds_one(path, names))

@@ -46,6 +46,10 @@ class HubProgram(Program):
     """Options whose value is a data set."""
     position: int | None = None
     """Place of the model among the plain arguments after the verb."""
+    named: str = ""
+    """Names of the models (a regular expression) that the program itself knows where to fetch, instead of a hub's."""
+    origin: str = ""
+    """Where it fetches those from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true
     false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip wget curl git aws gsutil gcloud
     rsync sort head tail grep sed awk tee find patch uniq
-    tr cut du df ulimit unset local declare shopt trap nvidia-smi nproc
+    tr cut wc seq basename dirname realpath readlink stat md5sum ps pgrep kill scancel du df ulimit unset local declare
+    shopt trap nvidia-smi nproc
     which uname whoami id hostnamectl uptime free lscpu printenv scontrol squeue sinfo sacct read
     let shift return eval break continue if then fi for do done""".split()
 )

@@ -47,6 +47,7 @@ _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
 _TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")
 _CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
 
 
@@ -165,12 +166,25 @@ class GpuPrograms:
         return module is not None and runs_elsewhere(module)
 
     def _takes_device(self, path: Path, text: bytes) -> bool:
-        """Return whether a program computes on a device that an imported module chooses (``.to(args.device)``)."""
+        """Return whether a program computes on a device that an imported module chooses (``.to(args.device)``), or on
+        one of its configuration where a job starts it on GPUs."""
         return (
             _TAKEN.search(text) is not None
             and self.words.text_computes(text)
             and not runs_on_other_hardware(text)
-            and any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
+            and (
+                any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
+                or self._gets_gpus(path)
+            )
+        )
+
+    def _gets_gpus(self, path: Path) -> bool:
+        """Return whether a job starts a program on GPUs, and does not tell it to use the CPU."""
+        return any(
+            item.job.gpus is not None
+            and item.job.gpus.value != 0
+            and not any(_ON_CPU.search(word.text) for word in item.start.launch.args)
+            for item in self._project.fact(JobIndex).launches_of(path)
         )
 
     def _is_given_device(self, text: bytes, users: list[Path]) -> bool:

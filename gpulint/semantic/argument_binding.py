@@ -9,6 +9,9 @@ from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
 
+_VALIDATE = frozenset({"model_validate", "parse_obj"})
+"""Class methods of pydantic that make an object of a dictionary."""
+
 
 class CallbackCall(ast.Call):
     """The call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
@@ -68,14 +71,18 @@ def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr |
     return UnpackedArgument(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
 
-def given_by_name(module: ModuleIndex, call: ast.Call, name: str) -> ast.expr | None:
-    """Return what ``Namespace(lr=1, **vars(args))`` gets for a keyword."""
+def given_by_name(module: ModuleIndex, call: ast.Call, name: str) -> tuple[list[ast.expr], bool]:
+    """Return what ``Namespace(lr=1, **vars(args))`` or ``Config.model_validate(data)`` may get for a keyword, and
+    whether it certainly gets that."""
     for keyword in call.keywords:
         if keyword.arg == name:
-            return keyword.value
-    unpacked = (keyword.value for keyword in call.keywords if keyword.arg is None)
-    found = (under_name(module, UnpackedArgument(value=value, ctx=ast.Load()), name) for value in unpacked)
-    return next((value for value in found if value is not None), None)
+            return [keyword.value], True
+    unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _VALIDATE:
+        unpacked += call.args[:1]
+    found = [under_name(module, UnpackedArgument(value=value, ctx=ast.Load()), name) for value in unpacked]
+    given = [one for one in found if one is not None]
+    return given, any(one not in module.unpacked_items for one in given)
 
 
 def positional(function: FunctionNode, call: ast.Call) -> list[str]:
@@ -94,34 +101,37 @@ def _leaves_out_first(first: str, call: ast.Call) -> bool:
 
 
 def under_name(module: ModuleIndex, argument: ast.Starred, name: str) -> ast.expr | None:
-    """Return what ``f(**vars(args))``, ``f(**args.__dict__)`` or ``f(**locals())`` passes for parameter ``name``."""
+    """Return what ``f(**vars(args))``, ``f(**locals())`` or ``f(**config["loader"])`` passes for parameter ``name``."""
     if not isinstance(argument, UnpackedArgument):
         return None  # ``*args``, which fills parameters by position
-    question = argument.value, name
-    if question in module.unpacked:
-        return module.unpacked[question]
-    made: ast.expr
-    if isinstance(argument.value, ast.Dict):
-        items = zip(argument.value.keys, argument.value.values, strict=True)
-        return next((value for key, value in items if isinstance(key, ast.Constant) and key.value == name), None)
     match argument.value:
+        case ast.Dict(keys=keys, values=values) if all(keys):
+            items = zip(keys, values, strict=True)
+            return next((value for key, value in items if isinstance(key, ast.Constant) and key.value == name), None)
         case ast.Call(func=ast.Name(id="vars"), args=[held]) | ast.Attribute(value=held, attr="__dict__"):
-            made = ast.Attribute(value=held, attr=name, ctx=ast.Load())
+            return attribute_of(module, held, name)
         case ast.Call(func=ast.Name(id="locals"), args=[]):
-            made = ast.Name(id=name, ctx=ast.Load())
-        case _:
-            return None
-    module.syntax.parents[made] = module.syntax.parents[argument.value]
-    module.unpacked[question] = ast.copy_location(made, argument.value)
+            return _made(module, argument.value, (name, "local"), ast.Name(id=name, ctx=ast.Load()))
+    return item_of(module, argument.value, name)
+
+
+def item_of(module: ModuleIndex, base: ast.expr, key: str) -> ast.expr:
+    """``config["loader"]["batch_size"]`` for what ``**config["loader"]`` passes under a name; the same node each
+    time."""
+    name = ast.copy_location(ast.Constant(key), base)
+    made = _made(module, base, (key, "item"), ast.Subscript(value=base, slice=name, ctx=ast.Load()))
+    module.unpacked_items.add(made)
     return made
 
 
-def attribute_of(module: ModuleIndex, base: ast.AST, name: str) -> ast.expr:
+def attribute_of(module: ModuleIndex, base: ast.expr, name: str) -> ast.expr:
     """``cfg.loader.batch_size`` for what ``**cfg.loader`` passes under a name; the same node each time."""
-    assert isinstance(base, ast.expr)
-    question = base, name
-    if question not in module.unpacked:
-        made = ast.Attribute(value=base, attr=name, ctx=ast.Load())
+    return _made(module, base, (name, "attribute"), ast.Attribute(value=base, attr=name, ctx=ast.Load()))
+
+
+def _made(module: ModuleIndex, base: ast.expr, question: tuple[str, str], made: ast.expr) -> ast.expr:
+    """The first expression that was made for a question, in the place of ``base``."""
+    if (base, question) not in module.unpacked:
         module.syntax.parents[made] = module.syntax.parents[base]
-        module.unpacked[question] = ast.copy_location(made, base)
-    return module.unpacked[question]
+        module.unpacked[base, question] = ast.copy_location(made, base)
+    return module.unpacked[base, question]

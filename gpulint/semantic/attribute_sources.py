@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from gpulint.documents.python import walk
-from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.argument_binding import RECEIVERS, callback_call
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     FunctionNode,
@@ -14,6 +14,9 @@ from gpulint.workspace.module_index import (
     NodeRef,
     last_name,
 )
+
+FIELDS = frozenset({"field", "Field", "attrib", "ib"})
+"""Functions of dataclasses, attrs and pydantic that describe a field of a class."""
 
 
 def keeps_keywords(function: NodeRef) -> bool:
@@ -27,6 +30,19 @@ def keeps_keywords(function: NodeRef) -> bool:
             for part in walk(function.node)
         )
     )
+
+
+def made_by_default(module: ModuleIndex, call: ast.Call) -> ast.Call | None:
+    """Return the call that makes a field of an object: ``Paths()`` of ``field(default_factory=Paths)``."""
+    if last_name(call.func) not in FIELDS:
+        return None
+    factory = next((one.value for one in call.keywords if one.arg in ("default_factory", "factory")), None)
+    match factory:
+        case ast.Lambda(body=ast.Call() as made):
+            return made
+        case ast.Name() | ast.Attribute():
+            return callback_call(module, call, factory, [], {}, False)
+    return None
 
 
 def is_property(function: FunctionNode) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from collections.abc import Iterator
 
 from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.qualified_names import QualifiedNames
-from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, last_name
 
-_CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
+_CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint", "model_validate", "parse_obj"})
 """Class methods of libraries that make an instance of the class."""
 
 _FILLS = frozenset(
@@ -48,14 +50,21 @@ class ClassHierarchy(QualifiedNames):
                     func = func.value
                 elif self.call_names(ref.module, ref.node) & _FILLS:
                     func = _filled(ref.node) or func
+                found += self._own(ref.module, func)
                 for made in self.points_to(ref.module, func):
                     if isinstance(made.node, ast.ClassDef):
                         found.append((made.module, made.node))
-            elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:
-                for made in self.points_to(ref.module, ref.node.annotation):
+            for annotation in _declared(ref):
+                for made in self.points_to(ref.module, annotation):
                     if isinstance(made.node, ast.ClassDef):
                         found.append((made.module, made.node))
         return list(dict.fromkeys(found))
+
+    @staticmethod
+    def _own(module: ModuleIndex, func: ast.expr) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+        """The class of ``cls(...)`` in a class method."""
+        home = module.class_of(func) if isinstance(func, ast.Name) and func.id == "cls" else None
+        return [(module, home)] if home is not None else []
 
     def bases(self, module: ModuleIndex, node: ast.ClassDef) -> list[tuple[ModuleIndex, ast.ClassDef]]:
         """Direct base classes that are defined in the tree."""
@@ -105,6 +114,22 @@ class ClassHierarchy(QualifiedNames):
 def _unsubscripted(base: ast.expr) -> ast.expr:
     """The class of ``TrainUnit[Batch]``."""
     return base.value if isinstance(base, ast.Subscript) else base
+
+
+def _declared(ref: NodeRef) -> Iterator[ast.expr]:
+    """The types that a parameter or a field of a class is declared with; those of a union each."""
+    node = ref.node
+    if isinstance(node, ast.Call) and last_name(node.func) in FIELDS:
+        node = ref.module.syntax.parents.get(node, node)
+    todo = [node.annotation] if isinstance(node, ast.arg | ast.AnnAssign) else []
+    while todo:
+        match todo.pop():
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                todo += [left, right]
+            case ast.Subscript(value=outer, slice=inner) if last_name(outer) in ("Optional", "Union", "Annotated"):
+                todo += inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            case ast.Name() | ast.Attribute() as plain:
+                yield plain
 
 
 def _filled(call: ast.Call) -> ast.expr | None:

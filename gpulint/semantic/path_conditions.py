@@ -170,7 +170,12 @@ def is_ending(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``)."""
+    """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
+    test around it is a constant that says no (``if False:``)."""
+    if any(
+        isinstance(test, ast.Constant) and bool(test.value) is not holds for test, holds in conditions(module, node)
+    ):
+        return True
     inner = node
     for up in module.syntax.ancestors(node):
         if isinstance(up, ast.Module):

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
-from gpulint.semantic.argument_binding import RECEIVERS, argument_of, given_by_name, under_name
-from gpulint.semantic.attribute_sources import is_property, item_under, keeps_keywords, stored_before, stored_where_made
+from gpulint.semantic import dictionary_items
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, given_by_name, under_name
+from gpulint.semantic.attribute_sources import (
+    is_property,
+    item_under,
+    keeps_keywords,
+    made_by_default,
+    stored_before,
+    stored_where_made,
+)
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
 from gpulint.semantic.qualified_names import BUILTINS
@@ -113,6 +121,8 @@ class Resolver(ClassHierarchy):
                         yield NodeRef(module, node, path)
             case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
                 yield from self._item_origins(module, node, base, key, path)
+            case ast.Subscript(value=base, slice=ast.Name() | ast.Attribute()) if not path:
+                yield from dictionary_items.chosen_origins(self, module, node, base)
             case ast.Call():
                 yield from self._call_origins(module, node, path)
             case _:
@@ -131,24 +141,17 @@ class Resolver(ClassHierarchy):
     ) -> Iterator[NodeRef]:
         found = False
         for ref in self.points_to(module, base):
-            match ref.node:
-                case ast.Dict(keys=keys, values=values):
-                    for name, value in zip(keys, values, strict=True):
-                        if isinstance(name, ast.Constant) and name.value == key:
-                            found = True
-                            yield from self.points_to(ref.module, value, path)
-                case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-                    for keyword in keywords:
-                        if keyword.arg == key:
-                            found = True
-                            yield from self.points_to(ref.module, keyword.value, path)
+            for held in dictionary_items.items(self, ref, key) if not ref.path else ():
+                found = True
+                yield from self.points_to(held.module, held.node, path)
+        kept = not found  # what the base holds already, unless it is stored anew each time
         for target, stored, _ in module.stored_under(last_name(base), key):
             if stored is None or not isinstance(target, ast.Subscript):
                 continue
             if ast.unparse(target) == ast.unparse(node):
-                found = True
+                found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
                 yield from self.points_to(module, stored, path)
-        if not found and not self.db.partial:
+        if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
 
     def _binding_origins(
@@ -180,26 +183,23 @@ class Resolver(ClassHierarchy):
         if not isinstance(function, FUNCTIONS) or binding.node is function.args.kwarg:
             yield NodeRef(module, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
-        callers = self.first_sites(module, function)
+        callers, name = self.first_sites(module, function), binding.node.arg
         omitted = not callers and not self.db.partial
         for site in callers:
             assert isinstance(site.node, ast.Call)
-            argument = argument_of(function, site.node, binding.node.arg)
-            if argument is None:
+            passed = argument_of(function, site.node, name)
+            unpacked = passed if isinstance(passed, ast.Starred) else None
+            held = under_name(site.module, unpacked, name) if unpacked is not None else passed
+            if passed is None or (unpacked and dictionary_items.lacks(self, site.module, unpacked, name)):
                 omitted = True
-            elif isinstance(argument, ast.Starred):
-                held = under_name(site.module, argument, binding.node.arg)
-                yield from (
-                    self.points_to(site.module, held, path)
-                    if held is not None
-                    else (NodeRef(site.module, argument, path),)
-                )
+            elif held is not None:
+                yield from self.points_to(site.module, held, path)
             else:
-                yield from self.points_to(site.module, argument, path)
+                yield NodeRef(site.module, passed, path)
         if omitted:
             if binding.value is not None:
                 yield from self.points_to(module, binding.value, path)
-            elif not callers or binding.node.arg not in RECEIVERS:
+            elif not callers or name not in RECEIVERS:
                 yield NodeRef(module, binding.node, path)
 
     def _attribute_origins(self, module: ModuleIndex, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[NodeRef]:
@@ -213,10 +213,9 @@ class Resolver(ClassHierarchy):
             yield from self.points_to(module, value, path)
         if certain:
             return
-        found = False
-        for given in self._constructed(module, node):
-            found = True
-            yield from self.points_to(given.module, given.node, path)
+        given, found = self._constructed(module, node)
+        for one in given:
+            yield from self.points_to(one.module, one.node, path)
         for home, owner in self.classes_of(module, node.value) if not found else ():
             for where, binding in self.class_attribute(home, owner, node.attr):
                 found = True
@@ -225,6 +224,10 @@ class Resolver(ClassHierarchy):
                         yield from self.points_to(where, value, path)
                 else:
                     yield from self._binding_origins(where, binding, node, path)
+        for ref in self.points_to(module, node.value) if found and not given else ():
+            if isinstance(ref.node, ast.Subscript):  # a dictionary that fills the object
+                yield NodeRef(ref.module, attribute_of(ref.module, ref.node, node.attr), path)
+        found = found or bool(given)
         if not found and not self.db.partial:
             for name in sorted(self.names(module, node)):
                 for where, there in self._project.find(name, module):
@@ -241,16 +244,23 @@ class Resolver(ClassHierarchy):
             if isinstance(ref.node, ast.Call) and (found := self._unwrapped(ref))[1] is not ref.node:
                 yield found
 
-    def _constructed(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[NodeRef]:
+    def _constructed(self, module: ModuleIndex, node: ast.Attribute) -> tuple[list[NodeRef], bool]:
         """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace) or with one that
-        keeps its keywords as they are."""
+        keeps its keywords as they are, and whether each of the calls certainly sets it."""
+        found: list[NodeRef] = []
+        always = True
         for ref in self.points_to(module, node.value):
             if isinstance(ref.node, ast.Call) and not ref.path:
-                given = given_by_name(ref.module, ref.node, node.attr)
-                if given is not None and all(map(keeps_keywords, self.callees(ref.module, ref.node))):
-                    yield NodeRef(ref.module, given)
+                given, certain = given_by_name(ref.module, ref.node, node.attr)
+                if given and all(map(keeps_keywords, self.callees(ref.module, ref.node))):
+                    found += (NodeRef(ref.module, one) for one in given)
+                    always = always and certain
+        return found, bool(found) and always
 
     def _call_origins(self, module: ModuleIndex, node: ast.Call, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        if (made := made_by_default(module, node)) is not None and self.classes_of(module, made.func):
+            yield NodeRef(module, made, path)
+            return
         followed = False
         for callee in self.callees(module, node):
             if isinstance(callee.node, FUNCTIONS) and callee.node.name not in ("__init__", "__call__", "forward"):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
 
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 MAX_BINDINGS = 60
 """Most bindings of one name that are looked at for one use, on either side of it."""
 
@@ -45,6 +46,7 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
     before, after = parted
     kept: list[Binding] = []
     inner = set[ast.AST]()
+    branches = dict[ast.AST, set[str]]()
     for number, binding in enumerate(reversed(before)):
         if number == MAX_BINDINGS:
             return None
@@ -54,6 +56,9 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
         kept.append(binding)
         if _dominates(module, binding, blocks):
             inner = own_loops if binding.kind is not BindingKind.PARAMETER else inner
+            break
+        if (choice := _bound_by_all(module, binding, blocks, branches)) is not None:
+            inner = _blocks(module, choice)[1]
             break
     around = _around(module, after, blocks, loops - inner)
     return None if around is None else [*reversed(kept), *around]
@@ -144,6 +149,41 @@ def _find_blocks(module: ModuleIndex, node: ast.AST) -> tuple[dict[ast.AST, str]
 def _exclusive(use: dict[ast.AST, str], own: dict[ast.AST, str]) -> bool:
     """Return whether the two places are in different branches of one ``if`` or ``match``."""
     return any(own.get(node, branch) != branch and isinstance(node, ast.If | ast.Match) for node, branch in use.items())
+
+
+def _bound_by_all(
+    module: ModuleIndex, binding: Binding, use_blocks: dict[ast.AST, str], branches: dict[ast.AST, set[str]]
+) -> ast.AST | None:
+    """The ``if`` or ``match`` before the use whose branches all bind the name, with this binding, or lead elsewhere.
+
+    ``branches`` has the branches of those that are known to bind it.
+    """
+    if binding.kind is not BindingKind.ASSIGN:
+        return None
+    around = [*_blocks(module, binding.node)[0].items()]
+    for number, (node, branch) in enumerate(around):
+        if isinstance(node, ast.With | ast.match_case):
+            continue
+        if not isinstance(node, ast.If | ast.Match) or node in use_blocks:
+            return None
+        branches.setdefault(node, set()).add(branch)
+        if not branches[node] >= _passed_branches(node):
+            return None
+        if all(use_blocks.get(up) == name or isinstance(up, ast.With) for up, name in around[number + 1 :]):
+            return node
+    return None
+
+
+def _passed_branches(node: ast.If | ast.Match) -> set[str]:
+    """The branches through which a program comes to what follows; of a ``match`` that may match nothing, one more."""
+    if isinstance(node, ast.If):
+        bodies = {"body": node.body, "orelse": node.orelse}
+    else:
+        bodies = {f"cases{number}": case.body for number, case in enumerate(node.cases)}
+        last = node.cases[-1]
+        if last.guard is not None or not isinstance(last.pattern, ast.MatchAs) or last.pattern.pattern is not None:
+            bodies["none"] = []
+    return {name for name, body in bodies.items() if not body or not isinstance(body[-1], _LEAVES)}
 
 
 def _dominates(module: ModuleIndex, binding: Binding, use_blocks: dict[ast.AST, str]) -> bool:

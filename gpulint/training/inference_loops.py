@@ -68,7 +68,7 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
             module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
         for call in calls:
             loop, home = _outermost(project, module, call, mode), module.function(call)
-            if may_disable(module, call, home):
+            if may_disable(module, call, home) or _is_part_of_loss(project, module, call):
                 continue
             if loop is not None and loop not in seen:
                 seen.add(loop)
@@ -232,6 +232,15 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
         ):
             return False
     return bool(sites) or not isinstance(owner, ast.ClassDef)
+
+
+def _is_part_of_loss(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the result goes into a loss that the function propagates, as where a discriminator judges what
+    is trained."""
+    up = module.syntax.parents.get(call)
+    targets = up.targets if isinstance(up, ast.Assign) else []
+    named = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
+    return bool(named & _propagated(project, module, module.function(call)))
 
 
 def _returns_numbers(project: Project, function: FunctionNode) -> bool:

@@ -40,6 +40,9 @@ def only_infers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     homes = list[ast.AST]()
     if attribute:
         homes += [up for up in module.syntax.ancestors(call) if isinstance(up, ast.ClassDef)][:1]
+        set_to = homes and function is not None and _is_set_to_infer(function, target)
+        if set_to and _is_set_to_infer(homes[0], target) and not _propagates(homes[0]):
+            return True  # the class that makes it infers with it from the start
         if function is not None and _is_set_to_infer(function, target):
             homes.append(function)
     elif isinstance(assigned.targets[0], ast.Name):

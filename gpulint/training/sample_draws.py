@@ -104,7 +104,7 @@ class SampleDraws:
         """Return whether a value is a sample that the loop takes, or made of one on the host."""
         if not steps:
             return False
-        counts = _depending(module, loop)
+        counts = depending(module, loop)
         match node:
             case ast.Name(id=name) if name in counts:
                 for binding in reaching(module, module.scope(node).lookup(name), node):
@@ -243,7 +243,7 @@ def _around(module: ModuleIndex, node: ast.AST) -> Iterator[ast.AST]:
 
 
 @query
-def _depending(module: ModuleIndex, loop: ast.For) -> frozenset[str]:
+def depending(module: ModuleIndex, loop: ast.For) -> frozenset[str]:
     """The names that a loop counts or goes through by, and those that it sets from them."""
     found = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     assigned = [part for part in _parts(module, loop) if isinstance(part, ast.Assign)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import attribute_of
+from gpulint.semantic.dictionary_items import viewed
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name, source_text
@@ -123,13 +124,8 @@ class Arguments:
     @cyclic(_NOTHING)
     def mapping(self, module: ModuleIndex, node: ast.expr, key: str) -> tuple[tuple[_Entry, ...], bool]:
         """(what a mapping may hold under ``key``, whether all of its keys are known)."""
-        entries: list[_Entry] = []
-        closed = True
         origins = self._project.fact(Resolver).points_to(module, node)
-        for ref in origins:
-            found, known = self._of_origin(ref, key)
-            entries.extend(_Entry(entry.ref, entry.certain and len(origins) == 1) for entry in found)
-            closed = closed and known
+        entries, closed = _of_each([self._of_origin(ref, key) for ref in origins])
         # The mapping may have grown where it is used, and under the name that its maker gave it (in a caller, say).
         names = {(module, module.function(node), source_text(module, node)): NodeRef(module, node)}
         for ref in origins:
@@ -144,6 +140,10 @@ class Arguments:
         return tuple(dict.fromkeys(entries)), closed
 
     def _of_origin(self, ref: NodeRef, key: str) -> tuple[list[_Entry], bool]:
+        if (held := viewed(ref.node)) is not None:
+            view = NodeRef(ref.module, attribute_of(ref.module, held, key))
+            known = self._project.fact(Constants).of(*view)
+            return ([_Entry(view, True)], True) if known.values else ([], False)
         match ref.node:
             case ast.Dict(keys=keys, values=values):
                 return self._of_items(ref, [(k, v) for k, v in zip(keys, values, strict=True)], key)
@@ -163,6 +163,7 @@ class Arguments:
 
     def _of_file(self, ref: NodeRef, key: str) -> tuple[list[_Entry], bool]:
         """Return what a section of a configuration file (``cfg.loader``) holds, if the possible files are known."""
+        assert isinstance(ref.node, ast.expr)
         sections = list(self._project.fact(Constants).configs.sections(ref))
         if not any(key in names for names in sections):
             return [], bool(sections) and all(sections)
@@ -197,17 +198,20 @@ class Arguments:
         if not isinstance(function, FUNCTIONS) or function.args.kwarg is not ref.node:
             return [], False
         sites = self._project.fact(Resolver).call_sites(ref.module, function)
+        return _of_each([self._of_site(site, function, key) for site in sites]) if sites else ([], False)
+
+    def _of_site(self, site: NodeRef, function: FunctionNode, key: str) -> tuple[list[_Entry], bool]:
+        """Return what one call puts into the ``**kwargs`` of a function."""
         entries: list[_Entry] = []
-        closed = bool(sites)
-        for site in sites:
-            assert isinstance(site.node, ast.Call)
-            for keyword in site.node.keywords:
-                if keyword.arg == key:
-                    entries.append(_Entry(NodeRef(site.module, keyword.value), len(sites) == 1))
-                elif keyword.arg is None and not _hands_on(site, function):
-                    found, known = self.mapping(site.module, keyword.value, key)
-                    entries.extend(_Entry(entry.ref, entry.certain and len(sites) == 1) for entry in found)
-                    closed = closed and known
+        closed = True
+        assert isinstance(site.node, ast.Call)
+        for keyword in site.node.keywords:
+            if keyword.arg == key:
+                entries.append(_Entry(NodeRef(site.module, keyword.value), True))
+            elif keyword.arg is None and not _hands_on(site, function):
+                found, known = self.mapping(site.module, keyword.value, key)
+                entries.extend(found)
+                closed = closed and known
         return entries, closed
 
     def _updates(self, module: ModuleIndex, node: ast.expr, key: str) -> tuple[list[_Entry], bool]:
@@ -252,6 +256,13 @@ class Arguments:
                 entries.extend(_Entry(entry.ref, entry.certain and certain) for entry in found)
                 closed = closed and known
         return entries, closed
+
+
+def _of_each(answers: list[tuple[list[_Entry], bool]]) -> tuple[list[_Entry], bool]:
+    """The answers of all mappings that one may be; a key is certain if each of them certainly has it."""
+    certain = all(any(entry.certain for entry in entries) for entries, _ in answers)
+    found = [_Entry(entry.ref, entry.certain and certain) for entries, _ in answers for entry in entries]
+    return found, all(closed for _, closed in answers)
 
 
 def _hands_on(site: NodeRef, function: FunctionNode) -> bool:

@@ -15,6 +15,7 @@ from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import query
+from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
@@ -34,7 +35,6 @@ _INTO_CLASSES = frozenset(
 _PARSE = _INTO_CLASSES | {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args"}
 _CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 """What fills data classes from the command line."""
-_FIELDS = frozenset({"field", "Field", "attrib", "ib"})
 _NAMESPACES = frozenset(
     {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
 )
@@ -119,6 +119,14 @@ class Options:
                                 yield from self._as_default(home, binding.value)
 
     def environment(self, name: str) -> Iterator[Value]:
+        """Yield what launchers in the tree, or ``.env`` files that programs load, set an environment variable to (none:
+        unknown)."""
+        from gpulint.values.environment_files import EnvironmentFiles
+
+        found = list(self.set_by_jobs(name))
+        yield from found or self._project.fact(EnvironmentFiles).variable(name)
+
+    def set_by_jobs(self, name: str) -> Iterator[Value]:
         """Yield what launchers in the tree set an environment variable to (none: unknown)."""
         from gpulint.values.constants import Value
 
@@ -140,7 +148,7 @@ class Options:
     def default_of_call(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
         """The default inside ``field(default=4)``, ``typer.Option(4)`` and the like."""
         name = last_name(node.func)
-        if name in _FIELDS:
+        if name in FIELDS:
             for keyword in node.keywords:
                 if keyword.arg == "default":
                     yield from self._as_default(ref.module, keyword.value)

@@ -22,6 +22,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
 from gpulint.values.arguments import Arguments
+from gpulint.values.configured import mentioning
 from gpulint.values.constants import Constants
 from gpulint.values.settings_modules import written
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -75,7 +76,7 @@ class ConfigFiles:
             given = [start.override(".".join(keys)) for start in starts]
             if any(text is None for found in given for text, _ in found):
                 return
-            yield from (Value(_typed(text), place, "launcher") for found in given for text, place in found if text)
+            yield from (Value(typed(text), place, "launcher") for found in given for text, place in found if text)
             if given and all(given):
                 continue
             for part, package in self._parts(path):
@@ -98,6 +99,33 @@ class ConfigFiles:
                     found = (name.removeprefix(head) for name in self.read(part) if name.startswith(head))
                     names.update(name.partition(".")[0] for name in found)
             yield frozenset(names)
+
+    def lacks(self, ref: NodeRef) -> bool:
+        """Return whether the files that ``cfg["lr"]`` may be read from lack the key: those that are known, or all of
+        the tree for what fills an object."""
+        key, base = step(ref.node)
+        if base is None:
+            return False
+        files = list(self._sources(ref.module, base))
+        if not files:
+            return self._fills(ref, base) and not mentioning(self._project, key)
+        return not any(
+            not self.read(part) or (keys[: len(package)] == package and self._has(part, keys[len(package) :]))
+            for path, prefix, _ in files
+            for keys in [(*prefix, key)]
+            for part, package in self._parts(path)
+        )
+
+    def _fills(self, ref: NodeRef, base: ast.expr) -> bool:
+        """``data["lr"]`` where the program has ``Config(**data)``, or ``config.train.lr`` of such an object."""
+        if ref.node in ref.module.unpacked_items:
+            return True
+        origins = self._project.fact(Resolver).points_to(ref.module, base)
+        return any(origin.node in origin.module.unpacked_items for origin in origins)
+
+    def _has(self, path: Path, keys: tuple[str, ...]) -> bool:
+        dotted = ".".join(keys)
+        return any(name == dotted or name.startswith(f"{dotted}.") for name in self.read(path))
 
     def _parts(self, path: Path, depth: int = 0) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """A file and those that its Hydra ``defaults`` list puts together with it, with the keys that they go under.
@@ -224,7 +252,7 @@ class ConfigFiles:
             return {}
 
 
-def _typed(text: str) -> object:
+def typed(text: str) -> object:
     """A word of a command line as Hydra reads it."""
     if text.lstrip("-").isdecimal() and len(text) <= MAX_DIGITS:
         return int(text)
@@ -241,7 +269,7 @@ def step(node: ast.AST) -> tuple[str, ast.expr | None]:
             return key, base
         case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
             return key, base
-        case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+        case ast.Call(func=ast.Attribute(value=base, attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]):
             return key, base
         case ast.Call(func=ast.Attribute(attr="get_hparam") as base, args=[ast.Constant(value=str(key))]):
             return key, base

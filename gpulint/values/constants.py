@@ -14,7 +14,7 @@ from gpulint.numerals import MAX_DIGITS
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
-from gpulint.values import strings, tracker_config
+from gpulint.values import held_values, strings, tracker_config
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class Constants:
             if not found:
                 unknown.append(ref)
         known = values_key(values)
+        if known and unknown:  # a default is in force where the file that may replace it does not
+            unknown = [ref for ref in unknown if not self.configs.lacks(ref)]
         if len(known) > _MAX_VALUES:
             module.report_limit(f"an expression has more than {_MAX_VALUES} values")
             known = known[:_MAX_VALUES]
@@ -124,7 +126,22 @@ class Constants:
     def _constants(self, ref: NodeRef) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
+        if (given := self._from_files(ref)) is not None:
+            return tuple(given)
         return self._values(ref.module, ref.node, ref.path)
+
+    def _from_files(self, ref: NodeRef) -> list[Value] | None:
+        """What files set a field of a class, or pass for a parameter, whatever its default is; None if none does."""
+        around = ref.module.syntax.parents.get(ref.node)
+        if isinstance(ref.node, ast.AnnAssign) or isinstance(around, ast.AnnAssign):
+            from gpulint.values.environment_files import EnvironmentFiles  # their names are constants in turn
+
+            return self._project.fact(EnvironmentFiles).field(ref) or None
+        if isinstance(around, ast.arguments):
+            from gpulint.values.instantiated import Instantiated
+
+            return self._project.fact(Instantiated).passed(ref)
+        return None
 
     @cyclic(_NO_VALUES)
     def _values(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...]) -> tuple[Value, ...]:
@@ -161,20 +178,20 @@ class Constants:
                 names = self._project.fact(Resolver).names(module, ref.node)
                 yield from (Value(_BACKENDS[name], self.place(ref)) for name in names & _BACKENDS.keys())
             case ast.Subscript(slice=ast.Name() | ast.Attribute() | ast.Subscript()):
-                yield from self._texts(strings.held(self._project, module, ref.node))
+                yield from self.texts(strings.held(self._project, module, ref.node))
             case ast.Attribute() | ast.Subscript() | ast.arg():
                 from gpulint.values import tree_settings  # it reads files, whose paths are constants in turn
 
                 found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
                 if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
-                    found = self._texts(strings.held(self._project, module, ref.node))
+                    found = self.texts(strings.held(self._project, module, ref.node))
                 yield from found or list(self._of_run(ref)) or tree_settings.anywhere(self._project, ref)
 
     def _of_run(self, ref: NodeRef) -> Iterator[Value]:
         for given in tracker_config.settings(self._project, ref):
             yield from (Value(known.value, known.place, "default") for known in self.of(*given).values)
 
-    def _texts(self, refs: list[NodeRef]) -> list[Value]:
+    def texts(self, refs: list[NodeRef]) -> list[Value]:
         """Return what is taken from a table if it is known text; numbers in a table are choices, no defaults."""
         known = [self.of(*ref) for ref in refs]
         values = [value for one in known for value in one.values]
@@ -232,21 +249,14 @@ class Constants:
                     yield Value(value.value, value.place, "environment")
         elif names & _JOINS and node.args:
             yield from self._join(ref, node)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam") and node.args:
-            found = list(self.configs.lookup(ref))
-            if not found and not isinstance(node.args[0], ast.Constant):
-                found = self._texts(strings.held(self._project, module, node))
-            yield from found or self._fallback(ref, node)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam", "pop") and node.args:
+            yield from held_values.got(self, self._project, ref, node)
+        elif isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
+            yield from held_values.attribute(self, ref, node)
         elif (made := strings.made(self, module, node)) is not None:
             yield Value(made[0], self.place(ref), made[1])
         else:
             yield from self.options.default_of_call(ref, node)
-
-    def _fallback(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
-        """The default of ``mapping.get(key, default)``, which counts when nothing is known of the mapping."""
-        if len(node.args) > 1:
-            for value in self.of(ref.module, node.args[1]).values:
-                yield Value(value.value, value.place, "default")
 
     def _join(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
         """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""

@@ -13,6 +13,7 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
@@ -40,10 +41,6 @@ _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 _FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20
 """Most first iterations that count as seldom."""
-SELDOM = 0.1
-"""Largest chance that counts as seldom."""
-_CHANCES = frozenset({"random.random", "numpy.random.rand", "numpy.random.random", "torch.rand"})
-"""Functions that draw a number between 0 and 1."""
 _PLACE = regex.compile(r"(^|_)(opt|optim|optimizer)_(i|idx|index|id)$")
 """Names of which of several optimizers it is (``training_step(self, batch, batch_idx, optimizer_idx)``)."""
 _COUNTER = regex.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
@@ -52,7 +49,7 @@ _COUNTER = regex.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_
 @query
 def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """Return whether a test holds (or fails) only every N iterations, or only in the first or last, N not being one."""
-    if _is_by_chance(project, module, test, holds):
+    if is_by_chance(project, module, test, holds):
         return True
     for part in walk(test):
         if _is_rest(part):
@@ -155,25 +152,6 @@ def _is_always_one(period: ConstantSet) -> bool:
     """Return whether the program itself makes a period one. A command that asks for every step (``--log-interval=1``)
     wants to see them, and no change of the code is due."""
     return period.every(lambda value: value == 1) and all(value.source != "launcher" for value in period.values)
-
-
-def _is_by_chance(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    """Return whether a test holds (or fails) for few random numbers: ``random.random() < 0.02``."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and holds:
-        return any(_is_by_chance(project, module, part, holds) for part in test.values)
-    match test:
-        case ast.Compare(left=drawn, ops=[ast.Lt() | ast.LtE()], comparators=[share]) if holds:
-            pass
-        case ast.Compare(left=drawn, ops=[ast.Gt() | ast.GtE()], comparators=[share]) if not holds:
-            pass
-        case _:
-            return False
-    if isinstance(drawn, ast.Call) and isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "item":
-        drawn = drawn.func.value
-    if not isinstance(drawn, ast.Call) or not project.fact(Resolver).call_names(module, drawn) & _CHANCES:
-        return False
-    known = project.fact(Constants).of(module, share)
-    return known.every(lambda value: isinstance(value, int | float) and value <= SELDOM)
 
 
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:

@@ -7,6 +7,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.semantic import dictionary_items
+from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -68,11 +70,18 @@ def held(project: Project, module: ModuleIndex, node: ast.expr) -> list[NodeRef]
         case _:
             return []
     known = project.fact(Constants).of(module, key)
-    tables = held(project, module, base) or [NodeRef(module, base)]
+    tables = [
+        (table.module, table.node)
+        for table in held(project, module, base) or [NodeRef(module, base)]
+        if isinstance(table.node, ast.expr)
+    ]
+    if not known.complete:
+        resolver = project.fact(Resolver)
+        return [one for table in tables for one in dictionary_items.chosen(resolver, *table, ast.expr)]
     return [
         entry.ref
-        for value in (known.values if known.complete else ())
+        for value in known.values
         for table in tables
-        if isinstance(value.value, str) and isinstance(table.node, ast.expr)
-        for entry in project.fact(Arguments).mapping(table.module, table.node, value.value)[0]
+        if isinstance(value.value, str)
+        for entry in project.fact(Arguments).mapping(*table, value.value)[0]
     ]

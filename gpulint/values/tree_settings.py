@@ -1,7 +1,8 @@
 """What the configuration files of a tree hold for ``cfg.train.batch_size`` where no load of a file leads to it.
 
 Programs hand their configuration around, and merge it from several files. If the object's name says that it is one and
-two keys or more lead to the value, whatever the tree's files hold under these keys is what it may be.
+two keys or more lead to the value, or one if an object is filled from it, whatever the tree's files hold under these
+keys is what it may be.
 """
 
 from __future__ import annotations
@@ -32,25 +33,31 @@ def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
     """The values of the tree's files under the keys that lead from a configuration object to ``ref``."""
     from gpulint.values.constants import Constants, Value
 
-    keys = _keys(ref.node)
-    if len(keys) < 2:
+    keys, fills = _keys(ref)
+    if len(keys) < (1 if fills else 2):
         return
-    dotted = ".".join(keys)
     for path in _files(project, keys[-1]):
-        known = project.fact(Constants).configs.read(path).get(dotted)
+        read = project.fact(Constants).configs.read(path)
+        grouped = (
+            len(keys) > 1 and path.parent.name == keys[0]
+        )  # ``train/base.yaml`` is an option of a group of Hydra's
+        known = read.get(".".join(keys)) or (read.get(".".join(keys[1:])) if grouped else None)
         if known is not None and not isinstance(known[0], bool):  # rules report switches in the files themselves
             yield Value(known[0], Place(path, known[1], "set here"), "config")
 
 
-def _keys(node: ast.AST) -> tuple[str, ...]:
-    """``("train", "lr")`` of ``self.cfg["train"].lr``; empty if nothing on the way is named like a configuration."""
+def _keys(ref: NodeRef) -> tuple[tuple[str, ...], bool]:
+    """``("train", "lr")`` of ``self.cfg["train"].lr``, and whether an object is filled from the configuration; no keys
+    if nothing on the way is one, by its name or because of that."""
+    node, fills = ref.node, False
     keys: list[str] = []
     while True:
+        fills = fills or node in ref.module.unpacked_items
         if isinstance(node, ast.Name):
-            return tuple(keys) if _ROOT.match(node.id) else ()
+            return tuple(keys) if fills or _ROOT.match(node.id) else (), fills
         key, base = step(node)
         if base is None or (keys and _ROOT.match(key)):
-            return tuple(keys) if base is not None else ()
+            return tuple(keys) if base is not None or fills else (), fills
         keys.insert(0, key)
         node = base
 

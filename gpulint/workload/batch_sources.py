@@ -25,7 +25,7 @@ from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
-from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_target
+from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_loop, split_of_target
 from gpulint.workload.split_sizes import sized_split, takes_split_sizes
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -45,8 +45,6 @@ _BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "miniba
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
-
-
 _NO_BATCHES = regex.compile(
     r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
 )
@@ -280,6 +278,8 @@ class BatchSources:
         inner: ast.AST = call
         for up in module.syntax.ancestors(call):
             match up:
+                case ast.Assign(targets=[ast.Subscript(slice=ast.Name() as split)]):
+                    return split_of_loop(module, split)
                 case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
                     return split_of_target(target)
                 case ast.keyword(arg=str(name)):

@@ -7,7 +7,8 @@ import enum
 from functools import lru_cache
 
 from gpulint import regex
-from gpulint.workspace.module_index import last_name
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
 _WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -62,6 +63,32 @@ def split_of_target(target: ast.expr) -> Split | None:
         case ast.Subscript(slice=ast.Constant(value=str(key))):
             return split_of(key)
     return split_of(last_name(target))
+
+
+def split_of_loop(module: ModuleIndex, key: ast.Name) -> Split | None:
+    """The split that a loop over names gives a variable: of ``for split, shuffle in [("train", True), ("val", False)]``
+    both."""
+    bindings = reaching(module, module.scope(key).lookup(key.id), key)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.LOOP:
+        return None
+    names = list[ast.expr]()
+    for item in _items(module, bindings[0].value):
+        for place in bindings[0].path:
+            if not isinstance(item, ast.Tuple | ast.List) or not 0 <= place < len(item.elts):
+                return None
+            item = item.elts[place]
+        names.append(item)
+    return merged_split({split_of(str(name.value)) if isinstance(name, ast.Constant) else None for name in names})
+
+
+def _items(module: ModuleIndex, source: ast.expr | None) -> list[ast.expr]:
+    """The elements of a list that is written out, in the loop or under a name."""
+    if isinstance(source, ast.Name):
+        bindings = module.scope(source).lookup(source.id)
+        source = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+    if isinstance(source, ast.Dict):
+        return [key for key in source.keys if key is not None]
+    return source.elts if isinstance(source, ast.List | ast.Tuple | ast.Set) else []
 
 
 def merged_split(splits: set[Split | None]) -> Split | None:

@@ -12,6 +12,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
@@ -111,15 +112,16 @@ def _collates(project: Project, loader: Loader) -> bool:
 def _is_trivial(project: Project, source: NodeRef) -> bool:
     """Return whether the data set, or the one that it is a part of, is a toy or a plain look-up in memory."""
     todo, seen = [source], set[ast.AST]()
+    resolver = project.fact(Resolver)
     while todo and len(seen) < MAX_STEPS:
         where = todo.pop()
         node = where.node
         if node in seen or not isinstance(node, ast.expr):
             continue
         seen.add(node)
-        if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
+        if isinstance(node, ast.ListComp | ast.List) or (isinstance(node, ast.Call) and _is_toy(node)):
             return True
-        if isinstance(node, ast.Call) and project.fact(Resolver).call_names(where.module, node) & _LOADED:
+        if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & _LOADED:
             return True
         for owner in _classes_of(project, where):
             unset = _left_out(project, owner, node) if isinstance(node, ast.Call) else frozenset[str]()
@@ -127,13 +129,13 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
                 return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
-        todo += [ref for ref in project.fact(Resolver).points_to(where.module, node) if not ref.path]
+        todo += _by_default(project, [ref for ref in resolver.points_to(where.module, node) if not ref.path])
         if isinstance(node, ast.Name):
             if _is_list_of_tensors(where, node):
                 return True
             bindings = reaching(where.module, where.module.scope(node).lookup(node.id), node)
             values = (binding.value for binding in bindings if not binding.path)
-            todo += [NodeRef(where.module, value) for value in values if value is not None]
+            todo += _by_default(project, [NodeRef(where.module, value) for value in values if value is not None])
         if isinstance(node, ast.Subscript):
             todo.append(NodeRef(where.module, node.value))
         elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
@@ -142,6 +144,14 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
             todo.append(NodeRef(where.module, node.func.value))
     return False
+
+
+def _by_default(project: Project, values: list[NodeRef]) -> list[NodeRef]:
+    """Of several values those that need no option which is off by default (``if args.one_sample:``)."""
+    if len(values) < 2:
+        return values
+    guards = project.fact(Guards)
+    return [ref for ref in values if not guards.is_off_by_default(ref.module, ref.node)] or values
 
 
 def _is_list_of_tensors(where: NodeRef, name: ast.Name) -> bool:

@@ -20,6 +20,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources
 from gpulint.workload.data_split import Split
+from gpulint.workload.trainer_workers import ARGUMENTS
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -32,8 +33,6 @@ _SLIDES = frozenset({"sliding_window_inference", "SlidingWindowInferer"})
 """MONAI's evaluation of one volume after the other, in batches of its windows."""
 _FITS = regex.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
 """Training that a library or a function from elsewhere may do."""
-_ARGUMENTS = regex.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
-"""Arguments of Hugging Face's trainers."""
 _TRAINER = regex.compile(r"Trainer$")
 _ASKED = frozenset(
     (
@@ -64,7 +63,7 @@ def has_reason(project: Project, module: ModuleIndex, source: BatchSource) -> bo
         or _unused(project, module, source.node)
         or only_first_batches(module, source.node)
         or _feeds_empty_hook(project, module, source.node)
-        or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
+        or (bool(ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
         or _drawn_one_by_one(project, module, source.node)
         or project.fact(BatchSizeLimits).only_looked_at(module, source.node)
         or trains_only_head(project, module)
@@ -198,7 +197,7 @@ def never_evaluates(project: Project, module: ModuleIndex) -> bool:
 
     ``eval_strategy`` is "no" unless it is given: https://huggingface.co/docs/transformers/main_classes/trainer
     """
-    made = [call for name, calls in module.calls_by_name.items() if _ARGUMENTS.search(name) for call in calls]
+    made = [call for name, calls in module.calls_by_name.items() if ARGUMENTS.search(name) for call in calls]
     if not made or not all(map(_only_trains, made)) or not any(map(_TRAINER.search, module.calls_by_name)):
         return False
     if not _EVALUATES.isdisjoint(module.calls_by_name):

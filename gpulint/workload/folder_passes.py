@@ -1,24 +1,38 @@
-"""Passes over the files of a folder that a training program decodes one by one before it trains."""
+"""Passes over files, listed from a folder or a table, that a training program decodes one by one before it trains."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.libraries import BUILT_IN
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.sample_draws import Readers
+from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.training.loop_roles import Role
+from gpulint.training.phases import draws_figure
+from gpulint.training.sample_draws import Readers, depending
 from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+    source_text,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -27,15 +41,44 @@ LISTS = frozenset({"listdir", "scandir", "walk", "glob", "iglob", "rglob", "iter
 """Functions that list files."""
 MAX_CALLS = 2
 """How many calls a reader may be away from the loop over the files."""
+_ROWS = frozenset({"iterrows", "itertuples"})
+"""Methods of tables that give their rows."""
+_PATHS = regex.compile(
+    r"(^|_)(files?|paths?|filenames?|images?|wavs?|clips?|videos?|ids?|idx|indexes|indices)(_|$)|(files|paths|names)$",
+    re.IGNORECASE,
+)
+"""Names of what holds a path, or the place of one, for each sample."""
+_BATCHES = regex.compile(r"batch|collate|generat|next", re.IGNORECASE)
+"""Names of functions that read the samples of one batch."""
 MAX_STEPS = 4
 """Most variables between a loop and the call that lists the files."""
 _HEADERS = frozenset({"stop_before_pixels", "header_only"})
 """Arguments of readers that leave out the samples."""
 _WORK = {"image": IMAGES, "video": VIDEO, "volume": VOLUMES, "audio": "computes on audio"}
+_PLAIN = frozenset({"load", "open", "read", "read_file"})
+_MIXED = frozenset({"PIL", "scipy", "av"})
+"""Packages that are imported for other things than readers, or have short names."""
 _PER_SAMPLE = ("__getitem__", "__iter__", "__call__", "forward")
+_MODEL = regex.compile(r"model|net|trainer|learn", re.IGNORECASE)
+_FITS = ("fit", "fit_generator")
+_CALLS_TRAINING = regex.compile(r"^train(_|$)")
 _OF_DATA = regex.compile(r"(Generator|Scaler|Encoder|Binarizer|Vectorizer|Imputer|Tokenizer|Transformer|PCA|KMeans)$")
 """Classes that are fitted to data and train nothing on a GPU."""
 _TRAINS = ("fit", "fit_generator", "Trainer", "train")
+
+
+def reader_words() -> tuple[str, ...]:
+    """Words of which a file that calls a reader has one: the reader's name, its package, or both where these are
+    frequent words."""
+    found = set[str]()
+    for row in BUILT_IN.rows("reader"):
+        for name in row.calls if row.kind in _WORK else ():
+            package, last = name.partition(".")[0], name.rpartition(".")[2]
+            if last not in _PLAIN:
+                found.add(last)
+            else:
+                found.add(".".join(name.split(".")[-2:]) if package in _MIXED else package)
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +102,8 @@ def folder_passes(project: Project, module: ModuleIndex) -> Iterator[FolderPass]
             work = next((_WORK[kind] for kind in sorted(found & _WORK.keys())), "")
             if not work or is_unused(project, module, call) or _reads_headers(call) or _is_last(module, call):
                 continue
-            loop = _over_files(project, module, call, MAX_CALLS)
-            if loop is None or loop.node in seen or _infers(module, call):
+            loop = _over_files(project, module, call, MAX_CALLS) or _over_paths(project, module, call, MAX_CALLS)
+            if loop is None or loop.node in seen or _infers(project, module, call, loop):
                 continue
             if _is_before_training(project, loop):
                 seen.add(loop.node)
@@ -81,6 +124,96 @@ def _over_files(project: Project, module: ModuleIndex, node: ast.AST, calls: int
             found = (_over_files(project, site.module, site.node, calls - 1) for site in sites)
             return next((loop for loop in found if loop is not None), None)
     return None
+
+
+def _over_paths(project: Project, module: ModuleIndex, call: ast.AST, calls: int) -> NodeRef | None:
+    """The innermost loop over many items that gives a reader its path (``for i in range(len(table))``), in its function
+    or in a caller's."""
+    if not isinstance(call, ast.Call):
+        return None
+    given = _made_of(module, call)
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, COMPREHENSIONS):
+            for part in up.generators:
+                targets = {name.id for name in walk(part.target) if isinstance(name, ast.Name)}
+                if given & targets:
+                    return NodeRef(module, up) if _is_many(project, module, part.iter) else None
+        elif isinstance(up, ast.For):
+            if given & depending(module, up):
+                return NodeRef(module, up) if _is_many(project, module, up.iter) and _keeps(module, up) else None
+        elif isinstance(up, FUNCTIONS):
+            if up.name in _PER_SAMPLE or is_held_out(up.name) or _BATCHES.search(up.name) or not calls:
+                return None
+            sites = [site for site in project.fact(Resolver).first_sites(module, up) if isinstance(site.node, ast.Call)]
+            if not sites or given.isdisjoint(argument.arg for argument in (*up.args.args, *up.args.kwonlyargs)):
+                return None
+            found = (_over_paths(project, site.module, site.node, calls - 1) for site in sites)
+            return next((loop for loop in found if loop is not None), None)
+    return None
+
+
+def _made_of(module: ModuleIndex, call: ast.Call) -> set[str]:
+    """Names that the arguments of a call are made of, as far as the assignments of its function tell."""
+    function = module.function(call)
+    assigned = [part for part in walk(function) if isinstance(part, ast.Assign)] if function is not None else []
+    names = {
+        part.id
+        for value in (*call.args, *(keyword.value for keyword in call.keywords))
+        for part in walk(value)
+        if isinstance(part, ast.Name)
+    }
+    for _ in range(MAX_STEPS):
+        names |= {
+            part.id
+            for statement in assigned
+            if any(isinstance(target, ast.Name) and target.id in names for target in statement.targets)
+            for part in walk(statement.value)
+            if isinstance(part, ast.Name)
+        }
+    return names
+
+
+def _is_many(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop goes through as many items as some data have: the rows of a table, the places of a list.
+
+    A list that is written out, a number, or a part of a list may be a few.
+    """
+    source = unwrap_iterable(source)
+    if "batch" in ast.unparse(source):
+        return False
+    match source:
+        case ast.Call(func=ast.Name(id="range"), args=[counted] | [ast.Constant(value=0), counted]):
+            return isinstance(counted, ast.Call) and last_name(counted.func) == "len"
+        case ast.Call(func=ast.Attribute(attr=name, value=ast.Name() | ast.Attribute())) if name in _ROWS:
+            return True
+        case ast.Attribute(attr="values", value=ast.Subscript(slice=ast.Constant(value=str()))):
+            return True  # `table["path"].values`
+        case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(column))):
+            return bool(_PATHS.search(column))
+        case ast.Name() | ast.Attribute():
+            return bool(_PATHS.search(last_name(source))) and is_unbounded(project, module, source)
+    return False
+
+
+def is_unbounded(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether nothing says that a list holds a few items: no display, no slice."""
+    origins = [ref.node for ref in project.fact(Resolver).points_to(module, source)]
+    return not any(
+        (isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts)
+        or isinstance(node, ast.Dict)
+        or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
+        for node in origins
+    )
+
+
+def _keeps(module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether a loop collects what it reads, and ends with the last item."""
+    parts = walk(loop)
+    return not any(isinstance(part, ast.Break | ast.Return | ast.Yield | ast.YieldFrom) for part in parts) and any(
+        (isinstance(part, ast.Call) and last_name(part.func) in ("append", "extend"))
+        or (isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store))
+        for part in parts
+    )
 
 
 def _reads_headers(call: ast.Call) -> bool:
@@ -126,9 +259,14 @@ def _is_before_training(project: Project, loop: NodeRef) -> bool:
     module, node = loop.module, loop.node
     if is_held_out(module.path.stem) or project.fact(GpuPrograms).is_separate(module.path):
         return False
-    if project.fact(LoopContexts).enclosing_loops(module, node) or _runs_model(project, loop):
+    loops = project.fact(LoopContexts)
+    if loops.enclosing_loops(module, node) or _runs_model(project, loop):
+        return False
+    if isinstance(node, LOOPS) and (loops.role(module, node) is not Role.OTHER or draws_figure(project, module, node)):
         return False
     if _is_per_sample(project, module, node, MAX_CALLS) or _is_after_training(project, module, node):
+        return False
+    if _is_only_tried(project, module, node, MAX_CALLS):
         return False
     return any(
         _trains(project, user)
@@ -137,12 +275,31 @@ def _is_before_training(project: Project, loop: NodeRef) -> bool:
     )
 
 
-def _is_after_training(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether only functions for evaluation call the function around the place."""
+def _is_only_tried(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
+    """Return whether only the self-test of a module that trains nothing leads to the place."""
+    if any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node)):
+        return not _trains(project, module)
     function = module.function(node)
+    sites = project.fact(Resolver).first_sites(module, function) if function is not None and calls else ()
+    return bool(sites) and all(_is_only_tried(project, site.module, site.node, calls - 1) for site in sites)
+
+
+def _is_after_training(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether the function around the place has trained before, or only functions for evaluation call it."""
+    function = module.function(node)
+    start = getattr(node, "lineno", 0)
+    if any(call.lineno < start and _fits(project, module, call) for call in module.calls_of(function)):
+        return True
     sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
     callers = [site.module.function(site.node) for site in sites]
     return bool(callers) and all(caller is not None and is_held_out(caller.name) for caller in callers)
+
+
+def _fits(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call trains a model (and not a scaler, or an encoder of labels)."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _FITS:
+        return bool(_MODEL.search(last_name(call.func.value)))
+    return project.fact(LoopContexts).is_training_step(module, call)
 
 
 def _is_per_sample(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
@@ -154,10 +311,16 @@ def _is_per_sample(project: Project, module: ModuleIndex, node: ast.AST, calls: 
     return any(_is_per_sample(project, site.module, site.node, calls - 1) for site in sites)
 
 
-def _infers(module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the function around a reader runs a model on what it reads."""
-    names = {last_name(other.func) for other in module.calls_of(module.function(call))}
-    return not names.isdisjoint(("no_grad", "inference_mode", "eval"))
+def _infers(project: Project, module: ModuleIndex, call: ast.Call, loop: NodeRef) -> bool:
+    """Return whether the function around a reader runs a model on what it reads, and trains none after the loop."""
+    calls = module.calls_of(module.function(call))
+    if {last_name(other.func) for other in calls}.isdisjoint(("no_grad", "inference_mode", "eval")):
+        return False
+    end = getattr(loop.node, "end_lineno", 0)
+    return loop.module is not module or not any(
+        other.lineno > end and (_fits(project, module, other) or _CALLS_TRAINING.search(last_name(other.func)))
+        for other in calls
+    )
 
 
 def _runs_model(project: Project, loop: NodeRef) -> bool:

@@ -7,11 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.batch_sources import HEAD, BatchSource, home
 from gpulint.workload.data_split import Split
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -78,3 +79,16 @@ def of_its_object(source: BatchSource, training: list[BatchSource]) -> list[Batc
     own = [other for other in training if other.node is source.node]
     kind = last_name(source.node.func)
     return own or [other for other in training if not other.keyword or last_name(other.node.func) != kind]
+
+
+def depends_on_split(source: BatchSource) -> bool:
+    """Return whether the loop that makes the batches of all splits gives each a size of its own."""
+    module = source.batch.module
+    around = (up for up in module.syntax.ancestors(source.batch.node) if isinstance(up, (*LOOPS, *COMPREHENSIONS)))
+    inside = {part for loop in around for part in walk(loop)}
+    return isinstance(source.batch.node, ast.IfExp) or any(
+        binding.node in inside
+        for part in walk(source.batch.node)
+        if isinstance(part, ast.Name)
+        for binding in module.scope(part).lookup(part.id)
+    )

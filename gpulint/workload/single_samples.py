@@ -35,8 +35,8 @@ def single_samples(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.
         made = _made(project, module, call.func)
         if not made or any(map(_sets_batches, made)):
             continue
-        for loop, given in _loops(project, module, call):
-            if _gives_one(project, loop, given) and not any(one in set(walk(loop.node)) for one in made):
+        for loop, given in loops_around(project, module, call):
+            if gives_one(project, loop, given) and not any(one in set(walk(loop.node)) for one in made):
                 assert isinstance(loop.node, ast.For)
                 yield call, NodeRef(loop.module, loop.node.iter)
                 break
@@ -58,7 +58,7 @@ def _made(project: Project, module: ModuleIndex, func: ast.expr) -> list[ast.Cal
     return made if len(made) == len(origins) else []
 
 
-def _loops(project: Project, module: ModuleIndex, call: ast.Call) -> Iterator[tuple[NodeRef, ast.Call]]:
+def loops_around(project: Project, module: ModuleIndex, call: ast.Call) -> Iterator[tuple[NodeRef, ast.Call]]:
     """The innermost loops around a call, or around the calls of its function, with what is called in them."""
     loop = next(project.fact(LoopContexts).around(module, call), None)
     if loop is not None:
@@ -71,7 +71,7 @@ def _loops(project: Project, module: ModuleIndex, call: ast.Call) -> Iterator[tu
             yield NodeRef(site.module, loop), site.node
 
 
-def _gives_one(project: Project, where: NodeRef, call: ast.Call) -> bool:
+def gives_one(project: Project, where: NodeRef, call: ast.Call) -> bool:
     """Return whether a loop passes over many samples and gives each to a call by itself."""
     loop = where.node
     if not isinstance(loop, ast.For) or reads_few_batches(project, where):
@@ -87,17 +87,22 @@ def _gives_one(project: Project, where: NodeRef, call: ast.Call) -> bool:
     names = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     for _ in range(_FOLLOWED):
         names |= {
-            part.targets[0].id
+            target.id
             for part in parts
             if isinstance(part, ast.Assign)
-            and isinstance(part.targets[0], ast.Name)
             and not _holds_several(part.value)
             and names & {name.id for name in walk(part.value) if isinstance(name, ast.Name)}
+            for target in _elements(part.targets[0])
+            if isinstance(target, ast.Name)
         }
     return not any(map(_SEVERAL.search, names)) and any(
         not _holds_several(given) and names & {part.id for part in walk(given) if isinstance(part, ast.Name)}
-        for given in call.args
+        for given in (*call.args, *(keyword.value for keyword in call.keywords))
     )
+
+
+def _elements(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
 
 
 def _holds_several(value: ast.expr) -> bool:

@@ -89,7 +89,9 @@ _EVALUATES_ONLY = regex.compile(
     r"--?((eval|evaluate|test|infer|inference|predict)[-_]only|only[-_](eval|evaluate|test|infer|inference|predict))(=[Tt]rue)?",
     re.IGNORECASE,
 )
-_INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
+_INFERS = regex.compile(
+    r"^(?!.*train)(.*_)?(infer|inference|test|testing|plot|visuali[sz]e|render)(_|$)", re.IGNORECASE
+)
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
 _SAYS_TRAINING = regex.compile(
     r"train|tun(e|ing)|sft|dpo|epoch|learning[-_]?rate|(^|[-_.])lr\b|max[-_]?(steps|iters)|optim|weight[-_]decay",

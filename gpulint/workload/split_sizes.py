@@ -26,7 +26,7 @@ def sized_split(parameter: str) -> Split | None:
 @stored("functions take sizes of splits")
 def takes_split_sizes(project: Project) -> bool:
     """Return whether a function of the tree has such a parameter; few files are parsed to find out."""
-    files = project.python_files
+    files = project.word_index.like(_IN_WORD)
     return any(_has_split_sizes(project, path) for path in files if _may_have(project, path))
 
 

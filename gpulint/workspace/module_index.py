@@ -119,8 +119,10 @@ class ModuleIndex:
         """Kept for :mod:`gpulint.semantic.path_conditions`: where in a block early exits stand, and their tests."""
         self.handed_calls: dict[Hashable, CallbackCall] = {}
         """Kept for :mod:`gpulint.semantic.argument_binding`: the calls made of functions that are handed over."""
-        self.unpacked: dict[tuple[ast.expr, str], ast.expr] = {}
+        self.unpacked: dict[tuple[ast.expr, tuple[str, str]], ast.expr] = {}
         """Kept for :mod:`gpulint.semantic.argument_binding`: what (``vars(args)``, name) passes under the name."""
+        self.unpacked_items: set[ast.AST] = set()
+        """Of these, those that a dictionary may lack."""
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated (decorators and defaults count as outside of their function)."""

@@ -11,6 +11,7 @@ from gpulint.query import LOOKUPS
 from gpulint.reads import Input
 from gpulint.records import dataclass
 from gpulint.workspace.training_words import TrainingWords
+from gpulint.workspace.word_index import matches_one
 
 if TYPE_CHECKING:
     from gpulint.workspace.tree import Tree
@@ -112,6 +113,8 @@ class _Change:
             return key[0] in self._pairs
         if kind in _OF_BYTES:
             return not self.holds_the_same(key[0])
+        if kind == "words.like":
+            return matches_one(self._words, *key)
         return kind != "words.users" or not (key[0].isdisjoint(self._words) and key[1].isdisjoint(self._imports))
 
     def _is_same(self, item: Input) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,12 @@ def on_line(word: bytes) -> bytes:
 def words_in(text: bytes) -> set[bytes]:
     """The runs of letters, digits and underscores in a text; several times faster than to search for each of them."""
     return {*text.translate(_APART).split()}
+
+
+def matches_one(words: Iterable[bytes], pattern: bytes, flags: int) -> bool:
+    """Return whether there is a match in one of some identifiers, each on a line of its own."""
+    found = re.compile(pattern, flags).search
+    return any(found(b"\n%b\n" % word) for word in words)
 
 
 class WordIndex:
@@ -113,6 +119,12 @@ class WordIndex:
             found = {number for word in words for number in self._mentioning(word) if number in importing}
             known = self._users[words, home] = [files[number] for number in sorted(found)]
         return known
+
+    @lookup("words.importing")
+    def importing(self, words: frozenset[bytes]) -> list[Path]:
+        """Python files with one of some identifiers on an import line, in order."""
+        files = self._files.all_python
+        return [files[number] for number in sorted(self._importing(words))]
 
     def _mentioning(self, word: bytes) -> Sequence[int]:
         """Positions of the Python files that hold an identifier, in order."""
@@ -204,6 +216,15 @@ class WordIndex:
         if known is None:
             known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words_in(self._files.text_of(path)))
         return known
+
+    def like(self, pattern: re.Pattern[bytes]) -> tuple[Path, ...]:
+        """Python files in whose identifiers, each on a line of its own, there is a match, in order."""
+        return self._like(pattern.pattern, pattern.flags)
+
+    @lookup("words.like")
+    def _like(self, pattern: bytes, flags: int) -> tuple[Path, ...]:
+        found = re.compile(pattern, flags).search
+        return tuple(path for path in self._files.all_python if found(self._words_of(path)))
 
     @lookup("words.holds")
     def holds(self, path: Path, word: bytes) -> bool:

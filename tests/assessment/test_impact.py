@@ -132,6 +132,20 @@ def test_the_bytes_of_a_batch_decide_what_a_copy_costs(tmp_path: Path) -> None:
     assert str(rows.level) == "low"
 
 
+@pytest.mark.parametrize(
+    ("more", "basis"),
+    [
+        ("", "77 MB"),
+        ("cut = transforms.RandomCrop(64)\n", "6 MB"),
+        ("parser.add_argument('--img_size', type=int, default=512)\n", "403 MB"),
+    ],
+)
+def test_the_side_of_images_decides_what_a_copy_costs(tmp_path: Path, more: str, basis: str) -> None:
+    text = HEAD + IMAGES.replace("shuffle=True", "num_workers=8") + more + TRAINING
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert f" {basis} from pageable memory" in impact.basis
+
+
 def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
     one = HEAD + IMAGES + TRAINING
     three = one + "        right += (output == labels.cuda()).sum().item()\n        top = loss.item()\n"
@@ -319,6 +333,7 @@ def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
         ("train.py", "evaluate_ddp.py", "low"),
         ("train.py", "train_more.py", "high"),
         ("Other-main/train.py", "more.py", "low"),
+        ("Other-main/train.py", "Other-main/more.py", "high"),
     ],
 )
 def test_data_parallel_costs_little_beside_a_program_for_ddp(
@@ -326,7 +341,7 @@ def test_data_parallel_costs_little_beside_a_program_for_ddp(
 ) -> None:
     own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda())\n" + TRAINING
     ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
-    found = levels(tmp_path, {"net.py": "", path: own, beside: ddp}, "GPU352")
+    found = levels(tmp_path, {path.replace("train", "net"): "", path: own, beside: ddp}, "GPU352")
     assert found == [level]
 
 

@@ -89,7 +89,7 @@ def test_a_path_that_grows_by_itself_has_an_end(tmp_path: Path) -> None:
         'parser.add_argument("--folder", default="runs")\nargs = parser.parse_args()\n'
         'if args.linear:\n    args.folder = os.path.join(args.folder, "linear")\n'
         'else:\n    args.folder = os.path.join(args.folder, "whole", "mixup" if args.mixup else "plain")\n'
-        "model = torch.nn.Linear(2, 2).cuda()\n"
+        "model = torch.nn.Linear(4096, 4096).cuda()\n"
         "for epoch in range(90):\n    for batch in loader:\n        model(batch.cuda()).sum().backward()\n"
         '    torch.save(model.state_dict(), os.path.join(args.folder, "last.pt"))\n'
     )

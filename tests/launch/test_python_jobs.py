@@ -79,6 +79,28 @@ ONE = {
         """,
         "azureml some GPUs: src/train.py --epochs 3",
     ),
+    "azure ml, a target by name": (
+        """\
+        from azureml.core import ComputeTarget, ScriptRunConfig
+        ScriptRunConfig("src", "train.py", compute_target=ComputeTarget(workspace, "gpu-cluster"))
+        """,
+        "azureml some GPUs: src/train.py",
+    ),
+    "azure ml, a target of a workspace": (
+        """\
+        from azureml.core import ScriptRunConfig
+        ScriptRunConfig("src", "train.py", arguments=options["train"], compute_target=ws.compute_targets["gpu-nc6"])
+        """,
+        "azureml some GPUs: src/train.py ${arguments}",
+    ),
+    "one of several machines": (
+        """\
+        from sagemaker.pytorch import PyTorch
+        KINDS = {"small": "ml.g4dn.xlarge", "large": "ml.g4dn.12xlarge"}
+        PyTorch("train.py", "src", instance_type=KINDS["large"])
+        """,
+        "sagemaker 4 GPUs: src/train.py",
+    ),
     "vertex custom job": (
         """\
         from google.cloud import aiplatform
@@ -105,6 +127,31 @@ ONE = {
         job.run(args=["--lr", "1"], replica_count=1, accelerator_type="NVIDIA_TESLA_V100", accelerator_count=4)
         """,
         "vertex 4 GPUs 1 nodes: src/train.py --lr 1 installs timm",
+    ),
+    "vertex job of a script": (
+        """\
+        from google.cloud import aiplatform
+        aiplatform.CustomJob.from_local_script(
+            display_name="t", script_path="src/train.py", container_uri=image, args=["--lr", "1"],
+            accelerator_type="NVIDIA_TESLA_T4", accelerator_count=1).run()
+        """,
+        "vertex 1 GPUs: src/train.py --lr 1",
+    ),
+    "vertex container": (
+        """\
+        from google.cloud import aiplatform
+        job = aiplatform.CustomContainerTrainingJob("t", image, command=["python3", "src/train.py"])
+        job.run(args=["--lr", "1"], accelerator_type="NVIDIA_L4", accelerator_count=2)
+        """,
+        "vertex 2 GPUs: src/train.py --lr 1",
+    ),
+    "vertex source package": (
+        """\
+        from google.cloud import aiplatform
+        aiplatform.CustomPythonPackageTrainingJob("t", where, "src.train", image).run(
+            args=["--lr", "1"], accelerator_type="NVIDIA_L4", accelerator_count=2)
+        """,
+        "vertex 2 GPUs: src/train.py --lr 1",
     ),
     "submitit": (
         """\
@@ -149,9 +196,18 @@ ONE = {
         @stub.cls(gpu=modal.gpu.H100(count=8))
         class Trainer:
             def run(self):
-                subprocess.run(["torchrun", "--nproc-per-node=8", "/root/src/train.py"], check=True)
+                subprocess.run(["torchrun", "--nproc-per-node=8", "train.py"], cwd="/root/src", check=True)
         """,
         "modal 8 GPUs: torchrun src/train.py",
+    ),
+    "modal, a variable's default": (
+        """\
+        import modal, os
+        app = modal.App()
+        @app.function(gpu=os.environ.get("GPU", "T4:2"))
+        def train(): pass
+        """,
+        "modal 2 GPUs: submit.py ${arguments}",
     ),
     "ray train": (
         """\
@@ -282,6 +338,20 @@ UNKNOWN = {
         from sagemaker.pytorch import PyTorch
         def submit(kind="ml.p3.8xlarge"):
             PyTorch(entry_point="train.py", instance_type=kind)
+        """,
+    "a global that a function sets": """\
+        from sagemaker.pytorch import PyTorch
+        kind = "ml.p3.8xlarge"
+        def choose():
+            global kind
+            kind = "ml.g4dn.xlarge"
+        PyTorch(entry_point="train.py", instance_type=kind)
+        """,
+    "what a call returns": """\
+        import modal
+        app = modal.App()
+        @app.function(gpu=choose(count=2))
+        def train(): pass
         """,
     "a list that is changed": """\
         from google.cloud import aiplatform

@@ -57,6 +57,21 @@ REPEATED = {
     ),
     "evaluations": (SETUP, "model.eval()\nfor batch in loader:\n    y = model(batch.cuda())\nmodel.train()\n"),
     "parallel models": (SETUP, "m{n} = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)\n"),
+    "submitted functions": (
+        "import modal\nimport subprocess\napp = modal.App()\n",
+        "@app.function(gpu='A100')\ndef f{n}():\n    subprocess.run(['python', 'train.py', '--n', '{n}'])\n",
+    ),
+    "executors of one name": (
+        "import submitit\nfrom train import main\n",
+        "executor = submitit.AutoExecutor('logs')\nn = {n}\noptions = dict(gpus_per_node=n)\n"
+        "executor.update_parameters(**options)\nexecutor.submit(main, n)\n",
+    ),
+    "estimators in functions": (
+        "import argparse\nfrom sagemaker.pytorch import PyTorch\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--kind', default='ml.p3.2xlarge')\n",
+        "def submit{n}():\n    args = parser.parse_args()\n    kind = args.kind\n"
+        "    PyTorch('train.py', 'src', instance_type=kind, hyperparameters=dict(n={n})).fit()\n",
+    ),
     "ignored loaders": (SETUP + STEP, "l{n} = DataLoader(data)  # gpulint: ignore[GPU303]\n"),
 }
 

@@ -20,6 +20,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
+from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
@@ -38,7 +39,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher requests, else a usual number."""
     payload = finding.payload
     if not isinstance(payload, SingleProcess):
-        return _setting(finding, project)
+        return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
@@ -84,6 +85,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         edits,
     )
+
+
+def _argument(payload: UnhelpedTrainer, project: Project) -> Fix:
+    """Workers for a trainer whose arguments set none."""
+    module = payload.arguments.module
+    workers, why = worker_count(project, module.path)
+    assert isinstance(payload.arguments.node, ast.Call)
+    edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
+    return Fix(f"load with workers ({why}), which have their own random states", Safety.UNSAFE, (edit,))
 
 
 def _has_comment(module: ModuleIndex, number: ast.Constant) -> bool:

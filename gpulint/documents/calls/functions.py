@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.calls import programs
+from gpulint.documents.calls.trees import joined
 from gpulint.documents.specs.lookup import Found
-from gpulint.documents.yamltree import UNKNOWN, Node
+from gpulint.documents.yamltree import Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -36,12 +37,13 @@ def with_commands(jobs: list[Job], names: Names, trees: Trees) -> Iterator[Task]
     """
     own = [(name, tasks) for row, root, tasks in jobs if (name := _local(row, root))]
     counts = {task.resources.gpus and task.resources.gpus.value for _, tasks in own for task in tasks}
+    runners = _runners(names) if own else {}
     for row, root, tasks in jobs:
         name = _local(row, root)
         if not name:
             yield from tasks
             continue
-        scripts = _started(name, names, trees)
+        scripts = _started(runners.get(name, []), names, trees)
         kept = len(counts) == 1 and not scripts
         for task in tasks:
             yield replace(task, scripts=scripts or (task.scripts if kept else ())) if task.role == "main" else task
@@ -53,17 +55,22 @@ def _local(row: Format, root: Node) -> str:
     return programs.local_function(row.program, Found(root)) if is_function and row.program is not None else ""
 
 
-def _started(function: str, names: Names, trees: Trees) -> tuple[Script, ...]:
+def _runners(names: Names) -> dict[str, list[ast.Call]]:
+    """Calls that start programs, by the function or class at the file's top that they are in."""
+    found: dict[str, list[ast.Call]] = {}
+    for call in names.module.of(ast.Call):
+        if isinstance(call.func, ast.Attribute | ast.Name) and names.qualified(call.func) in _RUNNERS:
+            around = [*names.module.ancestors(call)][-2:-1]
+            found.setdefault(getattr(around[0], "name", "") if around else "", []).append(call)
+    return found
+
+
+def _started(calls: list[ast.Call], names: Names, trees: Trees) -> tuple[Script, ...]:
     """The commands of a function or class that starts some; what it does besides is a command that is unknown."""
     scripts: list[Script] = []
-    for definition in names.module.tree.body:
-        if getattr(definition, "name", None) != function:
-            continue
-        for call in ast.walk(definition):
-            if not isinstance(call, ast.Call) or names.qualified(call.func) not in _RUNNERS:
-                continue
-            is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
-            scripts += [*(_script(trees.node(call.args[0])) if is_sure else ()), _rest(call, trees)]
+    for call in calls:
+        is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
+        scripts += [*(_commands(call, trees) if is_sure else ()), _rest(call, trees)]
     return tuple(scripts)
 
 
@@ -74,9 +81,18 @@ def _rest(call: ast.Call, trees: Trees) -> Script:
     return parse_script(Fragment("${function}", origin.owner, ((0, origin.owner_offset(start)),), origin.cell))
 
 
-def _script(node: Node) -> list[Script]:
+def _commands(call: ast.Call, trees: Trees) -> tuple[Script, ...]:
+    """The command of ``subprocess.run([...], cwd=...)``."""
+    from gpulint.documents.shell import parse_script
     from gpulint.documents.specs.common import argv, shell
 
-    if node.tag == UNKNOWN and node.value.startswith("${"):
-        return []
-    return list(argv(node) if node.kind == "list" else shell(node) if node.kind == "scalar" else ())
+    node = trees.node(call.args[0])
+    folder = next((keyword.value for keyword in call.keywords if keyword.arg == "cwd"), None)
+    if node.kind == "map" or node.is_unknown:
+        return ()
+    if folder is None:
+        return argv(node) if node.kind == "list" else shell(node)
+    there = trees.node(folder)
+    words = [programs.word(item) for item in node.elements] or [node.fragment]
+    start = [programs.put("cd", words[0]), programs.word(there), programs.put("&&", words[0])]
+    return (parse_script(joined([*start, *words], " ")),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -34,6 +35,24 @@ class _Binding:
     is_plain: bool
 
 
+class _Bindings:
+    """All that binds a name in one scope, in order."""
+
+    def __init__(self, found: list[_Binding]) -> None:
+        self.all = sorted(found, key=lambda binding: binding.line)
+        self.lines = [binding.line for binding in self.all]
+        values = {one.value if isinstance(one.value, str) else id(one.value) for one in self.all}
+        self.is_one_value = len(values) == 1
+        self.is_plain = all(binding.is_plain for binding in self.all)
+
+    def value(self, line: int | None) -> Meaning | None:
+        """The one value; of several assignments in turn the last one before a line of the same scope."""
+        if self.is_one_value:
+            return self.all[0].value
+        at = bisect_left(self.lines, line) if line is not None and self.is_plain else 0
+        return self.all[at - 1].value if at else None
+
+
 class Names:
     """Imports, assignments and definitions of one module."""
 
@@ -41,16 +60,21 @@ class Names:
         self.module = module
 
     def meaning(self, name: ast.Name) -> Meaning | None:
-        """What a name stands for where it is used; None if that may be several things, or comes from outside."""
-        scope: ast.AST | None = self.scope(name)
-        is_own = True
-        while scope is not None:
-            bindings = self._bindings.get((scope, name.id))
-            if bindings is not None and (is_own or not isinstance(scope, ast.ClassDef)):
-                return _chosen(bindings, name.lineno if is_own else None)
-            is_own = False
-            scope = self.scope(scope) if scope is not self.module.tree else None
-        return None
+        """Return what a name stands for where it is used; None if that may be several things, or comes from outside."""
+        home = self._home(name)
+        if home is None:
+            return None
+        return self._bindings[home, name.id].value(name.lineno if home is self.scope(name) else None)
+
+    def _home(self, name: ast.Name) -> ast.AST | None:
+        """The scope that binds a name which is used in this one or one within it."""
+        scope: ast.AST = self.scope(name)
+        own = scope
+        while (scope, name.id) not in self._bindings or (isinstance(scope, ast.ClassDef) and scope is not own):
+            if scope is self.module.tree:
+                return None
+            scope = self.scope(scope)
+        return scope
 
     def qualified(self, node: ast.AST, depth: int = 0) -> str | None:
         """The dotted name of an expression: ``modal.App().function`` of ``app.function`` after ``app = modal.App()``,
@@ -84,14 +108,15 @@ class Names:
 
     def alternatives(self, name: ast.Name) -> list[ast.expr]:
         """All values that the scope of a name assigns to it; none if some are unknown."""
-        values = [binding.value for binding in self._bindings.get((self.scope(name), name.id), ())]
+        bindings = self._bindings.get((self.scope(name), name.id))
+        values = [binding.value for binding in bindings.all] if bindings is not None else []
         found = [value for value in values if isinstance(value, ast.expr)]
         return found if len(found) == len(values) else []
 
     def is_argument(self, name: ast.Name) -> bool:
         """Return whether a name is an argument of the function around it, and nothing else."""
-        bindings = self._bindings.get((self.scope(name), name.id), [])
-        return len(bindings) == 1 and bindings[0].line == 0
+        bindings = self._bindings.get((self.scope(name), name.id))
+        return bindings is not None and bindings.lines == [0]
 
     def is_changed(self, name: str) -> bool:
         """Return whether the file changes a list or dictionary by that name after it was made, by more than ``added``
@@ -112,30 +137,48 @@ class Names:
                 entries[key] = (node.slice, None if key in entries else value)
         return found
 
+    def uses(self, name: ast.Name) -> Iterator[ast.Attribute]:
+        """Attributes of a name that is assigned here, up to where it is assigned again: ``executor.submit``."""
+        home = self._home(name)
+        if home is None:
+            return
+        lines = self._bindings[home, name.id].lines
+        following = bisect_right(lines, name.lineno)
+        end = lines[following] if following < len(lines) else None
+        found = self._uses.get((home, name.id), [])
+        for use in found[bisect_left(found, name.lineno, key=lambda one: one.lineno) :]:
+            if end is not None and use.lineno > end:
+                return
+            yield use
+
     @cached_property
-    def uses(self) -> dict[str, list[ast.Attribute]]:
-        """Attributes of plain names, by name: ``executor.submit``."""
-        found: dict[str, list[ast.Attribute]] = {}
-        for node in self.module.of(ast.Attribute):
-            if isinstance(node.value, ast.Name):
-                found.setdefault(node.value.id, []).append(node)
+    def _uses(self) -> dict[tuple[ast.AST, str], list[ast.Attribute]]:
+        found: dict[tuple[ast.AST, str], list[ast.Attribute]] = {}
+        for node in self._attributes:
+            if isinstance(node.value, ast.Name) and (home := self._home(node.value)) is not None:
+                found.setdefault((home, node.value.id), []).append(node)
         return found
+
+    @cached_property
+    def _attributes(self) -> list[ast.Attribute]:
+        """Attributes of plain names, in order."""
+        found = (node for node in self.module.of(ast.Attribute) if isinstance(node.value, ast.Name))
+        return sorted(found, key=lambda node: node.lineno)
 
     @cached_property
     def _changed(self) -> frozenset[str]:
         stores = [node for node in self.module.of(ast.Subscript) if not isinstance(node.ctx, ast.Load)]
         stores = [node for node in stores if not _sets_entry(node)]
         changed = {node.value.id for node in stores if isinstance(node.value, ast.Name)}
-        return frozenset(
-            changed | {name for name, uses in self.uses.items() if any(use.attr in _CHANGES for use in uses)}
-        )
+        calls = (use.value for use in self._attributes if use.attr in _CHANGES)
+        return frozenset(changed | {owner.id for owner in calls if isinstance(owner, ast.Name)})
 
     @cached_property
-    def _bindings(self) -> dict[tuple[ast.AST, str], list[_Binding]]:
+    def _bindings(self) -> dict[tuple[ast.AST, str], _Bindings]:
         found: dict[tuple[ast.AST, str], list[_Binding]] = {}
         for home, name, binding in self._all():
             found.setdefault((home, name), []).append(binding)
-        return found
+        return {key: _Bindings(bindings) for key, bindings in found.items()}
 
     def _all(self) -> Iterator[tuple[ast.AST, str, _Binding]]:
         parents = self.module.parents
@@ -151,6 +194,8 @@ class Names:
                 scope = self.scope(definition)
                 is_plain = parents.get(definition) is scope
                 yield scope, definition.name, _Binding(definition, definition.lineno, is_plain)
+        for declared in self.module.of(ast.Global):
+            yield from ((self.module.tree, name, _Binding(None, 0, False)) for name in declared.names)
         for argument in self.module.of(ast.arg):
             yield self.scope(argument), argument.arg, _Binding(None, 0, True)
         for name in self.module.of(ast.Name):
@@ -192,16 +237,3 @@ def _assigned(name: ast.Name, statement: ast.AST | None) -> ast.expr | None:
         case ast.AnnAssign(value=value) | ast.NamedExpr(value=value):
             return value
     return None
-
-
-def _chosen(bindings: list[_Binding], line: int | None) -> Meaning | None:
-    """The one value of a name; of several assignments in turn the last one before a line of the same scope."""
-    if len(bindings) == 1:
-        return bindings[0].value
-    values = {binding.value if isinstance(binding.value, str) else id(binding.value) for binding in bindings}
-    if len(values) == 1:
-        return bindings[0].value
-    if line is None or not all(binding.is_plain for binding in bindings):
-        return None
-    before = [binding for binding in sorted(bindings, key=lambda item: item.line) if binding.line < line]
-    return before[-1].value if before else None

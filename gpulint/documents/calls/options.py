@@ -17,6 +17,7 @@ class Options:
 
     def __init__(self, names: Names) -> None:
         self._names = names
+        self._known: dict[ast.AST, bool] = {}
 
     def default(self, expr: ast.Attribute) -> ast.expr | None:
         """The default of the option that ``args.model`` is; None if it has none, or several are possible."""
@@ -31,13 +32,22 @@ class Options:
         if isinstance(meaning, ast.Call):
             called = self._names.meaning(meaning.func) if isinstance(meaning.func, ast.Name) else None
             parts = [called] if isinstance(called, ast.FunctionDef) else [meaning]
-            return any(_parses(part) for part in parts)
+            return any(map(self._parses, parts))
         return meaning is None and self._names.is_argument(name)
+
+    def _parses(self, part: ast.AST) -> bool:
+        """Return whether a call or function parses options."""
+        known = self._known.get(part)
+        if known is None:
+            calls = (node.func for node in ast.walk(part) if isinstance(node, ast.Call))
+            known = any(isinstance(called, ast.Attribute) and called.attr in _PARSES for called in calls)
+            self._known[part] = known
+        return known
 
     @cached_property
     def _defaults(self) -> dict[str, ast.expr | None]:
         calls = list(self._names.module.of(ast.Call))
-        if not any(_parses(call) for call in calls):
+        if not any(isinstance(call.func, ast.Attribute) and call.func.attr in _PARSES for call in calls):
             return {}
         found: dict[str, ast.expr | None] = {}
         for call in calls:
@@ -46,11 +56,6 @@ class Options:
                 name = _destination(call, keywords.get("dest"))
                 found[name] = None if name in found else keywords.get("default")
         return found
-
-
-def _parses(node: ast.AST) -> bool:
-    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute))
-    return any(call.func.attr in _PARSES for call in calls if isinstance(call.func, ast.Attribute))
 
 
 def _destination(call: ast.Call, stated: ast.expr | None) -> str:

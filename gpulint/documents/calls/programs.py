@@ -6,9 +6,9 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.calls.trees import CALLED, joined
+from gpulint.documents.calls.trees import joined
 from gpulint.documents.specs.lookup import every, first
-from gpulint.documents.yamltree import OBJECT, Node
+from gpulint.documents.yamltree import CALLED, OBJECT, Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def script(program: Program, item: Found) -> Script | None:
     start = ["bash"] if is_shell else ["python"]
     if program.spread is not None and first(item, program.spread) is not None and not is_shell:
         start = ["torchrun", "--nproc-per-node=gpu"]
-    words = [_put(word, found[0]) for word in start] + found
+    words = [put(text, found[0]) for text in start] + found
     if program.kind == "function":
-        words.append(_put(_ANY, found[0]))
+        words.append(put(_ANY, found[0]))
     for path in program.arguments:
         for given in every(item, path):
             words += _arguments(given.node)
@@ -59,7 +59,7 @@ def _named(program: Program, item: Found, node: Node) -> list[Fragment] | None:
     if node.kind != "scalar" or node.tag is not None or not _PLAIN.fullmatch(node.text):
         return None
     if program.kind == "module":
-        return [_put("-m", node.fragment), node.fragment]
+        return [put("-m", node.fragment), node.fragment]
     folder = first(item, program.folder) if program.folder is not None else None
     if folder is None:
         return None if node.text.startswith("/") else [node.fragment]
@@ -76,9 +76,9 @@ def _function(node: Node) -> list[Fragment] | None:
     """``-m`` and the module of a function or of the class of an object; its file if it is in this one."""
     name, here = _reference(node), node.fragment
     if name.startswith("./"):
-        return [_put(name[2:].partition(":")[0], here)]
+        return [put(name[2:].partition(":")[0], here)]
     module = name.lstrip(".").rpartition(".")[0]
-    return [_put("-m", here), _put(module, here)] if module and _PLAIN.fullmatch(module) else None
+    return [put("-m", here), put(module, here)] if module and _PLAIN.fullmatch(module) else None
 
 
 def _reference(node: Node) -> str:
@@ -91,26 +91,26 @@ def _reference(node: Node) -> str:
 
 def _arguments(node: Node) -> list[Fragment]:
     if node.kind == "map":
-        if node.at(CALLED):
-            return [_put(_ANY, node.fragment)]
+        if node.is_result:
+            return [put(_ANY, node.fragment)]
         words: list[Fragment] = []
         for key, value in node.pairs():
             if not value.is_null:
-                words += [_put(f"--{key.text}", key.fragment), _word(value)]
+                words += [put(f"--{key.text}", key.fragment), word(value)]
         return words
-    return [_word(word) for word in node.elements or [node]]
+    return [word(item) for item in node.elements or [node]]
 
 
-def _word(node: Node) -> Fragment:
+def word(node: Node) -> Fragment:
     """A value as one word of shell text."""
     here = node.fragment
     is_known = node.tag is None and node.kind == "scalar"
     if _PLAIN.fullmatch(here.text) if is_known else _OPEN.fullmatch(here.text):
         return here
-    quote = _put("'", here)
-    return joined([quote, here, quote], "") if is_known and "'" not in here.text else _put(_ANY, here)
+    quote = put("'", here)
+    return joined([quote, here, quote], "") if is_known and "'" not in here.text else put(_ANY, here)
 
 
-def _put(text: str, here: Fragment) -> Fragment:
+def put(text: str, here: Fragment) -> Fragment:
     """A word that the file does not have, at the place of one that it has."""
     return Fragment(text, here.owner, ((0, here.pieces[0][1]),), here.cell)

@@ -75,7 +75,7 @@ class _Reader:
             yield Node(root.origin, "map", root.start, root.end, children=[*children, *told, *more])
 
     def _told(self, row: Format, uses: list[tuple[str, ast.Call]]) -> list[Node] | None:
-        """What methods are told, under the name of each; None if some of it is unknown."""
+        """Arguments of methods, under the name of each; None if some are unknown."""
         told: dict[str, tuple[ast.Call, list[Node]]] = {}
         for name, used in uses:
             given = self.trees.call(used)
@@ -93,7 +93,7 @@ class _Reader:
         statement = self.module.parents.get(last)
         targets = statement.targets if isinstance(statement, ast.Assign) else ()
         for target in targets:
-            for use in self.names.uses.get(target.id, ()) if isinstance(target, ast.Name) else ():
+            for use in self.names.uses(target) if isinstance(target, ast.Name) else ():
                 assert isinstance(use.value, ast.Name)
                 called = self.module.parents.get(use)
                 if isinstance(called, ast.Call) and called.func is use and self.names.meaning(use.value) is last:

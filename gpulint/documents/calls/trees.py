@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING
 from gpulint.budget import Budget
 from gpulint.documents.calls import strings
 from gpulint.documents.calls.options import Options
-from gpulint.documents.yamltree import OBJECT, UNKNOWN, Node
+from gpulint.documents.yamltree import CALLED, ITEM, OBJECT, UNKNOWN, Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
     from gpulint.documents.calls.names import Names
     from gpulint.documents.calls.origins import Origins
 
-CALLED = "@call"
-"""Key of a call's name among its arguments."""
 FUNCTION = "@function"
 """Key of the function or class that a decorator is on."""
 MAX_NODES = 20_000
 """Nodes of all calls of one file, at most."""
+MAX_VALUES = 10
+"""Values that ``**options`` may have; more of them are not followed."""
 _MAX_DEPTH = 30
 _CONVERSIONS = frozenset({"str", "int", "float", "Path", "dedent", "strip", "abspath", "tuple", "list"})
 """Calls whose result reads as their argument does."""
+_READS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+"""Calls that give their second argument where a variable is not set."""
 
 
 class Trees:
@@ -54,9 +56,12 @@ class Trees:
 
     def _unpacked(self, expr: ast.expr) -> list[tuple[Node, Node]] | None:
         """The entries of ``**options``; what only some of its values have, or with another value, is unknown."""
-        values = self.names.alternatives(expr) if isinstance(expr, ast.Name) else []
-        nodes = [self.node(value) for value in values] if len(values) > 1 else [self.node(expr)]
-        if any(node.kind != "map" or node.at(CALLED) for node in nodes) or (
+        is_open = isinstance(expr, ast.Name) and self.names.meaning(expr) is None
+        values = self.names.alternatives(expr)[:MAX_VALUES] if is_open and isinstance(expr, ast.Name) else []
+        if len(values) == MAX_VALUES:
+            return None
+        nodes = [self.node(value) for value in values] or [self.node(expr)]
+        if any(node.kind != "map" or node.is_result for node in nodes) or (
             len(nodes) > 1 and isinstance(expr, ast.Name) and self.names.is_changed(expr.id)
         ):
             return None
@@ -85,6 +90,8 @@ class Trees:
                 return self._called(expr, depth)
             case ast.BinOp():
                 return self._combined(expr, depth)
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
+                return self._item(expr, owner, key, depth)
             case ast.Await(value=inner) | ast.NamedExpr(value=inner):
                 return self.node(inner, depth + 1)
         return self._unknown(expr)
@@ -130,14 +137,14 @@ class Trees:
             node = self.node(value, depth + 1)
             if key is not None:
                 pairs.append((self.node(key, depth + 1), node))
-            elif node.kind == "map" and not node.at(CALLED):
+            elif node.kind == "map" and not node.is_result:
                 pairs += node.pairs()
             else:
                 return self._unknown(expr)
         return self._map(expr, pairs)
 
     def _named(self, expr: ast.Name | ast.Attribute, depth: int) -> Node:
-        """What a name stands for, placed where the name is used."""
+        """The value of a name, placed where the name is used."""
         meaning = self.names.meaning(expr) if isinstance(expr, ast.Name) else None
         if isinstance(meaning, ast.expr):
             assert isinstance(expr, ast.Name)
@@ -154,6 +161,12 @@ class Trees:
         if name == "sys.executable":
             return self._text(expr, "python")
         return self._unknown(expr) if name is None or "()" in name else self._text(expr, name, tag=OBJECT + name)
+
+    def _item(self, expr: ast.Subscript, owner: ast.expr, key: str, depth: int) -> Node:
+        """``KINDS["large"]``: the entry of a dictionary, or a map with the key alone."""
+        node = self.node(owner, depth + 1)
+        found = node.at(key) if not node.is_result else Node(node.origin, "missing")
+        return self._placed(found, expr) if found else self._map(expr, [self._scalar(expr.slice, key, key=ITEM)])
 
     def _added(self, name: str, depth: int) -> Iterator[tuple[Node, Node]]:
         """Entries that are set in a dictionary after it was made."""
@@ -172,6 +185,8 @@ class Trees:
             return node if node.kind != "map" else self._unknown(expr)
         if name == "join" and owner is not None and expr.args:
             return self._joined(expr, owner, depth)
+        if self.names.qualified(expr.func) in _READS_ENVIRONMENT and len(expr.args) == 2:
+            return self._placed(self.node(expr.args[1], depth + 1), expr)
         if name == "dict" and not expr.args:
             made = self.call(expr)
             return self._unknown(expr) if made is None else self._map(expr, list(made.pairs())[1:])

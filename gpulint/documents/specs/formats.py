@@ -63,14 +63,14 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         only_if_training=row.only_if_training,
         system=row.system or row.name,
     )
-    if row.program is not None and not found:
+    if row.program is not None and all(command.role != "main" for command, _ in found):
         started = programs.script(row.program, item)
-        task = task if started is None else replace(task, scripts=(started,))
+        yield task if started is None else replace(task, scripts=(started,))
+    elif not found:
+        yield task
     for command, places in found:
         span = places[0].node.span if item.outer is None else task.span
         yield replace(task, span=span, role=command.role, scripts=_scripts(command, places))
-    if not found:
-        yield task
 
 
 def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
@@ -87,7 +87,7 @@ def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
 def _places(command: Command, item: Found) -> list[Found]:
     """Return where a command is: all places of shell text, which run in turn, and the first of each path of words."""
     if command.syntax == "shell":
-        return [place for path in command.at for place in every(item, path) if not _is_unknown(place)]
+        return [place for path in command.at for place in every(item, path) if not place.node.is_unknown]
     return [place for path in command.at if (place := first(item, path)) is not None]
 
 
@@ -131,7 +131,7 @@ def _resources(row: Format, item: Found) -> Resources:
 def _gpus(row: Format, item: Found) -> GpuRequest | None:
     for place in row.gpus:
         for found in every(item, place.at):
-            request = PARSERS[place.syntax](found) if found.node.tag != UNKNOWN else _open(place, found)
+            request = PARSERS[place.syntax](found) if _is_value(place, found.node) else _open(place, found)
             if request is not None:
                 value = request.count.value
                 if place.most is not None and value is not None and value > place.most:
@@ -145,9 +145,9 @@ def _open(place: Gpus, found: Found) -> GpuRequest | None:
     return GpuRequest(counted(found, None)) if place.syntax in ("number", "some") else None
 
 
-def _is_unknown(place: Found) -> bool:
-    """Return whether nothing of a text is known."""
-    return place.node.tag == UNKNOWN and place.node.value.startswith("${") and place.node.value.endswith("}")
+def _is_value(place: Gpus, node: Node) -> bool:
+    """Return whether Python says what a number of GPUs is: what calls return is unknown."""
+    return node.tag != UNKNOWN and (place.syntax in ("one", "k8s-resources", "named-for-gpus") or not node.is_result)
 
 
 def _requirements(row: Format, item: Found) -> tuple[str, Span] | None:
@@ -179,7 +179,7 @@ def _span(item: Found, path: str | None) -> Span | None:
 def _environment(row: Format, item: Found) -> tuple[EnvVar, ...]:
     found = first(item, row.env) if row.env is not None else None
     variables: tuple[EnvVar, ...] = ()
-    if found is not None:
+    if found is not None and not found.node.is_result:
         is_named = any(element.at("name") for element in found.node.elements)
         variables = env_list(found.node) if is_named else env_map(found.node)
     for name, path in row.env_from.items():

@@ -62,9 +62,14 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
+_WORDS = (
+    *gate_words("loader", "batch-maker"),
+    *("Loader", "dataloader_num_workers", "prepare_dataloader", "TrainingArguments", "SFTConfig"),
+)
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)", re.IGNORECASE)
 _WORKERS = regex.compile(
     r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$", re.IGNORECASE
@@ -199,7 +204,19 @@ def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterat
 
 
 def _arguments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """``TrainingArguments(dataloader_num_workers=0)`` and the configurations that are like it."""
+    """``TrainingArguments(dataloader_num_workers=0)`` and the configurations that are like it, or arguments without
+    workers for a trainer that prepares images or audio."""
+    for found in trainers_without_workers(project, module):
+        if project.fact(GpuPrograms).runs_on_gpu(module):
+            assert isinstance(found.arguments.node, ast.Call)
+            yield RULE.finding(
+                document.path,
+                module.syntax.span(found.arguments.node),
+                "the training process loads its batches itself (dataloader_num_workers is 0 by default)",
+                help="set `dataloader_num_workers=` to the job's cores per GPU",
+                payload=found,
+                related=(project.fact(Constants).place(found.step, f"{found.work} in the training process"),),
+            )
     for call in module.calls:
         for keyword in call.keywords:
             if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
@@ -295,17 +312,8 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     reads=("loader", "batch-maker"),
-    tokens=(
-        (
-            *gate_words("loader", "batch-maker"),
-            "Loader",
-            "dataloader_num_workers",
-            "workers",
-            "WORKERS",
-            "prepare_dataloader",
-        ),
-    ),
-    code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
+    tokens=((*_WORDS, "workers", "WORKERS"),),
+    code_tokens=(_WORDS,),
     summary="DataLoader prepares batches in the training process",
     why="the GPU waits while the training process itself reads and collates samples",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

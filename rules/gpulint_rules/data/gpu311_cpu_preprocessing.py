@@ -54,7 +54,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
-from gpulint.workload.folder_passes import folder_passes
+from gpulint.workload.folder_passes import folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
@@ -308,7 +308,7 @@ RULE = Rule(
     code_tokens=(
         (
             "__getitem__",
-            "collate",
+            "ollat",  # `collate` and `Collator`
             "ImageDataGenerator",
             ".map(",
             "takes(",
@@ -316,14 +316,14 @@ RULE = Rule(
             "convert_",
             "to_features",
             "IterableDataset",
-            "webdataset",
-            "LoadImage",
+            *("webdataset", "LoadImage"),
             "listdir",
             "glob(",
             "iterdir",
             "os.walk",
             "scandir",
             *sorted(IMAGE_SETS),
+            *reader_words(),
         ),
     ),
     summary="CPU prepares training data item by item",

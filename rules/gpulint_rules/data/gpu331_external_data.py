@@ -11,10 +11,10 @@ sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, ti
 (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper, CLIP,
 scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and similar variables in a launcher suppress the
 finding for the hub. Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and
-Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows
-and docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Recognizes
-programs such as ``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's
-and Azure's storage.
+Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows,
+docker-compose and what Python submits; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit
+as text. Recognizes programs such as ``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and
+clients of S3, Google's and Azure's storage.
 
 Why it costs GPU time
 The GPUs are held while files are downloaded, once per job and often once per rank; a slow or failing
@@ -49,6 +49,7 @@ from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.launch.hub_programs import named_model
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree, tests_existence
@@ -244,6 +245,10 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         elif not tool and not runs_file_of_tree(held):
             if loaded := project.fact(Prefetching).loaded(held):
                 yield _loaded(document, held, loaded)
+            elif (named := named_model(project.models, held.command)) is not None:
+                folders = (project.root, document.path.parent)
+                if not any(project.exists(folder / named[0].text) for folder in folders):
+                    yield _fetched(document, held, *named)
         elif not project.fact(Prefetching).is_switched_off(held):
             for text, place, loads in project.fact(LaunchedIds).of(held, document.path):
                 yield _named_id(document, text, place.span, held.evidence, loads)
@@ -260,6 +265,17 @@ def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Fi
         f"{' and '.join(repr(word.text) for word in words[:2])} of the Hugging Face hub "
         f"{'is' if len(words) == 1 else 'are'} downloaded while the job holds its GPUs",
         help=_FROM_HUB.format(name),
+        related=(held.evidence,),
+    )
+
+
+def _fetched(document: Document, held: GpuJobCommand, model: ArgWord, origin: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        model.word.span,
+        f"{model.text!r} is downloaded from {origin} while the job holds its GPUs",
+        help=f"download it {_BEFORE} to {_STORAGE}, and pass its path",
+        cost=Cost("download", items=(model.text,)),
         related=(held.evidence,),
     )
 

@@ -6,7 +6,7 @@ stages on its node's own disk are reported as info, if there are several or if t
 
 Also recognizes ``s5cmd``, ``scp``, ``hdfs dfs -get``, and as jobs Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
-workflows and docker-compose.
+workflows, docker-compose and what Python submits.
 
 Why it costs GPU time
 All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen

@@ -4,8 +4,8 @@ the job runs, ``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it
 with GPUs, ``condor_submit -interactive``, a development environment.
 
 Recognizes Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
-SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose; as sessions also RStudio and
-notebook images.
+SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows, docker-compose and what Python submits; as
+sessions also RStudio and notebook images.
 
 Why it costs GPU time
 The GPUs are idle while people think, type and take breaks. The study counts interactive jobs among those with the

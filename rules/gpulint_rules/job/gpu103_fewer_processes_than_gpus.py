@@ -7,9 +7,9 @@ directives, the job spec, ``CUDA_VISIBLE_DEVICES`` or the setting ``gpus-per-nod
 
 Recognizes ``torchrun``, ``accelerate launch``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``, ``jsrun``,
 ``aprun``, ``composer``, ``colossalai run``, ``lightning run`` and ``fabric run``; files of ``accelerate config``;
-Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot,
-dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose. Jobs of Ray, SageMaker, Determined and
-Lightning start their processes themselves and are left alone.
+Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack,
+Azure ML, SageMaker, Determined, Lightning workflows, docker-compose and what Python submits. Jobs of Ray, Determined
+and Lightning start their processes themselves and are left alone.
 
 Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.

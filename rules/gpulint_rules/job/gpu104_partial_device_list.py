@@ -4,8 +4,8 @@ requests four GPUs, ``Trainer(devices=1)``, ``DataParallel(model, device_ids=[0]
 
 Recognizes the ``Trainer``, ``Fabric`` and ``LightningLite`` of Lightning, PyTorch's ``DataParallel``, TensorFlow's
 ``MirroredStrategy``, and the variables of CUDA and ROCm; Slurm, PBS, LSF and SGE directives; job specs of Kubernetes
-(with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and
-docker-compose. Jobs of Ray are left alone.
+(with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows,
+docker-compose and what Python submits. Jobs of Ray are left alone.
 
 Why it costs GPU time
 The GPUs outside of the list are held and never used.

@@ -5,7 +5,7 @@ programs that import, with everything that they import from the tree, only libra
 Recognizes which libraries may use a GPU (PyTorch, TensorFlow, Keras, JAX, RAPIDS, CuPy, PaddlePaddle, MXNet, ONNX
 Runtime, vLLM and many more; an unknown import suppresses the finding); Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
-workflows and docker-compose.
+workflows, docker-compose and what Python submits.
 
 Why it costs GPU time
 The GPUs are held and idle from the first second to the last (the study's Non-DL Job).
@@ -62,6 +62,8 @@ _SHOWS = regex.compile(
     r"print\([^\n;]*(?:is_available|device_count|__version__|cuda)[^\n;]*\)))*"
 )
 
+_SUBMITTERS = frozenset({"sbatch", "qsub", "bsub", "qstat", "bjobs"})
+"""What gives work to other jobs, or shows how they do."""
 _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
 """Plain commands that may take minutes."""
 _IMAGES = frozenset({("apptainer", "pull"), ("singularity", "pull"), ("docker", "pull"), ("enroot", "import")})
@@ -158,7 +160,9 @@ def _computes_nothing(item: JobCommand, project: Project) -> bool:
         return False
     if name in (".", "source"):  # what a file of the tree does, the job's other commands are
         return any(_ENVIRONMENT.search(word.text) for word in item.command.argv[1:2])
-    return (name in PLAIN_COMMANDS and name != "eval") or name in _ENVIRONMENTS or _is_build(item) or _shows_gpus(item)
+    if name in _ENVIRONMENTS | _SUBMITTERS:
+        return True
+    return (name in PLAIN_COMMANDS and name != "eval") or _is_build(item) or _shows_gpus(item)
 
 
 def _fetches(item: JobCommand, project: Project) -> bool:

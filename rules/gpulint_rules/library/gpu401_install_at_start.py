@@ -2,13 +2,14 @@
 Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or
 ``setup.py`` in its script or command, in an init container or set-up section, ``pip install`` run from the
 Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
-``packages`` of a job spec, ``packages_to_install`` of Kubeflow's trainers and pipelines).
+``packages`` of a job spec, ``packages_to_install`` of Kubeflow's trainers and pipelines, the
+``requirements.txt`` in the ``source_dir`` of a SageMaker estimator).
 
 Also recognizes ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as
 installers, and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's
 jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), MosaicML, VESSL, Tekton,
-Lightning workflows and docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit
-as text.
+Lightning workflows, docker-compose and what Python submits; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and
+what scripts submit as text.
 
 Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
@@ -23,7 +24,8 @@ Unsafe: installs of a Slurm job move to a new script that runs before it without
 conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
 ``Dockerfile.gpulint`` beside the launcher; the job does not find the packages before you have built the image. Left in
 place, with advice, are installs under a condition, of the job's own code, into an environment that the script
-activates, or with values that only the job knows, and lists of packages of jobs whose image the tree does not build.
+activates, with values that only the job knows, or within a Python program, and lists of packages of jobs whose image
+the tree does not build.
 
 References
 https://docs.docker.com/build/cache/optimize/

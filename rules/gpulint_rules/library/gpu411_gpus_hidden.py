@@ -120,14 +120,15 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
 
 
 def _explained(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a comment on the line or above it (and above imports for it) says that the CPU is meant."""
+    """Return whether a comment on the line, or in the lines above it without a blank one between, says that the CPU is
+    meant."""
     line = getattr(node, "lineno", 1)
     source = module.syntax.source
     notes = [source.line(line).partition("#")[2]]
-    for number in range(line - 1, max(line - 5, 0), -1):
+    for number in range(line - 1, max(line - 8, 0), -1):
         text = source.line(number).strip()
         notes.append(text.partition("#")[2])
-        if not text.startswith(("#", "import ")):
+        if not text:
             break
     return any(_ON_PURPOSE.search(note) for note in notes)
 

@@ -6,7 +6,7 @@ Trainer, device map, second device.
 Recognizes PyTorch, TensorFlow and Keras as what trains on one GPU; also ``pmap``, ``MirroredStrategy``, ``spawn``, Ray
 Train and tensor or pipeline parallelism as ways to use more; Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
-workflows and docker-compose.
+workflows, docker-compose and what Python submits.
 
 Why it costs GPU time
 All GPUs but the first do nothing for the whole job. The study counts missing data parallelism among the API misuses

@@ -7,7 +7,7 @@ line.
 Recognizes argparse options, Lightning's ``Trainer`` and ``Fabric``, TensorFlow, JAX and Accelerate
 (``ACCELERATE_USE_CPU``); CPU builds of PyTorch, TensorFlow, JAX and Faiss; Slurm, PBS, LSF and SGE directives; job
 specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined,
-Lightning workflows and docker-compose.
+Lightning workflows, docker-compose and what Python submits.
 
 Why it costs GPU time
 The program runs, but slowly, and the GPUs of the job are idle until it ends.

@@ -255,7 +255,7 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     if launch.program is None and launch.module is None:
         return
     program = PurePath(launch.program or "")
-    if names_no_training(program.stem) or names_reinforcement(program.stem) or says_no_training(words):
+    if names_no_training(program.stem, True) or names_reinforcement(program.stem) or says_no_training(words):
         return
     infers = document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True)
     if infers or is_benchmark(program) or is_benchmark(document.path):

@@ -1,8 +1,8 @@
 """What it detects
 An evaluation loader (or ``per_device_eval_batch_size``, ``valid_loader_kwargs`` and the like) that uses the training
 batch size, or a smaller one, in the same function, class or call; or whose size on a command line, in a configuration
-file, in a dictionary or by the default of an option is that of training beside it. Also a pipeline of transformers that
-a loop calls for one sample after the other.
+file, in a dictionary or by the default of an option is that of training beside it. Also a pipeline of transformers, or
+a model, that a loop over a data set or folder calls for one sample after the other.
 
 Recognizes PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of
 ``tf.data``, and any call with a keyword for the batch size, such as those of Keras, Hugging Face's
@@ -53,8 +53,8 @@ from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.workload.shared_sizes import lifted, of_its_object, stands_below, with_same_variable
-from gpulint.workload.single_samples import single_samples
+from gpulint.workload.shared_sizes import depends_on_split, lifted, of_its_object, stands_below, with_same_variable
+from gpulint.workload.single_forwards import one_by_one
 from gpulint.workspace.module_index import ModuleIndex
 
 ONE = Cost("single-sample-evaluation")
@@ -104,17 +104,17 @@ def _of_loaders(document: Document, project: Project, module: ModuleIndex) -> It
 
 
 def _one_by_one(project: Project, module: ModuleIndex) -> Iterator[Finding]:
-    """Pipelines that get one sample at a time, of which transformers itself warns on a GPU."""
-    for call, samples in single_samples(project, module):
+    """Pipelines and models that get one sample at a time, of which transformers itself warns on a GPU."""
+    for found in one_by_one(project, module):
         if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
         yield RULE.finding(
             module.path,
-            module.syntax.span(call),
-            f"{ast.unparse(call.func)} runs on one sample at a time",
-            help="pass the whole data set (a list, a generator or `KeyDataset`) to the pipeline with `batch_size=8`",
-            cost=ONE,
-            related=(project.fact(Constants).place(samples, "the samples come from here"),),
+            module.syntax.span(found.call),
+            f"{ast.unparse(found.call.func)} runs on one sample at a time",
+            help=found.advice,
+            cost=ONE if found.generates else None,
+            related=(project.fact(Constants).place(found.samples, "the samples come from here"),),
         )
 
 
@@ -217,7 +217,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
 
 def _check(project: Project, module: ModuleIndex, source: BatchSource, training: list[BatchSource]) -> Finding | None:
     if source.split is Split.BOTH:
-        if project.fact(Resolver).callees(module, source.node):
+        if project.fact(Resolver).callees(module, source.node) or depends_on_split(source):
             return None
         return _finding(source, None, "one batch size serves training and evaluation")
     if (
@@ -329,8 +329,8 @@ RULE = Rule(
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(
-        ("batch", "Batch", "loader_kwargs", "bsz", "bs=", "pipeline"),
-        ("val", "test", "dev", "inference", "pipeline"),
+        ("batch", "Batch", "loader_kwargs", "bsz", "bs=", "pipeline", ".generate(", "unsqueeze(", "[None]"),
+        ("val", "test", "dev", "inference", "pipeline", ".generate(", "unsqueeze(", "[None]"),
     ),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits",

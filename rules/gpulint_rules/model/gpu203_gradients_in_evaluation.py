@@ -1,6 +1,7 @@
 """What it detects
 A loop that runs a model in evaluation mode (after ``model.eval()``) while gradients are enabled: no ``torch.no_grad``
-or ``torch.inference_mode`` around it, on its function, or around any call of that function.
+or ``torch.inference_mode`` around it, on its function, or around any call of that function. Also a loop over a held-out
+loader between the steps of a training, though the model stays in training mode.
 
 Recognizes evaluation loops that are written out in PyTorch.
 
@@ -37,6 +38,7 @@ from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation
+from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
@@ -46,7 +48,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
-    for found in chain(graphs_in_evaluation(project, module), graphs_of_trained_models(project, module)):
+    for found in chain(
+        graphs_in_evaluation(project, module),
+        graphs_of_trained_models(project, module),
+        graphs_in_validation(project, module),
+    ):
         if _is_switched_off(module, found):
             continue
         yield RULE.finding(
@@ -89,7 +95,7 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=((".eval()", "torch.load(", "load_state_dict("), ("torch",)),
+    tokens=((".eval()", "torch.load(", "load_state_dict(", ".backward("), ("torch",)),
     summary="evaluation runs with gradients enabled",
     why="activations are kept for a backward pass that never comes",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

@@ -65,11 +65,8 @@ _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _MANY_EPOCHS = 5
 _MANY_STEPS = 2_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
-_DEFAULT_STEPS = 500
-"""Steps between two checkpoints of a Hugging Face trainer that is told nothing.
-
-https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
-"""
+_DEFAULT_STEPS = 500  # huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
+"""Steps between two checkpoints of a Hugging Face trainer that is told nothing."""
 _STEPS = "every_n_train_steps"
 """The parameter of Lightning's ``ModelCheckpoint`` that says after how many steps it writes."""
 _LONGEST = 120

@@ -1,0 +1,104 @@
+"""Trainers of Hugging Face whose samples are prepared in the training process, as they are unless workers are set."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+ARGUMENTS = regex.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
+"""Arguments of Hugging Face's trainers."""
+_TRAINER = regex.compile(r"Trainer$")
+_FAMILY = ("transformers.", "trl.")
+_DATA = {"data_collator": ("__call__", "torch_call"), "train_dataset": ("__getitem__",)}
+"""Parameters of a trainer, and the methods of what they get that run for each sample or batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnhelpedTrainer:
+    """Arguments that set no workers, and the call of a collator or data set that the training process therefore
+    makes."""
+
+    arguments: NodeRef
+    step: NodeRef
+    work: str
+
+
+def trainers_without_workers(project: Project, module: ModuleIndex) -> Iterator[UnhelpedTrainer]:
+    """Arguments of a module for trainers that prepare images, audio or video without workers."""
+    for call in module.calls:
+        if not ARGUMENTS.search(last_name(call.func)) or _sets_workers(call):
+            continue
+        names = project.fact(Resolver).call_names(module, call)
+        if not any(name.startswith(_FAMILY) for name in names):
+            continue
+        for trainer in _trainers(project, NodeRef(module, call)):
+            if (found := _prepares(project, trainer)) is not None:
+                yield UnhelpedTrainer(NodeRef(module, call), *found)
+                break
+
+
+def _sets_workers(arguments: ast.Call) -> bool:
+    return any(keyword.arg in (None, "dataloader_num_workers") for keyword in arguments.keywords)
+
+
+def _trainers(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
+    """Trainers that get the arguments, in their module or in those that import it or are imported."""
+    home = arguments.module
+    resolver = project.fact(Resolver)
+    for path in dict.fromkeys((home.path, *project.fact(GpuPrograms).users(home.path), *project.imported(home.path))):
+        module = project.module_at(path) if b"Trainer" in project.data(path) else None
+        for call in module.calls if module is not None else ():
+            given = _given(call, "args", 1) if _TRAINER.search(last_name(call.func)) else None
+            if given is None or module is None:
+                continue
+            origins = resolver.points_to(module, given)
+            if any(ref.node is arguments.node for ref in origins):
+                yield NodeRef(module, call)
+
+
+def _given(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
+    found = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if found is None and place is not None and len(call.args) > place:
+        return call.args[place]
+    return found
+
+
+def _prepares(project: Project, trainer: NodeRef) -> tuple[NodeRef, str] | None:
+    """The heavy work that the collator or the data set of a trainer does for each batch or sample."""
+    assert isinstance(trainer.node, ast.Call)
+    resolver, paths = project.fact(Resolver), SamplePreprocessing(project)
+    for parameter, methods in _DATA.items():
+        given = _given(trainer.node, parameter)
+        if given is None:
+            continue
+        functions = [ref for ref in resolver.points_to(trainer.module, given) if isinstance(ref.node, FUNCTIONS)]
+        for where, owner in _classes(project, trainer.module, given):
+            functions += [found for name in methods if (found := resolver.method(where, owner, name)) is not None]
+        for function in functions:
+            step = paths.heavy(function.module, function.node) if isinstance(function.node, FUNCTIONS) else None
+            if step is not None and step.work != TOKENISES:
+                return NodeRef(function.module, step.call), step.work
+    return None
+
+
+def _classes(project: Project, module: ModuleIndex, given: ast.expr) -> Iterator[tuple[ModuleIndex, ast.ClassDef]]:
+    """The classes of a collator or data set, also of ``loader.dataset``."""
+    yield from project.fact(Resolver).classes_of(module, given)
+    if isinstance(given, ast.Attribute) and given.attr == "dataset":
+        for loader in project.fact(LoaderFlow).loaders_of(module, given.value):
+            for source in project.fact(HostToDevice).sources(loader):
+                assert isinstance(source.node, ast.expr)
+                yield from project.fact(Resolver).classes_of(source.module, source.node)
