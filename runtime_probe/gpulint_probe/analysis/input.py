@@ -9,7 +9,7 @@ from gpulint_probe.analysis.cause import Cause
 from gpulint_probe.analysis.seen import Seen
 from gpulint_probe.analysis.stacks import FEWEST_SAMPLES, Ranges, Tally, Track, tally
 from gpulint_probe.analysis.words import number, percent
-from gpulint_probe.inside.phases import AWAITS, IDLE_WORKER, Phase
+from gpulint_probe.inside.phases import AWAITS, IDLE_WORKER, LOADER_STARTS, Phase
 
 _ALL_CORES = 0.8
 _NO_CORE = 0.4
@@ -31,7 +31,7 @@ def input_cause(seen: Seen, tracks: Sequence[Track], phase: Phase, ranges: Range
     computes = own.running[phase] >= _MOSTLY * own.samples[phase]
     if inside.total >= FEWEST_SAMPLES:
         idle = sum(count for phase, count in inside.samples.items() if phase.name == IDLE_WORKER)
-        if idle >= (1 - _MOSTLY / 2) * inside.total and computes and phase.name != AWAITS:
+        if idle >= (1 - _MOSTLY / 2) * inside.total and computes and phase.name not in (AWAITS, LOADER_STARTS):
             cause, reason = _limit(seen, own, [phase], ranges, 0)
             return cause, f"{reason}; its {number(len(workers), 'loader process')} mostly had nothing to do"
         if idle >= (1 - _MOSTLY / 2) * inside.total:

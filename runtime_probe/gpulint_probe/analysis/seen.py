@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpulint_probe.analysis.cause import Cause
 from gpulint_probe.analysis.evidence import Host, LogPhases
+from gpulint_probe.analysis.moments import Moment, moments
 from gpulint_probe.analysis.patterns import Stretch
 from gpulint_probe.analysis.series import GpuSeries, gpu_series, host_series, span
 from gpulint_probe.analysis.stacks import Inside
@@ -44,3 +46,8 @@ class Seen:
             recording, gpu_series(recording), Host(host_series(recording)), LogPhases(recording.marks, slack),
             Inside(recording), end,
         )  # fmt: skip
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """What the threads that train did at the same moments; see ``moments``."""
+        return moments(self.inside.drivers, self.inside.readings)

@@ -52,6 +52,18 @@ class Tally:
         found = [(count, place) for (of, place), count in self.places.items() if of == phase and place]
         return max(found)[1] if found else ""
 
+    def join(self, other: Tally) -> None:
+        """Count what another tally has, too."""
+        for own, more in (
+            (self.samples, other.samples), (self.running, other.running), (self.disk, other.disk),
+            (self.storage, other.storage),
+        ):  # fmt: skip
+            own.update(more)
+        self.places.update(other.places)
+        self.seconds += other.seconds
+        self.cpu_s += other.cpu_s
+        self.delay_s += other.delay_s
+
     def add(self, window: _Window, part: float) -> None:
         """Count the share ``part`` of a window."""
         for reading, samples, running, disk in window.entries:
@@ -140,6 +152,7 @@ class Inside:
     def __init__(self, recording: Recording) -> None:
         ranks = any(process.rank is not None for process in recording.processes)
         readings = read_stacks(recording.stacks, recording.cwd, ranks=ranks, statements=recording.statements)
+        self.readings = readings
         windows: dict[tuple[int, str], list[_Window]] = {}
         for counts in recording.stack_counts:
             windows.setdefault((counts.pid, counts.thread), []).append(_window(counts, readings))

@@ -16,6 +16,7 @@ HOST = "Python code"
 """The phase of a stack that no other one matches."""
 HELPER = "helper process"
 IDLE_WORKER = "loader process without work"
+LOADER_STARTS = "start of loader processes"
 AWAITS = "waiting for another thread or process"
 LOCK = "waiting for a lock"
 _OF_COMMANDS = {"COMPILE": "compilation", "INSTALL": "install", "DOWNLOAD": "download"}

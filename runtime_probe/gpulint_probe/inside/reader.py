@@ -153,7 +153,11 @@ def _counts(file: _File, line: dict[str, Any]) -> StackCounts:
             total[index] += int(value)
     end = float(line["to"])
     samples, running, disk = [list(column) for column in zip(*by_stack.values(), strict=True)] or [[], [], []]
+    order = [
+        value for number, at, slept in line.get("order") or () for value in (file.stacks[number], int(at), int(slept))
+    ]
     return StackCounts(
         end, max(1e-3, end - float(line["from"])), file.pid, _MAIN if line["main"] else str(line["thread"]),
         list(by_stack), samples, running, disk, line["cpu_s"], line["lag_s"], line["delay_s"],
+        order or None,
     )  # fmt: skip

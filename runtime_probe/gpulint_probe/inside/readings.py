@@ -72,7 +72,8 @@ class _Together:
         self._frames = {stack.id: self._flow.frames(stack) for stack, _ in found}
         evaluates = {stack.id for stack, _ in found if self._flow.evaluates(self._frames[stack.id])}
         # Where all steps are in evaluations, the job is one: inference.
-        self._evaluates = evaluates if any(stack.id not in evaluates for stack in steps) else set()
+        trains = self._flow.trains or any(stack.id not in evaluates for stack in steps)
+        self._evaluates = evaluates if trains else set()
 
     def read(self, stack: Stack, reading: Reading) -> Reading:
         """The reading of a stack among all others."""

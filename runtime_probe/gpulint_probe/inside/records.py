@@ -64,6 +64,9 @@ class StackCounts:
     """How late samples came, mean: what a thread waits for the interpreter (GIL) or for a core."""
     delay_s: float | None = None
     """Time in which the thread could run and no core was free."""
+    order: list[int] | None = None
+    """Of the main thread of a rank, three numbers for each sample: its stack, its milliseconds since the start, and
+    whether the thread slept (1 or 0)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from gpulint_probe.inside.statements import Frame, Function, Statements, loops, 
 
 _ELEMENTS = frozenset({"__getitem__", "__next__", "__iter__", "__len__"})
 _UPDATES = frozenset({"backward"})
-_STEPS = _UPDATES | {"forward", "training_step", "train_step", "train_batch", "train_on_batch"}
+_TRAINS = _UPDATES | {"training_step", "train_step", "train_batch", "train_on_batch"}
+_STEPS = _TRAINS | {"forward"}
 _PLAIN = frozenset({"tolist", "numpy", "item", "asarray", "array", "float", "int", "list"})
 """What makes numbers of tensors."""
 _STATE = frozenset({"state_dict", "named_parameters", "parameters", "named_buffers", "get_weights"})
@@ -112,8 +113,12 @@ class Flow(Statements):
             return Role.NONE  # before or after the loop of training
         around = [found for found in own if loop in (*loops(found, heads), 0)]
         results = reached([found for found in around if found not in near], at.writes)
-        if any(not results.isdisjoint(step.reads) for step in near):
-            return Role.FEEDS
+        fed = [step for step in near if not results.isdisjoint(step.reads)]
+        if fed:
+            earlier = [step for step in near if step.last < at.first and not step.quiet]
+            # Such as a match of predictions to targets, for the loss.
+            inside = all(step.first > at.last for step in fed) and self._uses(at, earlier)
+            return Role.NONE if inside else Role.FEEDS
         first = min(step.first for step in near)
         if at.first > first:
             return Role.AFTER
@@ -132,6 +137,11 @@ class Flow(Statements):
             name for function in self._steps for found in self._functions[function] for name in found.reads
             if name.startswith("self.")
         }  # fmt: skip
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether a function that was seen calls what only training has."""
+        return any(_calls(found, _TRAINS) for own in self._functions.values() for found in own)
 
     # -- evaluation and state ------------------------------------------------------------------------------------------
 

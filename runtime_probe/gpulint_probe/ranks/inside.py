@@ -21,7 +21,13 @@ def add(merged: Recording, recording: Recording, rank: int, time: Callable[[floa
     ]
     merged.stacks += [replace(told, time_s=time(told.time_s), id=told.id + stack) for told in recording.stacks]
     merged.stack_counts += [
-        replace(told, time_s=time(told.time_s), pid=told.pid + pid, stacks=[number + stack for number in told.stacks])
+        replace(
+            told,
+            time_s=time(told.time_s),
+            pid=told.pid + pid,
+            stacks=[number + stack for number in told.stacks],
+            order=told.order and [value if place % 3 else value + stack for place, value in enumerate(told.order)],
+        )
         for told in recording.stack_counts
     ]
     merged.statements += [replace(told, time_s=time(told.time_s)) for told in recording.statements]

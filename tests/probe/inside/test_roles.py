@@ -74,6 +74,21 @@ def test_what_is_computed_after_a_step_for_the_next_one_is_input(tmp_path: Path)
     assert program.phase(program.stack(4))[1] == "INPUT"
 
 
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        ("pairs = match(outputs)\n    loss = criterion(outputs, pairs)", "HOST"),
+        ("pairs = match(images)\n    loss = criterion(outputs, pairs)", "INPUT"),
+        ("images = play(outputs)\n    loss = criterion(outputs, images)", "INPUT"),  # for the next pass, too
+    ],
+)
+def test_what_a_loss_needs_of_the_outputs_is_no_input(tmp_path: Path, lines: str, cause: str) -> None:
+    program = Program(tmp_path, f"while True:\n    outputs = model(images)\n    {lines}\n    loss.backward()\n")
+    program.stack(2, inner=MODEL)
+    program.stack(4, inner=MODEL)
+    assert program.phase(program.stack(3))[1] == cause
+
+
 def test_what_runs_before_the_loop_of_training_has_no_role(tmp_path: Path) -> None:
     program = Program(tmp_path, "table = build()\nwhile True:\n    loss = step(table)\n")
     program.stack(3, inner=MODEL)
@@ -351,3 +366,62 @@ def test_a_source_that_cannot_be_parsed_has_no_statements(tmp_path: Path) -> Non
     file.write_text("print 'x'\n")
     assert list(Source(str(file)).news(1, 0.0)) == []
     assert list(Source(str(tmp_path / "none.py")).news(1, 0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "call", "phase"),
+    [
+        ("finite = torch.isfinite(loss)\n    if not finite:\n        skip()", "", "synchronization"),
+        ("mean = torch.mean(loss)\n    total += float(mean)", "float", "synchronization"),
+        ("mean = torch.mean(loss)\n    total = total + mean", "", "forward"),
+        ("words = split(3)\n    total += float(words)", "float", "Python code"),
+    ],
+)
+def test_the_truth_and_the_number_of_a_tensor_wait_for_the_gpu(
+    tmp_path: Path, after: str, call: str, phase: str
+) -> None:
+    program = Program(tmp_path, f"while True:\n    loss = step(3)\n    {after}\n")
+    program.stack(2, inner=MODEL)
+    assert program.phase(program.stack(4, call=call))[0] == phase
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "phase"),
+    [
+        ("describe", "file.write(text)", "logging"),
+        ("describe", "keep(text)", "Python code"),
+        ("precision_metric", "file.write(text)", "Python code"),
+    ],
+)
+def test_a_function_that_writes_also_prepares_what_it_writes(tmp_path: Path, name: str, last: str, phase: str) -> None:
+    source = (
+        f"while True:\n    loss = step(3)\n    {name}(loss)\n\ndef {name}(loss):\n    text = turn(loss)\n    {last}\n"
+    )
+    program = Program(tmp_path, source)
+    program.stack(2, inner=MODEL)
+    assert program.phase(program.stack(3, 6, names=("main", name)))[0] == phase
+
+
+@pytest.mark.parametrize(
+    ("written", "phase"),
+    [
+        ("name", "logging"),
+        ("weight", "checkpoint"),
+        ("size", "logging"),  # a figure of the weight
+    ],
+)
+def test_names_and_figures_of_weights_are_no_checkpoint(tmp_path: Path, written: str, phase: str) -> None:
+    source = (
+        "while True:\n    loss = step(3)\n    for name, weight in model.named_parameters():\n"
+        f"        size = weight.norm()\n        events.add({written})\n\ndef add(self, of):\n    os.write(3, of)\n"
+    )
+    program = Program(tmp_path, source)
+    program.stack(2, inner=MODEL)
+    assert program.phase(program.stack(5, 8, call="os.write", names=("main", "add")))[0] == phase
+
+
+@pytest.mark.parametrize(("called", "cause"), [("train_step", "EVALUATION"), ("look", "")])
+def test_evaluation_is_told_in_a_job_whose_steps_were_not_sampled(tmp_path: Path, called: str, cause: str) -> None:
+    source = f"while True:\n    {called}(3)\n    model.eval()\n    loss = model(3)\n    model.train()\n"
+    program = Program(tmp_path, source)
+    assert program.phase(program.stack(4, inner=MODEL))[1] == cause

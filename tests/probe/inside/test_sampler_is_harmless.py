@@ -118,6 +118,58 @@ def test_python_code_between_calls_that_release_the_interpreter_gets_its_share_o
     assert samples["play"] / (samples["play"] + samples["call"]) > truth / 2  # at a patience of 0.5 ms about a tenth
 
 
+@pytest.mark.parametrize(("name", "runs"), [("pt_autograd_0", True), ("pt_elastic", False)])
+def test_a_backward_pass_in_a_thread_of_its_own_counts_as_running(tmp_path: Path, name: str, runs: bool) -> None:
+    """As on a GPU: the thread that calls it sleeps."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    (tmp_path / "torch" / "autograd.py").write_text("def backward(done): done.acquire()\n")
+    (tmp_path / "job.py").write_text(
+        "import threading, time, zlib\n"
+        "from torch.autograd import backward\n"
+        "def work(data=bytes(1 << 24)):\n"
+        f"    open(f'/proc/self/task/{{threading.get_native_id()}}/comm', 'w').write({name!r})\n"
+        "    end = time.thread_time() + 2\n"
+        "    while time.thread_time() < end: zlib.crc32(data)\n"
+        "    done.release()\n"
+        "done = threading.Lock()\n"
+        "done.acquire()\n"
+        "threading.Thread(target=work).start()\n"
+        "backward(done)\n"
+    )
+    assert _probe(sys.executable, str(tmp_path / "job.py"), recording=tmp_path / "r").returncode == 0
+    recording = Recording.read(tmp_path / "r")
+    slept = [stack.id for stack in recording.stacks if stack.modules[0] == "torch.autograd"]
+    counted = [
+        (samples, running) for counts in recording.stack_counts if counts.thread == "main"
+        for stack, samples, running in zip(counts.stacks, counts.samples, counts.running, strict=True)
+        if stack in slept
+    ]  # fmt: skip
+    assert (2 * sum(running for _, running in counted) > sum(samples for samples, _ in counted)) is runs
+
+
+def test_ranks_are_sampled_at_the_same_moments(tmp_path: Path) -> None:
+    code = (
+        f"import sys, time; sys.path.insert(0, {str(SHIM)!r}); import _gpulint_sampler as of\n"
+        f"ranks = [of.Sampler({f'1 {tmp_path}'!r}) for _ in range(2)]\n"
+        "ranks[1].period_s *= 4\n"
+        "def planned(rank, start):\n"
+        "    now = [start]; time.time = lambda: now[0]\n"
+        "    for _ in range(400):\n"
+        "        now[0] += rank.pause(0.0); yield round(now[0], 4); now[0] += 1e-6\n"
+        "print([sorted(planned(rank, 1e9 + 0.013 * at)) for at, rank in enumerate(ranks)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+        env={**os.environ, "RANK": "0"},
+    )  # fmt: skip
+    often, seldom = json.loads(done.stdout)
+    shared = [moment for moment in seldom if moment <= often[-1]]
+    assert (often[-1] - often[0]) / 399 == pytest.approx(0.05, rel=0.05)
+    assert len(shared) >= 90
+    assert set(shared[1:]) <= set(often)
+
+
 def test_the_environments_own_sitecustomize_runs_and_its_errors_are_its_own(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

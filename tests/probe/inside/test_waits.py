@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from gpulint_probe.analysis.cause import Cause
 from gpulint_probe.analysis.verdict import worth_naming
 from gpulint_probe.recording import Recording
 
-from tests.probe.inside.test_measured_causes import STARVED, one, process, sample, shares
+from tests.probe.inside.test_measured_causes import FRAMES, STARVED, one, process, sample, shares
 from tests.probe.synthetic import Phase, record
 
 
@@ -62,6 +63,28 @@ def test_a_process_that_the_program_started_prepares_what_it_waits_for() -> None
     assert first(recording) is Cause.INPUT
 
 
+@pytest.mark.parametrize(
+    ("running", "cause"), [(1.0, Cause.INPUT_PROCESS), (0.0, Cause.INPUT)], ids=["computes", "waits"]
+)
+def test_loader_processes_without_work_wait_for_a_main_process_that_computes(running: float, cause: Cause) -> None:
+    recording = one(STARVED, {"input": 8, "backward": 2}, running)
+    process(recording, 8, parent=7)
+    sample(recording, 8, {"fetch": 10}, 100, 0.0)
+    recording.stacks = [
+        replace(
+            of, modules=["multiprocessing", *of.modules, "torch.utils.data.dataloader"],
+            functions=["poll", *of.functions, "_get_iterator"], files=[*of.files, *["/site-packages/x.py"] * 2],
+            lines=[1, *of.lines, 1],
+        )
+        if "_worker_loop" in of.functions
+        else of
+        for of in recording.stacks
+    ]  # fmt: skip
+    loss = worth_naming(analyse(recording).losses)[0]
+    assert loss.cause is cause
+    assert "its 1 loader process mostly had nothing to do" in loss.reasons[0]
+
+
 def ranks(kinds: tuple[dict[str, int], dict[str, int]], running: float, seconds: int = 100) -> Recording:
     """Two ranks and the process that started them."""
     recording = record([Phase(seconds, 0.2)], [Phase(seconds, 0.2)])
@@ -108,6 +131,46 @@ def test_waits_in_a_backward_pass_are_for_the_rank_that_waits_least(
     assert (loss.cause, loss.certain) == (cause, False)
     last = "the last to arrive" in loss.reasons[0] and "rank 1 was in backward meanwhile" in loss.reasons[0]
     assert last is (cause is Cause.STRAGGLER)
+
+
+def together(*rounds: tuple[str, str]) -> Recording:
+    """Two ranks whose samples have times: a round says what each does, by turns, ten samples a second."""
+    turns = [rounds[place % len(rounds)] for place in range(10)]
+    kinds = [Counter(kind[rank] for kind in turns) for rank in range(2)]
+    recording = ranks((dict(kinds[0]), dict(kinds[1])), 0.0)
+    numbers = {kind: number for number, kind in enumerate(FRAMES)}
+    recording.stack_counts = [
+        replace(
+            counts,
+            order=[
+                value for place, kind in enumerate(turns)
+                for value in (numbers[kind[counts.pid - 10]], 100 * place + counts.pid - 10, 1)
+            ],
+        )
+        if counts.pid >= 10
+        else counts
+        for counts in recording.stack_counts
+    ]  # fmt: skip
+    return recording
+
+
+@pytest.mark.parametrize(
+    ("rounds", "cause", "reason"),
+    [
+        ((("reduce", "reduce"), ("item", "item")), Cause.COMMUNICATION, ""),
+        ((("reduce", "item"), ("item", "reduce")), Cause.IMBALANCE, "which rank is last changes"),
+        ((("reduce", "save"), ("reduce", "item"), ("reduce", "save")), Cause.CHECKPOINT, "rank 1 was in checkpoint"),
+        ((("reduce", "item"),), Cause.STRAGGLER, "rank 1 was in synchronization meanwhile, at train.py:12 in main"),
+    ],
+)  # fmt: skip
+def test_samples_of_ranks_at_the_same_moment_tell_who_is_late(
+    rounds: tuple[tuple[str, str], ...], cause: Cause, reason: str
+) -> None:
+    """Whatever their sums, which are the same for both ranks in the first two cases."""
+    (found,) = [loss for loss in analyse(together(*rounds)).losses if loss.cause is cause]
+    assert reason in "; ".join(found.reasons)
+    others = {Cause.COMMUNICATION, Cause.IMBALANCE, Cause.STRAGGLER} - {cause}
+    assert not others & set(shares(analyse(together(*rounds))))
 
 
 def test_what_starts_the_ranks_is_none_of_them() -> None:

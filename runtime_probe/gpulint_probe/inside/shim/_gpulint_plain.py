@@ -12,6 +12,9 @@ except ImportError:
         return '"%s"' % "".join(letter if " " <= letter <= "~" and letter not in '\\"' else "?" for letter in text)
 
 
+MOST_FRAMES = 60
+
+
 def encoded(value):
     """JSON of plain data. The thread must not import anything, not even ``json``: it would take part in the import
     locks of the job."""
@@ -58,6 +61,39 @@ def wake_in_time(thread):
         pass
     finally:
         os.close(number)
+
+
+class BackwardThreads:
+    """The threads in which torch runs backward passes on GPUs, by their names; the calling thread sleeps meanwhile."""
+
+    LOOK_S = 10.0
+
+    def __init__(self):
+        self.tasks, self.looked, self.before = [], float("-inf"), 0.0
+
+    def ran(self, now, seconds, stack):
+        """Return whether they ran for so many seconds since the last call, where ``stack`` is in a backward pass."""
+        within = bool(stack) and str(stack[0][3].get("__name__")).startswith("torch.autograd")
+        if within and not self.tasks and now - self.looked >= self.LOOK_S:
+            self.looked = now
+            tasks = ["/proc/self/task/%s" % task for task in os.listdir("/proc/self/task")]
+            self.tasks = [task for task in tasks if contents(task + "/comm").startswith(b"pt_autograd")]
+        if not self.tasks:
+            return False
+        # They ran, or could have run and no core was free.
+        ready = sum(int(field) for task in self.tasks for field in contents(task + "/schedstat").split()[:2]) / 1e9
+        before, self.before = self.before, ready
+        return within and ready - before >= seconds
+
+
+def rows(frame):
+    """Code, line, instruction and globals of a frame and of those around it. The frames themselves are let go at once,
+    as they hold their variables and their threads go on."""
+    found = []
+    while frame is not None and len(found) < MOST_FRAMES:
+        found.append((frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals))
+        frame = frame.f_back
+    return found
 
 
 def allocator(now):

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from _gpulint_plain import allocator, contents, encoded, status, wake_in_time
+from _gpulint_plain import BackwardThreads, allocator, contents, encoded, rows, status, wake_in_time
 
 PERIOD_S = 0.05
 """Mean time between samples of the main thread; each is moved at random, so as not to follow a loop's own rhythm."""
@@ -32,10 +32,12 @@ LONGEST_WINDOWS = 4
 """Windows become longer as samples become rarer, up to so many times."""
 FORKED, OTHERS_EVERY = 2, 4
 """How many times less often a forked process is sampled, and a thread other than the main one."""
-MOST_THREADS, MOST_FRAMES, MOST_STACKS = 24, 60, 4000
+MOST_THREADS, MOST_STACKS = 24, 4000
 GENERATOR = 0x20  # of code objects; ``inspect`` is not to be imported here
 BUSY_THREAD = 0.02
 """Share of a core from which on a thread other than the main one is recorded."""
+CALM_S = 5.0
+"""For so long after that the interpreter is not claimed early."""
 LONGER_WINDOWS = ((1800.0, 5), (18000.0, 30))
 """After so many seconds, windows are so many times as long: a week's recording stays small."""
 
@@ -53,7 +55,7 @@ class Sampler:
         """Forget everything, as a new process does."""
         self.main = _thread.get_ident()
         self.clock = time.pthread_getcpuclockid(self.main) if hasattr(time, "pthread_getcpuclockid") else None
-        self.pid = os.getpid()
+        self.pid, self.forked = os.getpid(), times_rarer > 1
         self.path = "%s/%d-%d.jsonl" % (self.folder, self.pid, time.time_ns())
         self.started = time.monotonic()
         self.period_s = self.shortest_s = PERIOD_S * times_rarer
@@ -61,13 +63,15 @@ class Sampler:
         self.inherited = self.__dict__.copy()
         self.codes, self.stacks, self.told, self.known_threads = {}, {}, 0, set()
         self.lines, self.greeted, self.allocator_at, self.others_cpu = [], False, 0.0, {}
-        self.stopping, self.native, self.crowded = False, 0, True
+        self.stopping, self.native, self.crowded, self.calm_at = False, 0, True, 0.0
         self.patience_s, self.early_s, self.claim_s = FIRST_S, 0.0, 0.0
+        self.backward = BackwardThreads()
         self.new_window()
 
     def new_window(self):
         """Begin to count anew."""
         self.begun, self.counts, self.lag_s, self.number = time.time(), {}, 0.0, 0
+        self.ranked, self.order = not self.forked and "RANK" in os.environ, []
         self.window_cpu = self.cpu_before = self.cpu()
         self.window_delay = self.delay_before = self.delay()
         self.sampled_at = time.monotonic()
@@ -80,7 +84,7 @@ class Sampler:
             most = MOST_OF_CPU / min(self.window_s, 1.0)
             spent, before, least = time.thread_time(), self.base(), 0.0
             while not self.stopping:
-                pause = max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
+                pause = self.pause(least)
                 due, asked = time.monotonic() + pause, time.thread_time()
                 self.claim_early()
                 self.woken.acquire(True, pause)
@@ -107,6 +111,17 @@ class Sampler:
         finally:
             self.claim_as_usual()
             self.done.release()
+
+    def pause(self, least):
+        """Seconds to the next sample, ``least`` or more. All ranks of a job take theirs at the same moments of a common
+        plan: only then is seen who works while another one waits. A rank that is sampled less often leaves some out."""
+        if not self.ranked:
+            return max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
+        every, now = 1, time.time()
+        while every * PERIOD_S < self.period_s * 0.9:
+            every *= 2
+        number = (int((now + least) / PERIOD_S) // every + 1) * every
+        return (number + number * 619 % 1009 / 1009) * PERIOD_S - now
 
     def claim_early(self):
         """Make a thread that waits for the interpreter, which will be this one, claim it early. Nothing changes where
@@ -148,7 +163,7 @@ class Sampler:
         """Count where each thread is now. Frames come first, as the main thread goes on once this one lets go of the
         interpreter. It ran if it used a core, or was ready to, for most of the time since its last sample; its state
         at the moment would not tell, as it may have to wait for the sampler."""
-        frames = sys._current_frames()
+        when, frames = time.time(), sys._current_frames()
         found = {self.main: rows(frames.get(self.main))}
         if self.number % OTHERS_EVERY == 0:
             others = [ident for ident in list(frames)[:MOST_THREADS] if ident not in (self.main, me)]
@@ -163,16 +178,20 @@ class Sampler:
             delay = self.delay()  # costs more than the rest, but only a thread that waits
             ran = cpu - self.cpu_before + delay - self.delay_before >= half
             self.delay_before = delay
+        helped = self.backward.ran(now, half, found[self.main])
         self.cpu_before, self.sampled_at = cpu, now
         for ident, stack in found.items():
             if stack:
                 main = ident == self.main
-                counted = self.counts.setdefault(ident, {}).setdefault(self.stack(stack), [0, 0, 0])
+                number = self.stack(stack)
+                counted = self.counts.setdefault(ident, {}).setdefault(number, [0, 0, 0])
+                state = status("/proc/self/task/%d/stat" % self.pid)[:1] if main and (self.ranked or not ran) else b""
                 counted[0] += 1
-                if main and ran:
-                    counted[1] += 1
-                elif main and status("/proc/self/task/%d/stat" % self.pid)[:1] == b"D":  # waits for a disk
-                    counted[2] += 1
+                counted[1] += main and (ran or helped)
+                counted[2] += not (main and ran) and state == b"D"  # waits for a disk
+                if main and self.ranked:
+                    slept = state != b"R" and not helped
+                    self.order.append((number, int((when - self.begun) * 1000), int(slept)))
 
     def stack(self, found):
         """The number of a stack."""
@@ -217,7 +236,7 @@ class Sampler:
         if not self.greeted:
             self.greeted = True
             self.lines.insert(0, self.greeting())
-        waited, self.crowded = self.waited(), False
+        waited, self.crowded = self.waited(), time.monotonic() < self.calm_at
         for ident, counted in self.counts.items():
             name, cpu, delay = self.thread(ident, waited)
             if name is None:
@@ -227,6 +246,7 @@ class Sampler:
                 "counts": [[number, *three] for number, three in counted.items()],
                 "lag_s": self.lag_s / max(self.number, 1),
                 "delay_s": delay,
+                "order": self.order if ident == self.main and self.ranked else None,
             })  # fmt: skip
         if time.monotonic() - self.allocator_at >= ALLOCATOR_S:
             self.allocator_at = time.monotonic()
@@ -271,7 +291,7 @@ class Sampler:
         self.others_cpu[ident] = cpu
         if used >= BUSY_THREAD * (time.time() - self.begun):
             self.known_threads.add(ident)
-            self.crowded = True
+            self.crowded, self.calm_at = True, time.monotonic() + CALM_S
         return (str(found.name)[:80] if waited or ident in self.known_threads else None), used, None
 
     def start(self):
@@ -302,16 +322,6 @@ class Sampler:
             if not os.path.exists("/proc/self/task/%d" % self.native):
                 break
             time.sleep(0.0002)
-
-
-def rows(frame):
-    """Code, line, instruction and globals of a frame and of those around it. The frames themselves are let go at once,
-    as they hold their variables and their threads go on."""
-    found = []
-    while frame is not None and len(found) < MOST_FRAMES:
-        found.append((frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals))
-        frame = frame.f_back
-    return found
 
 
 def start(setting):

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from common_job import model, optimizer
 
 rank = two_ranks.join()
-parts = [torch.zeros(400_000) for _ in range(4)]
+parts = [torch.zeros(1_500_000) for _ in range(4)]
 
 
 def synchronize_gradients():
@@ -16,7 +16,7 @@ def synchronize_gradients():
         dist.barrier()
 
 
-for step in range(60):
+for step in range(400):
     stage.kernel(0)
     loss = model(torch.zeros(32, 64)).square().mean()
     loss.backward()

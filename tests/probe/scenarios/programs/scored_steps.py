@@ -5,7 +5,7 @@ import torch
 from common_job import model, train_step
 
 train = [torch.randn(16, 64) for _ in range(20)]
-kept = [torch.randn(16, 64) for _ in range(24)]
+kept = [torch.randn(16, 64) for _ in range(72)]
 best = float("inf")
 for step in stage.steps(7):
     train_step(train[step % len(train)], gpu_s=0.01, sm=92)
