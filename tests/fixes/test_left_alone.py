@@ -136,6 +136,22 @@ CASES = {
         },
         "ends the module's own test",
     ),
+    "what a mask picks is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for x, mask in loader:
+                    kept = (x[~mask] if masked else x).cuda()
+                    model(kept).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "no longer in pinned memory",
+    ),
     "what `torch.cat` makes is not pinned": (
         "GPU302",
         {
