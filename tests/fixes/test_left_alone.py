@@ -136,6 +136,32 @@ CASES = {
         },
         "ends the module's own test",
     ),
+    "settings without workers that should stay alive": (
+        "GPU303",
+        {
+            "config.yaml": "batch_size: 1\nnum_workers: 0\npersistent_workers: False\n",
+            "train.py": """\
+                import torch
+                import yaml
+                from PIL import Image
+                from torch.utils.data import DataLoader, Dataset
+
+                config = yaml.safe_load(open("config.yaml"))
+
+
+                class Images(Dataset):
+                    def __getitem__(self, index):
+                        return transform(Image.open(paths[index]))
+
+
+                loader = DataLoader(Images(), num_workers=config["num_workers"], pin_memory=True)
+                for x in loader:
+                    model(x.cuda(non_blocking=True)).sum().backward()
+                    optimizer.step()
+                """,
+        },
+        "none should stay alive",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {
