@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpulint import disk
-from gpulint.patterns import compiled, readable
+from gpulint.patterns import NamePatterns, readable
 from gpulint.records import dataclass
-
-if TYPE_CHECKING:
-    import pathspec
 
 NAME = ".gitignore"
 
@@ -20,11 +16,11 @@ NAME = ".gitignore"
 class Ignores:
     """The .gitignore files that apply in a folder, innermost first: the first with an opinion decides, as in git."""
 
-    specs: tuple[tuple[Path, pathspec.GitIgnoreSpec], ...] = ()
+    specs: tuple[tuple[Path, NamePatterns], ...] = ()
 
     def match(self, path: Path, *, is_folder: bool = False) -> bool:
         for folder, spec in self.specs:
-            verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+            verdict = spec.include(path.relative_to(folder).as_posix() + "/" * is_folder)
             if verdict is not None:
                 return verdict
         return False
@@ -35,7 +31,7 @@ class IgnoreFiles:
 
     def __init__(self, note: Callable[[Path, str], None]) -> None:
         self._note = note
-        self._specs: dict[Path, pathspec.GitIgnoreSpec | None] = {}
+        self._specs: dict[Path, NamePatterns | None] = {}
 
     def above(self, path: Path) -> Ignores:
         """Ignores of the folders above ``path``, up to the repository's root; none if they ignore ``path`` itself.
@@ -55,7 +51,7 @@ class IgnoreFiles:
         spec = self._specs[folder]
         return ignores if spec is None else Ignores(((folder, spec), *ignores.specs))
 
-    def _read(self, path: Path) -> pathspec.GitIgnoreSpec | None:
+    def _read(self, path: Path) -> NamePatterns | None:
         try:
             lines = disk.read(path, follow=False).decode("utf-8", "replace").splitlines()
         except (FileNotFoundError, NotADirectoryError):
@@ -66,7 +62,7 @@ class IgnoreFiles:
         patterns, left_out = readable(lines)
         if left_out:
             self._note(path, f"{left_out} patterns not used: too many, too long or not valid")
-        return compiled(patterns)
+        return NamePatterns(patterns)
 
 
 def _up_to_repository(path: Path) -> Iterator[Path]:

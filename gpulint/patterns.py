@@ -58,11 +58,45 @@ def readable(patterns: Iterable[str]) -> tuple[tuple[str, ...], int]:
         try:
             if len(kept) >= MAX_PATTERNS:
                 raise BadPattern("one too many")
-            _compiled_pattern(pattern)
+            if len(pattern) > MAX_LENGTH or not _NAME.fullmatch(pattern):
+                _compiled_pattern(pattern)
             kept.append(pattern)
         except BadPattern:
             left_out += 1
     return tuple(kept), left_out
+
+
+_NAME = regex.compile(r"(\*?)([\w.@~$+=-]+)(/?)", re.ASCII)
+"""A pattern that says how one component of a path is called, or how its name ends; of a folder with the slash."""
+
+
+class NamePatterns:
+    """Patterns of one ``.gitignore``. Most name files, folders or endings, and need no regular expression."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        names = [_NAME.fullmatch(pattern) for pattern in patterns]
+        if any(pattern.startswith("!") for pattern in patterns):
+            names = [None] * len(patterns)  # of patterns that contradict each other the last one counts
+        found = [name.groups() for name in names if name is not None]
+        self._names = frozenset(name for star, name, slash in found if not star and not slash)
+        self._folders = frozenset(name for star, name, slash in found if not star and slash)
+        self._endings = tuple(name for star, name, slash in found if star and not slash)
+        self._folder_endings = tuple(name for star, name, slash in found if star and slash)
+        rest = tuple(pattern for pattern, name in zip(patterns, names, strict=True) if name is None)
+        self._rest = compiled(rest) if rest else None
+
+    def include(self, path: str) -> bool | None:
+        """Return whether a path (with a slash at its end if it is a folder's) is ignored; None: nothing is said of
+        it."""
+        *folders, last = path.split("/")
+        parts = [*folders, last] if last else folders
+        if not (self._names.isdisjoint(parts) and self._folders.isdisjoint(folders)):
+            return True
+        if any(part.endswith(self._endings) for part in parts):
+            return True
+        if any(part.endswith(self._folder_endings) for part in folders):
+            return True
+        return self._rest.check_file(path).include if self._rest is not None else None
 
 
 @cache

@@ -235,7 +235,7 @@ class Change:
         """Return whether an input may be another than it was."""
         match kind:
             case (
-                "content" | "matches" | "is_test" | "imports" | "stars" | "bound" | "callers"
+                "content" | "matches" | "is_test" | "imports" | "stars" | "bound" | "callers" | "calls"
                 | "words.holds" | "words.holds one" | "words.calls" | "words.imported" | "words.vocabulary"
             ):  # fmt: skip
                 return key[0] in self.paths or key[0] not in self._own

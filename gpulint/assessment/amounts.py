@@ -15,12 +15,13 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import ModuleIndex, NodeRef
+    from gpulint.workspace.module_index import ModuleIndex
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, regex.compile(pattern))
@@ -42,6 +43,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """Words of the code that makes samples; the first kind with a word counts."""
 
 
+_WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 MAX_BATCH = 100_000
 """Numbers from here on are no samples of one batch."""
 MAX_CLASSES = 3
@@ -105,8 +107,8 @@ def _kind(project: Project, loader: Loader) -> str:
     """The kind of the samples, by the data set's class, else by the call that makes it, else by the module."""
     if loader.samples_graph:
         return "graph"
-    sources = project.fact(HostToDevice).sources(loader)
     resolver = project.fact(Resolver)
+    sources = [part for source in project.fact(HostToDevice).sources(loader) for part in _parts(resolver, source)]
     classes = [
         _of_class(module, owner)
         for source in sources
@@ -117,6 +119,16 @@ def _kind(project: Project, loader: Loader) -> str:
         return classes[0]
     made = (name for source in sources for name in _made(project, source))
     return next((name for name in made if name != "other"), None) or _of_module(loader.module)
+
+
+def _parts(resolver: Resolver, source: NodeRef) -> list[NodeRef]:
+    """The data sets that are put together (``ConcatDataset([first, second])``), or of which a part is taken."""
+    for ref in resolver.points_to(source.module, source.node)[:MAX_CLASSES]:
+        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) in _WRAPPERS and ref.node.args:
+            given = ref.node.args[0]
+            parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+            return [NodeRef(ref.module, part) for part in parts]
+    return [source]
 
 
 def _made(project: Project, source: NodeRef) -> Iterator[str]:

@@ -11,6 +11,7 @@ from gpulint.assessment.subject import node_at
 from gpulint.comments import comments
 from gpulint.finding import Place, Severity
 from gpulint.rule import Kind
+from gpulint.semantic.local_keys import asks_for_missing_key
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.training.guards import Guards
 
@@ -40,11 +41,14 @@ def is_optional(finding: Finding, project: Project) -> bool:
 
 
 def never_runs(finding: Finding, project: Project) -> bool:
-    """Return whether a finding is behind a ``raise``, ``return``, ``break`` or ``continue`` of its block."""
+    """Return whether a finding is behind a ``raise``, ``return``, ``break`` or ``continue`` of its block, or a test for
+    a key that nothing stores."""
     document = project.document(finding.path)
     module = project.module(document) if document is not None else None
     node = node_at(module, finding.span) if module is not None else None
-    return module is not None and node is not None and is_unreachable(module, node)
+    return (
+        module is not None and node is not None and (is_unreachable(module, node) or asks_for_missing_key(module, node))
+    )
 
 
 def _is_sure(project: Project, place: Place) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.assessment import file_facts, micro_steps, place_facts
+from gpulint.assessment import file_facts, job_facts, micro_steps, place_facts, siblings
 from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
@@ -63,6 +63,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
+    Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
@@ -72,9 +73,12 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, place_facts.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, place_facts.is_fallback, kinds=frozenset({"download"})),
-    Circumstance("one GPU", TO_LOW, place_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
+    Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
+    Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
+    Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
+    Circumstance("a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
@@ -82,15 +86,16 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
-    Circumstance("one GPU for a person", TO_LOW, place_facts.has_one_gpu_for_a_person, kinds=_HELD),
+    Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
+    Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
-    Circumstance("the job keeps a cache", TO_LOW, place_facts.keeps_cache, kinds=frozenset({"download"})),
-    Circumstance("packages from a folder that is kept", 1, place_facts.keeps_packages, kinds=_INSTALL),
+    Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
+    Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
-    Circumstance("set up once for several runs", 1, place_facts.is_machine_setup, kinds=_MACHINE),
-    Circumstance("one micro-step by default", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
+    Circumstance("set up once for several runs", 1, job_facts.is_machine_setup, kinds=_MACHINE),
+    Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
 )

@@ -26,12 +26,12 @@ _DEMO = regex.compile(
     re.IGNORECASE,
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|trash|copy|history)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history)([/_.-]|\d|$)",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?)/",
+    r"|node_modules|forks?)/|(^|/)[^/]+-(main|master)/",
     re.IGNORECASE,
 )
 _PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")

@@ -95,7 +95,7 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
         ]
         if rare and per == "step":
             unclear = [
-                any(guards.is_selective(*place, context.loop.node) for place in way if place not in known)
+                any(guards.is_conditional(*place, context.loop.node) for place in way if place not in known)
                 for context, way, known in zip(contexts, ways, seldom, strict=True)
             ]
             if any(unclear) and all(known or maybe for known, maybe in zip(seldom, unclear, strict=True)):

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def accumulates_once(subject: Subject) -> bool:
-    """Return whether the number of micro-steps in an accumulation is one by default: ``step % args.accumulate``,
-    ``for _ in range(args.accumulate)``."""
+    """Return whether no number of micro-steps in an accumulation (``step % args.accumulate``, ``for _ in
+    range(args.accumulate)``) is known to be more than one."""
     places = [(subject.module, subject.node)]
     for place in subject.finding.related:
         module = subject.project.module_at(place.path)
         places.append((module, node_at(module, place.span) if module is not None else None))
     constants = subject.project.fact(Constants)
-    return any(
-        constants.of(module, count).every(lambda value: value == 1)
+    return not any(
+        constants.of(module, count).any(lambda value: isinstance(value, int) and value > 1)
         for module, node in places
         if module is not None and node is not None
         for count in _micro_steps(module, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from gpulint import regex
 from gpulint.assessment.choices import is_other_choice
 from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
-from gpulint.finding import Severity
-from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic.path_conditions import conditions
@@ -25,26 +24,18 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.downloads import Downloads
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
-    from gpulint.launch.job import Job, Setting
     from gpulint.project import Project
     from gpulint.source import Span
 
-_CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
-_PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
-_LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
-"""Options of installers that read packages from a folder."""
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
-_ONE_GPU = regex.compile(r"^(?!.*gpu\w*[:= ]\s*[2-9]).*(--gres=gpu(:\w+)?:1|--gpus(-per-\w+)?[= ]1|-G ?1)(?![\d.])")
-_POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
-_CLUSTERS = frozenset({"skypilot", "ray"})
-"""Systems whose set-up section prepares machines that several jobs then use."""
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
+_MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECASE)
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
 MAX_USERS = 6
 """Most importing modules that are asked whether they train."""
@@ -119,13 +110,14 @@ def _is_in_handler(module: ModuleIndex, node: ast.AST, tried: set[tuple[ModuleIn
 
 @query
 def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
-    """Calls in a function (or outside of all) whose first argument another call of the name above them has had."""
+    """Calls in a function (or outside of all) whose first argument a call of the same function above them has had. The
+    tokenizer of a name is not its model."""
     seen = set[tuple[object, ...]]()
     found = set[ast.AST]()
-    for name, calls in module.calls_by_name.items():
+    for calls in module.calls_by_name.values():
         for call in () if len(calls) == 1 else sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             first = _first(call)
-            key = (name, first, module.function(call))
+            key = (dotted(call.func), first, module.function(call))
             if first is not None and key in seen:
                 found.add(call)
             seen.add(key)
@@ -152,11 +144,6 @@ def _only_infers(project: Project, module: ModuleIndex) -> bool:
     return not any(other is not None and loops.has_training_step(other) for other in others)
 
 
-def has_one_gpu(subject: Subject) -> bool:
-    """Return whether every job that runs the file holds one GPU, or shows its programs only one."""
-    return bool(subject.jobs) and all(gpus_of(job) == 1 or _shows_one(job) for job in subject.jobs)
-
-
 def is_for_several_gpus(subject: Subject) -> bool:
     """Return whether a test asks for more than one GPU around the place (``if torch.cuda.device_count() > 1``), and no
     job of the tree holds as many."""
@@ -175,63 +162,6 @@ def _asks_for_several(module: ModuleIndex, test: ast.Compare) -> bool:
         case ([ast.Gt()], [ast.Constant(value=1)]) | ([ast.GtE()], [ast.Constant(value=2)]):
             return bool(_GPUS.search(source_text(module, test.left)))
     return False
-
-
-def _shows_one(job: Job) -> bool:
-    """Return whether a job sets ``CUDA_VISIBLE_DEVICES=0``."""
-    settings = job.settings.get("CUDA_VISIBLE_DEVICES", ())
-    return bool(settings) and all((setting.value or "").isdigit() for setting in settings)
-
-
-def has_one_gpu_for_a_person(subject: Subject) -> bool:
-    """Return whether a session or a pod of its own holds one GPU, as who develops needs. That nothing computes in a job
-    is another matter."""
-    if all(gpus_of(job) is None for job in subject.jobs):
-        document = subject.document
-        return document is not None and _ONE_GPU.search(document.source.line(subject.finding.span.line)) is not None
-    return (subject.finding.severity < Severity.ERROR or subject.mentions(_POD)) and all(
-        gpus_of(job) == 1 for job in subject.jobs
-    )
-
-
-def keeps_cache(subject: Subject) -> bool:
-    """Return whether the jobs name a folder for what libraries download, other than one of the node."""
-    return bool(subject.jobs) and all(any(map(_keeps, job.env)) for job in subject.jobs)
-
-
-def _keeps(setting: Setting) -> bool:
-    return setting.name in _CACHES and _keeps_folder(setting)
-
-
-def _keeps_folder(setting: Setting) -> bool:
-    """Return whether a setting names a folder that is not one of the node."""
-    value = setting.value or ""
-    return value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
-
-
-def keeps_packages(subject: Subject) -> bool:
-    """Return whether an installer reads its packages from a folder that is kept, so that nothing is downloaded."""
-    document, line = subject.document, subject.finding.span
-    if document is None or not subject.is_launcher:
-        return False
-    source = document.cell_source(line.cell)
-    text = " ".join(source.line(number) for number in range(line.line, line.end_line + 1))
-    return bool(_LOCAL_PACKAGES.search(text)) or any(
-        setting.name in _PACKAGE_CACHES for job in subject.jobs for setting in job.env if _keeps_folder(setting)
-    )
-
-
-def is_machine_setup(subject: Subject) -> bool:
-    """Return whether a command belongs to what a cluster runs once when its machines start, before any job."""
-    jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
-    line = subject.finding.span.line
-    return any(
-        command.span.line == line
-        for job in jobs
-        if job.task.role == "init" and job.task.system in _CLUSTERS
-        for script in job.task.scripts
-        for command in script.walk()
-    )
 
 
 def is_beside_ddp(subject: Subject) -> bool:
@@ -263,6 +193,32 @@ def has_few_repetitions(subject: Subject) -> bool:
         and not training_contexts(subject.project, module, node)
         and "evaluation" not in {role.value for role in subject.roles}
     )
+
+
+def trains_on_made_up_numbers(subject: Subject) -> bool:
+    """Return whether the loop around draws what it trains on at random (``dummy_images = torch.randn(...)``)."""
+    module = subject.module
+    if module is None:
+        return False
+    loops = [context.loop for context in subject.contexts]
+    made = (binding for name in module.named if _MADE_UP.search(name) for binding in _assigned(module, name))
+    return any(
+        loop.module is module and loop.node in module.syntax.ancestors(one)
+        for one in made
+        for loop in loops
+        if isinstance(loop.node, LOOPS)
+    )
+
+
+def _assigned(module: ModuleIndex, name: str) -> Iterator[ast.Assign]:
+    """Yield the statements that give a name random numbers."""
+    for use in module.named[name]:
+        statement = module.syntax.parents.get(use)
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(part, ast.Call) and last_name(part.func) in ("rand", "randn", "randint")
+            for part in walk(statement.value)
+        ):
+            yield statement
 
 
 def is_one_epoch(subject: Subject) -> bool:

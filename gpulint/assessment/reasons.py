@@ -24,6 +24,8 @@ _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|wit
 _NAME = regex.compile(r"\w+")
 MAX_ALIKE = 12
 """Most lines of one form that a comment above them is read for."""
+MAX_STATEMENTS = 5
+"""Most statements of a function that a comment at its head is about."""
 _WORD = regex.compile(r"[a-z]{3,}")
 _COMMON = frozenset(
     "the and for with this that from are not you use uses used set code here all into will data".split()
@@ -51,7 +53,22 @@ def has_reason(subject: Subject) -> bool:
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True
-    return False
+    head = _head(subject)
+    return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def _head(subject: Subject) -> str:
+    """The comments at the head of the short function that the finding is in: they are about all that it does."""
+    module, node = subject.module, subject.node
+    function = module.function(node) if module is not None and node is not None else None
+    if module is None or function is None or len(function.body) > MAX_STATEMENTS:
+        return ""
+    first = module.syntax.span(function.body[0])
+    source = module.syntax.source if first.cell is None else None
+    if source is None:
+        return ""
+    lines = (source.line(number) for number in range(function.lineno + 1, first.line))
+    return " ".join(_comment(line) for line in lines if line.lstrip().startswith("#"))
 
 
 def _shape(line: str) -> str:

@@ -27,6 +27,11 @@ def copies_to_host(call: ast.Call) -> bool:
     return False
 
 
+def moves_model(module: ModuleIndex, call: ast.Call) -> bool:
+    """``reference.cpu()`` as a statement: of a model, for what it returns of a tensor is lost."""
+    return last_name(call.func) in ("cpu", "to") and isinstance(module.syntax.parents.get(call), ast.Expr)
+
+
 def gets_host(
     project: Project, module: ModuleIndex, call: ast.Call, is_host: Callable[[ModuleIndex, ast.expr], bool]
 ) -> bool:

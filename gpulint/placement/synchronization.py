@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
-from gpulint.placement.host_results import copies_to_host
+from gpulint.placement.host_results import copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
@@ -162,6 +162,8 @@ class SyncPoints:
             value = call.args[0] if row.kind == "read" and call.args else None
             return SyncPoint(call, SyncKind.BARRIER if value is None else SyncKind.READ, value)
         if isinstance(func, ast.Attribute):
+            if moves_model(module, call):
+                return None
             if copies_to_host(call) and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.expressions import element, is_float, is_number, is_weight
 from gpulint.placement.host_results import copies_to_host, draws_on_host, framework_steps, gets_host, is_kept_on_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
@@ -51,13 +52,14 @@ _CREATORS = frozenset(
     "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
     "torch.BoolTensor torch.Tensor".split()
 )
+_NO_TENSORS = ("torch.optim.", "torch.utils.", "torch.distributed.", "torch.profiler.")
+"""Modules whose functions return other objects."""
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
 _OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})  # builtins that compute where their argument lies
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting", re.I)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
-_FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
 
 class TensorLocations:
@@ -99,12 +101,11 @@ class TensorLocations:
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
-                if _is_number(left) or _is_number(right):
+                if is_number(left) or is_number(right):
                     return not any(self.is_tensor(module, part) for part in (left, right))
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
-                # A tensor of the host is only compared with another one, or with a number.
-                return any(isinstance(part, ast.Call) and self._is_made_on_host(module, part) for part in (left, right))
+                return self._compares_on_host(module, (left, right))
             case ast.Name(id=name):
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 values = [
@@ -122,6 +123,18 @@ class TensorLocations:
                     and all(self.is_host(module, value) for value in values if value is not node)
                 )
         return isinstance(node, ast.Constant)
+
+    def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
+        """Return whether a value is a tensor of the host, which is only compared with another one, or a number."""
+        return any(self._is_host_tensor(module, part) for part in parts) and not any(
+            self.is_tensor(module, part) for part in parts
+        )
+
+    def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
+        if isinstance(node, ast.Call):
+            return self._is_made_on_host(module, node)
+        return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)
@@ -150,7 +163,7 @@ class TensorLocations:
             case ast.Attribute(value=base, attr=attr):
                 if attr in ("loss", "logits") or self._is_placed(module, base):
                     return True
-                if attr == "grad" and _is_weight(module, base):
+                if attr == "grad" and is_weight(module, base):
                     return True
                 return attr in ("data", "grad", "T") and self.is_tensor(module, base)
             case ast.Subscript(value=base):
@@ -187,8 +200,8 @@ class TensorLocations:
                     return any(self.is_tensor(module, argument) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
                     return name in _METHODS or not self._returns_host(module, node)
-                torch = any(found.startswith("torch.") for found in self._project.fact(Resolver).names(module, func))
-                if torch:
+                names = self._project.fact(Resolver).names(module, func)
+                if any(found.startswith("torch.") and not found.startswith(_NO_TENSORS) for found in names):
                     return any(self.is_tensor(module, argument) for argument in args[:2])
                 return self._returns_tensor(module, node)
         return False
@@ -199,7 +212,7 @@ class TensorLocations:
             if binding.kind is BindingKind.ASSIGN and binding.value is not None and binding.value is not node:
                 if isinstance(binding.value, ast.Constant):
                     continue
-                value, path = _element(binding.value, binding.path)
+                value, path = element(binding.value, binding.path)
                 if path and not isinstance(value, ast.Call):
                     evidence = evidence or self._is_placed(module, value)
                     continue
@@ -218,7 +231,7 @@ class TensorLocations:
                     return False
                 evidence = True
             elif binding.kind is BindingKind.PARAMETER:
-                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not _is_float(binding.node)
+                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not is_float(binding.node)
                 if evidence and self._is_passed_from_host(module, node):
                     return False
             elif binding.kind is BindingKind.AUGMENT:
@@ -311,36 +324,3 @@ class TensorLocations:
             for value in self._project.fact(Resolver).returns(callee.node)
         ]
         return bool(returned) and all(self.is_tensor(where, value) for where, value in returned)
-
-
-def _is_float(parameter: ast.AST) -> bool:
-    """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
-    note = parameter.annotation if isinstance(parameter, ast.arg) else None
-    return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
-
-
-def _is_weight(module: ModuleIndex, node: ast.expr) -> bool:
-    """``p`` of ``for p in model.parameters()``."""
-    bindings = module.scope(node).lookup(node.id) if isinstance(node, ast.Name) else ()
-    return bool(bindings) and all(
-        binding.kind is BindingKind.LOOP
-        and binding.value is not None
-        and last_name(binding.value) in ("parameters", "named_parameters")
-        for binding in bindings
-    )
-
-
-def _is_number(node: ast.expr) -> bool:
-    """Return whether it is a number that was just read: ``loss.item()``, ``float(loss)``, ``len(batch)``."""
-    if not isinstance(node, ast.Call):
-        return False
-    return last_name(node.func) == "item" or (
-        isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
-    )
-
-
-def _element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
-    """Return what ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
-    while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
-        value, path = value.elts[path[0]], path[1:]
-    return value, path

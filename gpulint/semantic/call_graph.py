@@ -16,7 +16,7 @@ from gpulint import regex
 from gpulint.semantic.argument_binding import RECEIVERS, callback_call
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
-from gpulint.workspace.tree import MAX_USERS
+from gpulint.workspace.users import MAX_USERS
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def call_sites(
     # A base class calls what its subclasses override (`self.train_step(batch)`), and knows nothing of their modules.
     mro = resolver.mro(module, home)[1:] if home is not None and wanted == name else []
     above = {owner: where for where, owner in mro}
-    called_from = project.users_of(module, {wanted}, home.name if home is not None else None)
+    called_from = project.callers_of(module, {wanted}, home.name if home is not None else None, tests=tested)
     for where in chain(called_from, above.values()):
         if where in users or (not tested and project.is_test(where.path)):
             continue
@@ -152,7 +152,7 @@ def _inherited_constructors(
             if made is None or made.node is not function:
                 continue
             targets = resolver.names(where, heir)
-            for user in project.users_of(where, {heir.name}):
+            for user in project.callers_of(where, {heir.name}, tests=tested):
                 for call in (call for alias in _aliases(user, heir.name) for call in user.calls_by_name.get(alias, [])):
                     if (tested or not project.is_test(user.path)) and resolver.names(user, call.func) & targets:
                         yield user, call
@@ -172,7 +172,9 @@ def _calls_by_strangers(
         return
     tested = project.is_test(module.path)
     for path in paths:
-        where = project.module_at(path) if tested or not project.is_test(path) else None
+        if (not tested and project.is_test(path)) or not project.calls(path, function.name):
+            continue
+        where = project.module_at(path)
         if where is None or where in asked:
             continue
         for call in where.calls_by_name.get(function.name, [])[:MAX_RECEIVERS]:
@@ -187,10 +189,10 @@ def _instance_calls(
     are kept under where the class is called."""
     tested = project.is_test(module.path)
     asked = set[ModuleIndex]()
-    for maker in project.users_of(module, {home.name}):
+    for maker in project.callers_of(module, {home.name}):
         made = (call for alias in _aliases(maker, home.name) for call in maker.calls_by_name.get(alias, []))
         held = {name for call in made for name in _kept_as(maker, call)}
-        for where in project.users_of(maker, held):
+        for where in project.callers_of(maker, held, tests=tested):
             if where in asked or (not tested and project.is_test(where.path)):
                 continue
             asked.add(where)

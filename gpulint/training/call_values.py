@@ -112,7 +112,7 @@ def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name:
     if isinstance(passed, ast.Starred):
         return None
     if isinstance(passed, ast.Constant | ast.Tuple | ast.List | ast.Set):
-        return _known(project, site.module, passed, ())
+        return _known(project, site.module, passed, ()) or _GIVEN
     if isinstance(passed, ast.Name):
         caller = site.module.function(site.node)
         bindings = site.module.scope(passed).lookup(passed.id)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _UPDATES = frozenset({"update_grad", "need_update"})
 """What scalers that do the backward pass themselves call the flag for the last micro-step (timm, MAE, Swin)."""
+_SYNC = regex.compile(r"(^|_)(no|grad|gradient|ddp|maybe)_\w*sync|sync_(ctx|context|gradients?)$", re.IGNORECASE)
+"""Names of what switches the exchange for a block."""
+_SWITCHES = frozenset({"no_sync", "set_requires_gradient_sync", "require_backward_grad_sync"})
 _PARTS = regex.compile(r"accum|micro_?(batch|step)|chunk|subdivision|sub_?batch", re.IGNORECASE)
 
 
@@ -53,14 +56,19 @@ def accumulations(project: Project, module: ModuleIndex) -> Iterator[Accumulatio
 
 
 def _skips(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
-    """``with ddp_sync(model, last):``, a helper of the tree that enters ``no_sync`` itself."""
+    """``with ddp_sync(model, last):``, a helper of the tree that switches the exchange itself, or by its name."""
+    around = (
+        context for up in module.syntax.ancestors(backward) if isinstance(up, ast.With) for context in contexts_of(up)
+    )
     return any(
-        isinstance(part, ast.Attribute) and part.attr == "no_sync"
-        for up in module.syntax.ancestors(backward)
-        for context in contexts_of(up)
-        if isinstance(up, ast.With) and isinstance(context, ast.Call)
-        for helper in project.fact(Resolver).callees(module, context)
-        for part in walk(helper.node)
+        _SYNC.search(last_name(context.func))
+        or any(
+            isinstance(part, ast.Attribute) and part.attr in _SWITCHES
+            for helper in project.fact(Resolver).callees(module, context)
+            for part in walk(helper.node)
+        )
+        for context in around
+        if isinstance(context, ast.Call)
     )
 
 

@@ -135,7 +135,8 @@ class LoopRoles:
                     inner |= self._roles_of(helper.module, helper.node)
         epoch_name = is_epoch_loop(loop)
         if Role.STEP in inner or Role.EPOCH in inner:
-            stepped = not epoch_name and inner & {Role.STEP, Role.OTHER} and self.over_loader(module, loop)
+            counted = epoch_name or (isinstance(loop, ast.For) and "epoch" in _targets(loop.target))
+            stepped = not counted and inner & {Role.STEP, Role.OTHER} and self.over_loader(module, loop)
             return Role.STEP if stepped else Role.EPOCH
         if Role.OTHER in inner:
             # A helper that takes one training step.

@@ -32,10 +32,11 @@ _MODEL_NAME = regex.compile(
     re.IGNORECASE,
 )
 _RESULT_NAME = regex.compile(
-    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features|embeddings?|"
+    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features?|embeddings?|"
     r"samples|images?|labels|logits|accuracy|cams?|heatmaps?|masks?|attentions?)(_|$)",
     re.IGNORECASE,
 )
+_TENSOR_METHODS = frozenset({"cpu", "detach", "numpy", "clone"})
 _SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
 _SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
 _SMALL = regex.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
@@ -150,7 +151,9 @@ class Checkpoints:
             names |= self._inherited(module, call)
         row = self._savers.of(names)
         if row is not None and not row.callback:
-            if "torch.save" in names and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
+            if "torch.save" in names and any(
+                saves(call) for saves in (_saves_results, _saves_tensor, _saves_settings, _saves_schedule)
+            ):
                 return None
             if row.dumps and (not _saves_model(call) or self._traces_memory(module, call.args[0])):
                 return None
@@ -267,6 +270,16 @@ def _saves_results(call: ast.Call) -> bool:
     return (
         bool(call.args) and not _saves_model(call) and any(_RESULT_NAME.search(name) for name in _words(call.args[0]))
     )
+
+
+def _saves_tensor(call: ast.Call) -> bool:
+    """``torch.save(projections.cpu(), path)``: what a model computed. The state of a model is no one tensor."""
+    what = call.args[0] if call.args else None
+    while isinstance(what, ast.Call) and isinstance(what.func, ast.Attribute) and not what.args:
+        if what.func.attr in _TENSOR_METHODS:
+            return not _saves_model(call)
+        what = what.func.value
+    return False
 
 
 def _saves_settings(call: ast.Call) -> bool:

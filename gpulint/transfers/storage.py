@@ -26,7 +26,8 @@ _MOUNTS = regex.compile(
 )
 _MNT = regex.compile(r"^/mnt/(?P<rest>.+)")
 _LOCAL_MNT = regex.compile(
-    r"(^|[/_.-])(local\w*|nvme\w*|ssds?|tmp|temp|scratch|ramdisk|tmpfs|shm|disks?|[a-z])(?=$|[/_.-])", re.IGNORECASE
+    r"(^|[/_.-])(local\w*|nvme\w*|ssds?|tmp|temp|scratch|ramdisk|tmpfs|shm|disks?|data|hdds?|[a-z])(?=$|[/_.-])",
+    re.IGNORECASE,
 )
 _LOCAL = regex.compile(r"^/(?:tmp|var/tmp|dev/shm|local\w*|localscratch|localdisk|nvme\w*|ssd|run/shm|opt/ml)(?:/|$)")
 _LOCAL_VARIABLE = regex.compile(r"^\$\{?(?:TMPDIR|TMP|TEMP|SLURM_TMPDIR|PBS_JOBFS|LOCALDIR|L_SCRATCH|LOCAL_SCRATCH)\b")

@@ -87,6 +87,10 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(module, part):
             return True  # `if images < last_images + interval: continue`
+        elif isinstance(part, ast.Compare) and holds and _is_among_last(module, part):
+            return True  # `step >= steps - steps_per_epoch`: the last epoch
+        elif holds and (made := _seldom_made(module, part)) is not None and _is_made_seldom(project, module, made):
+            return True  # `metrics is not None`, of a function that returns some every N steps
     return bool(holds and _LAST.search(source_text(module, test)))
 
 
@@ -244,6 +248,53 @@ def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
+def _is_among_last(module: ModuleIndex, test: ast.Compare) -> bool:
+    """``step >= total - length``, also by a name for the difference."""
+    if not isinstance(test.ops[0], ast.Gt | ast.GtE) or len(test.ops) > 1 or not is_counter(test.left):
+        return False
+    least = test.comparators[0]
+    if isinstance(least, ast.Name):
+        bindings = reaching(module, module.scope(least).lookup(least.id), least)
+        least = bindings[0].value if len(bindings) == 1 and bindings[0].value is not None else least
+    while isinstance(least, ast.Call) and last_name(least.func) in ("max", "int") and least.args:
+        least = next((given for given in least.args if not isinstance(given, ast.Constant)), least.args[0])
+    while isinstance(least, ast.BinOp) and isinstance(least.op, ast.Sub):
+        if not isinstance(least.right, ast.Constant):
+            return True
+        least = least.left
+    return False
+
+
+def _seldom_made(module: ModuleIndex, test: ast.AST) -> ast.Call | None:
+    """The call that gave the name of ``metrics is not None``."""
+    match test:
+        case ast.Compare(left=ast.Name() as name, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            bindings = reaching(module, module.scope(name).lookup(name.id), name)
+            value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            return value if isinstance(value, ast.Call) else None
+    return None
+
+
+def _is_made_seldom(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function of the tree returns None but every N iterations."""
+    callees = project.fact(Resolver).callees(module, call)
+    returned = [
+        (callee.module, statement)
+        for callee in callees
+        if isinstance(callee.node, ast.FunctionDef)
+        for statement in walk(callee.node)
+        if isinstance(statement, ast.Return) and callee.module.function(statement) is callee.node
+    ]
+    given = [(where, one) for where, one in returned if not _is_none(one.value)]
+    return bool(given) and all(
+        any(is_periodic(project, where, test, holds) for test, holds in conditions(where, one)) for where, one in given
+    )
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+
 def _set_in_loop(module: ModuleIndex, name: ast.Name) -> bool:
     for up in module.syntax.ancestors(name):
         if isinstance(up, ast.For | ast.AsyncFor | ast.While):
@@ -277,12 +328,22 @@ def _passed_tests(project: Project, module: ModuleIndex, name: ast.Name) -> list
         given = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
         if given is None or (isinstance(given, ast.Constant) and not given.value):
             continue
-        bound = site.module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
-        tests = [binding.value for binding in reaching(site.module, bound, given)] if bound else [given]
+        tests = _given_tests(site.module, given)
         if not all(isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp) for test in tests):
             return []
         found += [(site.module, test) for test in tests if test is not None]
     return found
+
+
+def _given_tests(module: ModuleIndex, given: ast.expr) -> list[ast.expr | None]:
+    """The comparison that an argument is or is named for, also times a number (``due * step``)."""
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mult):
+        for side in (given.left, given.right):
+            found = _given_tests(module, side)
+            if all(isinstance(test, ast.Compare | ast.BoolOp) for test in found):
+                return found
+    bound = module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+    return [binding.value for binding in reaching(module, bound, given)] if bound else [given]
 
 
 def _is_off_by_default(function: FunctionNode, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpulint import regex
 from gpulint.finding import Place
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpulint.project import Project
+
+T = TypeVar("T")
 
 _MICRO = regex.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = regex.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
@@ -117,16 +119,21 @@ class BatchSizeLimits:
 
     def is_for_cpu(self, module: ModuleIndex) -> bool:
         """Return whether a program with its own training loop in PyTorch leaves everything where PyTorch makes it."""
-        if "torch" not in module.packages or not any(
-            self._project.fact(LoopContexts).role(module, loop) is Role.STEP for loop in module.loops
-        ):
+        if "torch" not in module.packages or not module.loops:
             return False
         programs = self._project.fact(GpuPrograms)
         return not (
             programs.words.names_device(module.syntax.source.text.encode("utf-8", "replace"))
             or any(_names_device(self._project, path) for path in self._project.imported(module.path))
             or programs.runs_on_gpu(module)
-        )
+        ) and any(self._project.fact(LoopContexts).role(module, loop) is Role.STEP for loop in module.loops)
+
+    def unless_for_cpu(self, module: ModuleIndex, found: Iterator[T]) -> Iterator[T]:
+        """Yield what is found in a module, unless it is for the CPU, which is only asked once something is found."""
+        first = next(found, None)
+        if first is not None and not self.is_for_cpu(module):
+            yield first
+            yield from found
 
     def is_tried_out(self, module: ModuleIndex, place: Place) -> bool:
         """Return whether a size is written where a module that others import tries itself (``if __name__ == ...``)."""

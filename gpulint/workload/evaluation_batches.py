@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -243,7 +243,40 @@ def one_is_enough(project: Project, module: ModuleIndex, source: BatchSource) ->
     """Return whether a metric needs each image alone, each is cut into windows, or only a few batches are drawn."""
     if not _SLIDES.isdisjoint(module.calls_by_name):
         return True
-    return _scores_images(project, module) or _glanced_at(project, source)
+    return _scores_images(project, module) or _glanced_at(project, source) or _is_paired(project, source)
+
+
+def _is_paired(project: Project, source: BatchSource) -> bool:
+    """Return whether a loop counts its batches to pick from a list of samples (``for i, x in enumerate(loader):
+    names[i]``)."""
+    for drawn in project.fact(BatchFlow).of_loader(source.call.module, source.node):
+        match drawn.where.node:
+            case ast.For(target=ast.Tuple(elts=[ast.Name(id=index), _]), iter=drawn_from):
+                own = {part.id for part in walk(drawn.where.node) if _is_stored(part)}
+                if _counts(drawn.where.module, drawn_from) and any(
+                    _is_picked(part, index, own) for part in walk(drawn.where.node)
+                ):
+                    return True
+    return False
+
+
+def _counts(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop goes through ``enumerate(loader)``, perhaps by a name for it."""
+    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else ()
+    made = [source, *(binding.value for binding in bindings if binding.value is not None)]
+    return any(isinstance(part, ast.Call) and last_name(part.func) == "enumerate" for one in made for part in walk(one))
+
+
+def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _is_picked(node: ast.AST, index: str, own: set[str]) -> bool:
+    """``names[index]`` of what the loop does not make itself."""
+    match node:
+        case ast.Subscript(value=base, slice=ast.Name(id=name), ctx=ast.Load()) if name == index:
+            return not any(isinstance(part, ast.Name) and part.id in own for part in walk(base))
+    return False
 
 
 def _glanced_at(project: Project, source: BatchSource) -> bool:

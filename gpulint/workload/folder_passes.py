@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -32,6 +33,8 @@ _HEADERS = frozenset({"stop_before_pixels", "header_only"})
 """Arguments of readers that leave out the samples."""
 _WORK = {"image": IMAGES, "video": VIDEO, "volume": VOLUMES, "audio": "computes on audio"}
 _PER_SAMPLE = ("__getitem__", "__iter__", "__call__", "forward")
+_OF_DATA = regex.compile(r"(Generator|Scaler|Encoder|Binarizer|Vectorizer|Imputer|Tokenizer|Transformer|PCA|KMeans)$")
+"""Classes that are fitted to data and train nothing on a GPU."""
 _TRAINS = ("fit", "fit_generator", "Trainer", "train")
 
 
@@ -169,4 +172,12 @@ def _runs_model(project: Project, loop: NodeRef) -> bool:
 
 @query
 def _trains(project: Project, module: ModuleIndex) -> bool:
-    return project.fact(LoopContexts).has_training_step(module) or not module.calls_by_name.keys().isdisjoint(_TRAINS)
+    return project.fact(LoopContexts).has_training_step(module) or any(
+        not _fits_data(project, module, call) for name in _TRAINS for call in module.calls_by_name.get(name, ())
+    )
+
+
+def _fits_data(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``datagen.fit(images)``: statistics of the data, not weights."""
+    made = project.fact(Resolver).points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    return any(isinstance(one.node, ast.Call) and _OF_DATA.search(last_name(one.node.func)) for one in made)

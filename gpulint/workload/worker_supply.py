@@ -19,6 +19,41 @@ MANY_WORKERS = 10
 """From so many on, each process loads as many images a second as training a usual network takes."""
 
 
+_OPENERS = frozenset({"h5py.File", "lmdb.open", "sqlite3.connect"})
+"""What opens a file that forked processes cannot share."""
+
+
+def shares_handle(project: Project, loader: Loader) -> bool:
+    """Return whether the data set of a loader is given an open file, or opens one before its workers start."""
+    resolver = project.fact(Resolver)
+    for source in project.fact(HostToDevice).sources(loader):
+        for made in resolver.points_to(source.module, source.node):
+            given = (
+                [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
+            )
+            if any(_is_open(resolver, made.module, value) for value in given):
+                return True
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            kept = (binding for (home, _), stored in where.attributes.items() if home is owner for binding in stored)
+            if any(
+                binding.value is not None
+                and _is_open(resolver, where, binding.value)
+                and (home := where.function(binding.node)) is not None
+                and home.name == "__init__"
+                for binding in kept
+            ):
+                return True
+    return False
+
+
+def _is_open(resolver: Resolver, module: ModuleIndex, value: ast.expr) -> bool:
+    return any(
+        isinstance(ref.node, ast.Call) and bool(resolver.call_names(ref.module, ref.node) & _OPENERS)
+        for ref in resolver.points_to(module, value)
+    )
+
+
 def has_many_workers(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether all loaders of the tree that call a function for each item or batch have many workers."""
     owner = module.class_of(function)

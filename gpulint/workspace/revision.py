@@ -23,7 +23,7 @@ _OF_BYTES = frozenset({"has", "python files with", "in other files"})
 """Inputs that ask which files hold some bytes."""
 _OF_FILE = frozenset(
     {
-        "matches", "is_test", "imports", "stars", "imported", "bound", "callers",
+        "matches", "is_test", "imports", "stars", "imported", "bound", "callers", "calls",
         "words.holds", "words.holds one", "words.calls", "words.imported", "words.vocabulary",
     }
 )  # fmt: skip

@@ -33,6 +33,13 @@ def bound(module: ModuleIndex, name: str) -> tuple[Definition, ...] | None:
     return tuple((_KINDS[binding.kind], binding.target or name) for binding in bindings)
 
 
+def calls(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module calls what it knows by a name, or hands it to a call."""
+    if name in module.calls_by_name or name in module.handed_over:
+        return True
+    return any(alias in module.calls_by_name for alias in module.aliases.get(name, ()))
+
+
 def callers(module: ModuleIndex, name: str) -> frozenset[str]:
     """Return from where a module calls what it knows by a name: the plain functions that the calls are in (``Name.`` in
     the constructor of a class), ``TOP``, ``ELSEWHERE`` and ``HANDED``."""
@@ -66,6 +73,10 @@ class Summary:
         """The same as :func:`bound`."""
         rows = self._lines.get(name, "|").partition("|")[0]
         return None if rows == ELSEWHERE else tuple((row[0], row[1:]) for row in rows.split())
+
+    def calls(self, name: str) -> bool:
+        """The same as :func:`calls`."""
+        return self._lines.get(name, "|")[-1] != "|"
 
     def callers(self, name: str) -> frozenset[str]:
         """The same as :func:`callers`."""

@@ -17,17 +17,15 @@ from gpulint.query import lookup, query
 from gpulint.reads import Raised
 from gpulint.rule import Kind
 from gpulint.workspace.imports import imported_names
-from gpulint.workspace.module_paths import ModulePaths
-from gpulint.workspace.summaries import Definition, Summary, bound, callers
+from gpulint.workspace.summaries import Definition, Summary, bound, callers, calls
 from gpulint.workspace.training_words import TrainingWords
+from gpulint.workspace.users import Users
 from gpulint.workspace.word_index import WordIndex, word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.workspace.module_index import Binding, ModuleIndex
 
-MAX_USERS = 150
-"""Most modules that are searched for callers of one function."""
 MAX_STARS = 5
 """How many star imports are followed one after the other."""
 
@@ -40,7 +38,7 @@ _OF_BYTES = _OF_ONE_FILE[:3]
 """Those of them that depend on no rows."""
 
 
-class Tree(ModulePaths):
+class Tree(Users):
     """``files`` is what may be read besides what a document names; ``root`` is where dotted module names start."""
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
@@ -219,6 +217,12 @@ class Tree(ModulePaths):
             return frozenset()
         return found.callers(name) if isinstance(found, Summary) else callers(found, name)
 
+    @lookup("calls")
+    def calls(self, path: Path, name: str) -> bool | None:
+        """Return whether a module calls what it knows by a name, or hands it to a call; None if there is no module."""
+        found = self._summarized(path)
+        return None if found is None else found.calls(name) if isinstance(found, Summary) else calls(found, name)
+
     def _summarized(self, path: Path) -> ModuleIndex | Summary | None:
         """A module, or its summary if an earlier run has made one and it is not parsed."""
         if path not in self._module_indexes and path in self._summaries:
@@ -247,42 +251,6 @@ class Tree(ModulePaths):
             stars = self._imports_of(path) if b"*" in data and _STAR.search(data) else ()
             self._stars[path] = tuple(self.absolute(name[:-2], path) for name in stars if name.endswith(".*"))
         return self._stars[path]
-
-    def users_of(self, module: ModuleIndex, names: Iterable[str], owner: str | None = None) -> Iterator[ModuleIndex]:
-        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
-
-        For methods of a class ``owner`` only those that name the class or define an heir of it.
-        Each is parsed when it is asked for, so whoever has seen enough of them can stop.
-        """
-        wanted = frozenset(word_of(name) for name in names)
-        if not wanted:
-            return
-        yield module
-        found = 1
-        for path in self.word_index.users(wanted, self._home(module.path)):
-            if path == module.path or (owner is not None and not self._knows_class(path, word_of(owner))):
-                continue
-            if found > MAX_USERS:
-                break
-            if (other := self.module_at(path)) is not None:
-                found += 1
-                yield other
-
-    def files_using(self, home: Path, name: str) -> list[Path]:
-        """The files of the modules that :meth:`users_of` finds for one name of a module, without a bound."""
-        users = self.word_index.users(frozenset({word_of(name)}), self._home(home))
-        return [home, *(path for path in users if path != home)]
-
-    def _knows_class(self, path: Path, owner: bytes) -> bool:
-        return self.word_index.holds(path, owner) or path in self.word_index.subclass_files(owner)
-
-    @query
-    def _home(self, path: Path) -> frozenset[bytes]:
-        """Return what files that use a module have on an import line."""
-        home = frozenset({word_of(self.module_name(path).rsplit(".", 1)[-1])})
-        folder = path.parent
-        # Users of what is re-exported name the package.
-        return home | {word_of(folder.name)} if home & self.word_index.imported(folder / "__init__.py") else home
 
     @lookup("python files with")
     def python_files_with(self, text: bytes) -> tuple[Path, ...]:

@@ -276,10 +276,81 @@ def test_a_debugger_for_what_was_not_foreseen_costs_less(tmp_path: Path, line: s
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU102") == [level]
 
 
-def test_a_session_of_a_person_on_one_gpu_costs_little(tmp_path: Path) -> None:
-    session = "srun --gres=gpu:{} --mem=30000 --pty /bin/bash\n"
-    assert levels(tmp_path / "a", {"run.sh": session.format(1)}, "GPU101") == ["low"]
-    assert "low" not in levels(tmp_path / "b", {"run.sh": session.format(4)}, "GPU101")
+def test_a_session_of_a_person_on_few_gpus_costs_little(tmp_path: Path) -> None:
+    session = "srun {} --mem=30000 --pty /bin/bash\n"
+    for number, (gpus, low) in enumerate(
+        [("--gres=gpu:1", True), ("--gpus=2", True), ("--gpus=$COUNT", True), ("--gres=gpu:a100:4", False)]
+    ):
+        found = levels(tmp_path / str(number), {"run.sh": session.format(gpus)}, "GPU101")
+        assert found and (found == ["low"]) is low
+
+
+@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:1\n#SBATCH --time=10:00:00\n", False)])
+def test_a_download_in_a_plain_script_holds_no_gpus_for_sure(tmp_path: Path, head: str, low: bool) -> None:
+    files = {
+        "train.py": HEAD + IMAGES + TRAINING,
+        "net.py": "",
+        "download_data.py": "import urllib.request\nurllib.request.urlretrieve(url, 'a.zip')\n",
+        "run.sh": f"#!/bin/bash\n{head}python download_data.py\npython train.py\n",
+    }
+    (found,) = levels(tmp_path, files, "GPU332")
+    assert (found == "low") is low
+
+
+@pytest.mark.parametrize(
+    ("comment", "level"),
+    [("# memory grows without this, see issue 12", "low"), ("# one step of the training", "medium")],
+)
+def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
+    tmp_path: Path, comment: str, level: str
+) -> None:
+    text = (
+        "import torch\nfrom net import Net\n\nmodel = Net().cuda()\n\n\ndef step(batch):\n"
+        f"    {comment}\n    model(batch.cuda()).backward()\n    torch.cuda.empty_cache()\n\n\n"
+        "for batch in loader:\n    step(batch)\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "level"),
+    [
+        ("train.py", "train_ddp.py", "low"),
+        ("train.py", "evaluate_ddp.py", "low"),
+        ("train.py", "train_more.py", "high"),
+        ("Other-main/train.py", "more.py", "low"),
+    ],
+)
+def test_data_parallel_costs_little_beside_a_program_for_ddp(
+    tmp_path: Path, path: str, beside: str, level: str
+) -> None:
+    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda())\n" + TRAINING
+    ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
+    found = levels(tmp_path, {"net.py": "", path: own, beside: ddp}, "GPU352")
+    assert found == [level]
+
+
+@pytest.mark.parametrize(("started", "low"), [("train_ddp.py", True), ("train.py", False)])
+def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: Path, started: str, low: bool) -> None:
+    files = {
+        "net.py": "",
+        "train.py": HEAD + IMAGES + TRAINING,
+        "train_ddp.py": HEAD + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n",
+        "run.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:4\npython {started}\n",
+    }
+    assert (levels(tmp_path, files, "GPU303") == ["low"]) is low
+
+
+@pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])
+def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows: int, low: bool) -> None:
+    text = (
+        "import datasets, torch\nfrom net import Net\n\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
+        "train = rows.map(lambda row: tokenizer(row['text']))\nmodel = Net().cuda()\n"
+        "for batch in train:\n    model(batch.cuda()).backward()\n    optimizer.step()\n"
+    )
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    files = {"net.py": "", "run.sh": job, "train.py": text, "data/rows.jsonl": '{"text": ""}\n' * rows}
+    assert (levels(tmp_path, files, "GPU311") == ["low"]) is low
 
 
 def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> None:
@@ -498,7 +569,12 @@ for epoch in range(90):
 
 
 @pytest.mark.parametrize(
-    ("condition", "often"), [("if saving:", "every step"), ("if loss < best_loss:", "not in every step")]
+    ("condition", "often"),
+    [
+        ("if rank == 0:", "every step"),
+        ("if saving:", "not in every step"),
+        ("if loss < best_loss:", "not in every step"),
+    ],
 )
 def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
     text = HEAD + IMAGES + "model = Net().cuda()\n" + SAVING.format(condition=condition)
@@ -564,12 +640,11 @@ def test_reads_that_follow_each_other_wait_once(tmp_path: Path, reads: str, leve
     [
         ("if self.unsaved:\n                self.unsaved = False", "not in every step"),
         ("if elapsed > limit:", "not in every step"),
-        ("if self.unsaved:", "every step"),
+        ("if self.unsaved:", "not in every step"),
+        ("if self.rank == 0:", "every step"),
     ],
 )
-def test_a_checkpoint_behind_a_comparison_or_a_branch_that_switches_itself_off_is_not_taken_in_every_step(
-    tmp_path: Path, condition: str, often: str
-) -> None:
+def test_a_checkpoint_under_a_condition_is_not_taken_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
     text = (
         "import torch\n\nclass Trainer:\n    def run(self, loader):\n        self.unsaved = True\n"
         "        for batch in loader:\n            loss = self.model(batch.cuda())\n            loss.backward()\n"

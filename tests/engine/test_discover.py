@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpulint.patterns import NamePatterns, compiled, readable
 
 
 def files(run: Any, *arguments: str) -> list[str]:
@@ -126,3 +130,19 @@ def test_force_exclude_leaves_out_what_is_named(run: Any, tree: Path) -> None:
     code, out, err = run("scan", "--force-exclude", "--show-notes", "old/b.py")
     assert (code, out) == (0, "")
     assert "old/b.py: note: skipped: excluded" in err
+
+
+_NAMES = ("build", "a", "b.py", ".env", "x.egg-info", "c++", "d$e", "f~", "=g", "-h", "A", ".py", "*", "é", "a b")
+_PATTERNS = (
+    *(f"{star}{name}{slash}" for name in _NAMES for star in ("", "*") for slash in ("", "/")),
+    "/a", "a/b.py", "**/build", "*.p[xy]", " a", "a ", "\\#a", "!a", "!build/", "!*.py",
+)  # fmt: skip
+_PATHS = st.builds(
+    lambda parts, slash: "/".join(parts) + slash, st.lists(st.sampled_from(_NAMES), min_size=1), st.sampled_from("/ ")
+).map(str.rstrip)
+
+
+@given(st.lists(st.sampled_from(_PATTERNS), min_size=1, max_size=5), _PATHS)
+def test_names_in_a_gitignore_mean_what_they_mean_to_git(lines: list[str], path: str) -> None:
+    patterns, _ = readable(lines)
+    assert NamePatterns(patterns).include(path) == compiled(patterns).check_file(path).include

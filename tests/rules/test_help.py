@@ -99,6 +99,22 @@ for images, labels in DataLoader(birds, num_workers=8, pin_memory=True):
     net(images.cuda(), labels.cuda()).backward()
     optimizer.step()
 """
+OPEN = """\
+import h5py, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __init__(self, path, rows):
+        self.rows = rows
+
+    def __getitem__(self, index):
+        return transforms.resize(Image.open(self.rows[index]))
+
+loader = DataLoader(Rows("rows", {}), batch_size=64)
+for batch in loader:
+    net(batch.cuda()).backward()
+    optimizer.step()
+"""
 MAP = """\
 import datasets, torch
 
@@ -139,7 +155,16 @@ for epoch in range(90):
     [
         ("GPU305", STEP.format("total += loss.item()"), "accumulate with `.detach()`"),
         ("GPU305", STEP.format("boxes = nms(net.boxes.cpu())"), "do this work on the GPU, or copy all that it needs"),
-        ("GPU305", STEP.format("kept.append(loss.cpu())"), "accumulate with `.detach()`"),
+        ("GPU305", STEP.format("kept.append(loss.cpu())"), "append the detached tensor"),
+        ("GPU305", STEP.format("kept.append(loss.item())"), "append the detached tensor"),
+        ("GPU305", STEP.format("loss = loss.item()"), "read it only where it is shown"),
+        ("GPU305", STEP.format("last = net.means[loss.item()]"), "keep what it looks up on the GPU"),
+        ("GPU305", STEP.format("last = net.means[: loss.item()]"), "take the size from the host"),
+        (
+            "GPU305",
+            STEP.format("out = net(batch)\n    for row in out:\n        if row.item() in seen: stop()"),
+            "copy the whole tensor once, before",
+        ),
         (
             "GPU305",
             STEP.format("kept.append(net.boxes.cpu().numpy())"),
@@ -155,12 +180,34 @@ for epoch in range(90):
         ("GPU305", STEP.format("mean = 0.9 * mean + loss.item()\n    if mean > 2: stop()"), "accumulate with"),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("bad = late or not loss.item()\n    if bad: stop()"), "decide on the GPU"),
-        ("GPU305", STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()"), "accumulate with"),
+        (
+            "GPU305",
+            STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()"),
+            "only where it is shown",
+        ),
+        (
+            "GPU305",
+            STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()\n    meter.update(value)"),
+            "accumulate with",
+        ),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
         ("GPU302", COPY, "pass `non_blocking=True` to these copies"),
         ("GPU302", COPY.replace(", pin_memory=True", ""), "to these copies and pin the loader's memory"),
         ("GPU311", MAP, "set `num_proc=` of rows.map to the job's CPU cores"),
         ("GPU311", MAP.replace(", num_proc=1", ""), "pass `num_proc=` to rows.map with the job's CPU cores"),
+        ("GPU303", OPEN.format("h5py.File(path)"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("path"), "set `num_workers=` of `loader`"),
+        ("GPU306", STEP.format("start = torch.tensor(0.0).cuda()"), "`torch.full((), value, device=...)`"),
+        (
+            "GPU306",
+            STEP.format("weight = torch.tensor([1.0, 2.0]).cuda()"),
+            "make it once, before the loop: its values",
+        ),
+        ("GPU306", STEP.format("start = torch.zeros(3).cuda()"), "pass `device=...` to the call that creates it"),
+        ("GPU305", STEP.format("loss += loss.item()"), "read it only where it is shown"),
+        ("GPU305", STEP.format("share = np.tanh(loss.item())\n    if share < 1: stop()"), "decide on the GPU"),
+        ("GPU305", STEP.format("num_nodes = int(loss.item()) + 1; draw(num_nodes)"), "take the size from the host"),
+        ("GPU305", STEP.format("row = net.boxes.cpu()\n    if row.dtype == torch.uint8: stop()"), "keep the detached"),
         ("GPU331", SET, "with its folder on storage that the job sees, and pass `download=False` in the job"),
         ("GPU331", FETCH, "fetch it with `curl -LO` before the job (login node, CPU step, image build)"),
     ],

@@ -62,6 +62,7 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.worker_supply import shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)", re.IGNORECASE)
@@ -75,6 +76,7 @@ _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export",
 _ON_CPU = regex.compile(r"(^|=)cpu$")
 _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
+_OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
@@ -134,12 +136,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
-            help=f"set `num_workers=`{f' of `{name}`' if name else ''} to the job's cores per GPU",
+            help=_advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             cost=Cost("in-process-loading", loader=loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _advice(project: Project, loader: Loader) -> str:
+    of = f" of `{loader.variable}`" if loader.variable else ""
+    return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
 
 
 def _is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:

@@ -119,23 +119,24 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
     if without_gradients and not _is_meter(project, module, sync):
         return None
     if (
-        guards.is_periodic(module, sync.node)
-        or guards.is_debugging(module, sync.node)
+        guards.is_debugging(module, sync.node)
         or is_ending(module, sync.node)
-        or guards.is_before_loop_exit(module, sync.node)
         or guards.is_error_path(module, sync.node)
         or guards.runs_once(module, sync.node)
+        or only_evaluates(module, sync.node)
+        or (sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)))
+        or project.fact(GpuPrograms).tries_itself(module, sync.node)
     ):
         return None
-    if is_model_variant_branch(project, module, sync.node) or only_evaluates(module, sync.node):
+    # Most code is in no loop; the values that its conditions get are only followed for what is.
+    contexts = _steps(project, module, sync)
+    if not contexts or (
+        guards.is_periodic(module, sync.node)
+        or guards.is_before_loop_exit(module, sync.node)
+        or is_model_variant_branch(project, module, sync.node)
+    ):
         return None
-    if sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)):
-        return None
-    if project.fact(GpuPrograms).tries_itself(module, sync.node):
-        return None
-    for context in project.fact(LoopContexts).enclosing_loops(module, sync.node):
-        if context.role is not Role.STEP or _is_full_batch(context):
-            continue
+    for context in contexts:
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
         if guards.is_off_by_default(module, sync.node, context.loop.node):
             continue
@@ -158,6 +159,12 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
+    """The loops around the primitive that take a training step in each iteration."""
+    found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
+    return [context for context in found if context.role is Role.STEP and not _is_full_batch(context)]
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:

@@ -100,7 +100,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(transfer.node),
             f"'{text}' is made on the host and copied to the GPU at every iteration",
-            help=_advice(of_host),
+            help=_advice(made, of_host) if "torch.tensor" in names else _THERE,
             cost=Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied") if of_host else None,
             payload=OnHost(made, transfer, random),
             related=tuple(
@@ -111,13 +111,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _advice(of_host: bool) -> str:
+_THERE = "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
+
+
+def _advice(made: ast.Call, of_host: bool) -> str:
+    """Return the advice for ``torch.tensor``, which builds its values on the host wherever it puts them."""
     if of_host:
         return (
             "its values come from the host: hand over whole arrays (`torch.from_numpy`) from the loader's workers, or "
             "copy the data once before the loop and index it on the GPU"
         )
-    return "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
+    if made.args and isinstance(made.args[0], ast.List | ast.Tuple):
+        return "make it once, before the loop: its values are always the same"
+    return "create it there (`torch.full((), value, device=...)`), or make it once if it is always the same"
 
 
 def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:
@@ -126,8 +132,10 @@ def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:
     for part in (part for argument in made.args[:1] for part in walk(argument)):
         match part:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                homes = (module.function(statement) for _, _, statement in module.stored_under("self", name))
-                if any(home is None or home.name != "__init__" for home in homes):
+                owner = module.class_of(made)
+                stored = module.attributes.get((owner, name), ()) if owner is not None else ()
+                homes = [module.function(binding.node) for binding in stored]
+                if not homes or any(home is None or home.name != "__init__" for home in homes):
                     return False
             case ast.Name(id=name) if name not in _CONSTRUCTORS:
                 return False

@@ -74,7 +74,7 @@ class Pipeline:
 
 
 _SERVES = regex.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
-"""Modules that read one request at a time."""
+"""Modules and functions that read one request at a time."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
 
 def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     for call in module.calls_by_name.get("map", []):
-        if _is_serial_map(project, module, call) and not _is_for_records(module, call):
+        if _is_serial_map(project, module, call) and not (_is_for_records(module, call) or _serves(module, call)):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
@@ -171,6 +171,15 @@ def _is_for_records(module: ModuleIndex, read: ast.expr) -> bool:
     """Return whether the function that draws the samples writes them to records."""
     function = module.function(read)
     return any(module.function(writer) is function for writer in module.calls_by_name.get("TFRecordWriter", []))
+
+
+def _serves(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the function around a pipeline serves requests, or takes a single element from it."""
+    function = module.function(call)
+    if function is None:
+        return False
+    single = module.calls_by_name.get("get_single_element", ())
+    return bool(_SERVES.search(function.name)) or any(module.function(other) is function for other in single)
 
 
 def _is_for_training(project: Project, module: ModuleIndex, read: ast.expr) -> bool:

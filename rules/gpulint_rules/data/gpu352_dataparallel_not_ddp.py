@@ -69,6 +69,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (
             project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
+            or _is_unwrapped(module, call)
             or only_infers(project, module, call)
             or only_runs_trained_models(project, module)
             or only_on_one_gpu(project, document.path)
@@ -84,6 +85,23 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
             help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _is_unwrapped(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the same block takes the model out again (``model = model.module``), as to load its weights."""
+    statement = module.syntax.parents.get(call)
+    place = module.syntax.place(statement) if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or place is None:
+        return False
+    names = {ast.unparse(target) for target in statement.targets}
+    block = getattr(module.syntax.parents[statement], place[0])
+    return any(
+        isinstance(later, ast.Assign)
+        and isinstance(later.value, ast.Attribute)
+        and later.value.attr == "module"
+        and ast.unparse(later.value.value) in names
+        for later in block[place[1] + 1 :]
+    )
 
 
 def _on_one_gpu(module: ModuleIndex, call: ast.Call) -> bool:

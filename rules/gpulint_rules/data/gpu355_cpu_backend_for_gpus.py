@@ -47,7 +47,7 @@ from gpulint.source import Span
 from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, source_text
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -97,6 +97,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _chosen(module, call)
             or _others_use_nccl(project, module, call)
             or _has_no_gpus(module)
+            or _moves_with_nccl(project, module, call)
             or not _moves_to_gpu(module, project)
         ):
             continue
@@ -193,6 +194,29 @@ def _others_use_nccl(project: Project, module: ModuleIndex, call: ast.Call) -> b
         for other in module.calls_by_name.get("init_process_group", [])
         if other is not call
     )
+
+
+def _moves_with_nccl(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the program only takes a GPU where the same option says NCCL (``if args.backend == "nccl"``)."""
+    options = {
+        source_text(ref.module, ref.node)
+        for ref in project.fact(Arguments).of(module, call, "backend", 0).refs
+        if isinstance(ref.node, ast.Name | ast.Attribute) and ref.module is module
+    }
+    return any(
+        holds and isinstance(part, ast.Compare) and _asks_for_nccl(part) and source_text(module, part.left) in options
+        for moved in module.calls_where(lambda name: name in ("device", "set_device"))
+        if "cuda" in module.syntax.text(moved)
+        for test, holds in conditions(module, moved)
+        for part in walk(test)
+    )
+
+
+def _asks_for_nccl(test: ast.Compare) -> bool:
+    match test.ops, test.comparators:
+        case [ast.Eq()], [ast.Constant(value="nccl")]:
+            return True
+    return False
 
 
 def _has_no_gpus(module: ModuleIndex) -> bool:

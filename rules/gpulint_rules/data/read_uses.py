@@ -11,17 +11,22 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 
-Use = Literal["decides", "sizes", "computes", "handled", "added", "kept"]
+Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "kept"]
 _SIZED = frozenset(
     """range zeros ones empty full arange narrow split view reshape expand repeat rand randn randint randperm
-    topk bincount one_hot""".split()
+    topk bincount one_hot multinomial""".split()
 )
 """Calls whose arguments are counts or sizes."""
 _COLLECTS = frozenset({"append", "extend", "update", "add", "log", "print", "format", "add_scalar", "array", "asarray"})
 """Calls that only keep or show what they are given."""
-_ADDS = frozenset({"append", "extend", "update", "add"})
+_LISTS = frozenset({"append", "extend"})
+_ADDS = frozenset({"update", "add", *_LISTS})
 _KINDS = frozenset({"isinstance", "is_tensor", "hasattr"})
 """Calls that ask what a value is, for which the host need not know it."""
+_OF_TYPE = frozenset({"dtype", "shape", "ndim", "device", "requires_grad"})
+"""Attributes that the host knows without the values."""
+_SIZES = frozenset({"size", "num_samples", "num_classes", "minlength", "total_length"})
+_COUNT = regex.compile(r"^(n|num|max|total)_(?!loss|acc|correct|err|score)|(_|^)(len|length|lengths|size|count)$")
 _LOSS = regex.compile(r"loss|err", re.IGNORECASE)
 
 
@@ -33,7 +38,7 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
         return "computes"
     around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
-    added, seen, names = _is_added(module, node), set[str](), _names_of(module, node)
+    added, seen, names = _added(module, node), set[str](), _names_of(module, node)
     while names - seen:
         seen |= names
         reads = [
@@ -43,13 +48,13 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
             if around is None or around in module.syntax.ancestors(part)
         ]
         uses = [_use(module, part) for part in reads]
-        if found := next((use for use in ("decides", "sizes") if use in uses), None):
+        if found := next((use for use in ("decides", "sizes", "indexes") if use in uses), None):
             return found
         if is_whole_copy(module, node) and any(_is_worked_on(module, part) for part in reads):
             return "handled"
-        added = added or any(_is_added(module, part) for part in reads)
+        added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
-    return "added" if added else "kept"
+    return added or "kept"
 
 
 def is_whole_copy(module: ModuleIndex, node: ast.expr) -> bool:
@@ -63,21 +68,28 @@ def is_whole_copy(module: ModuleIndex, node: ast.expr) -> bool:
     )
 
 
-def _is_added(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a value is added to a sum, a meter or a list: ``total += loss.item() * n``."""
+def _added(module: ModuleIndex, node: ast.expr) -> Use | None:
+    """Return whether a value is added to a sum or a meter (``total += loss.item() * n``), or to a list."""
     below: ast.AST = node
+    summed = False
     for up in module.syntax.ancestors(node):
         match up:
-            case ast.AugAssign(op=ast.Add()):
-                return True
+            case ast.AugAssign(op=ast.Add(), target=target):
+                again = isinstance(target, ast.Name) and any(  # `loss += loss.item()` adds nothing up
+                    isinstance(part, ast.Name) and part.id == target.id for part in walk(node)
+                )
+                return None if again else "added"
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                return any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
+                again = summed and any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
+                return "added" if again else None
             case ast.Call(func=function) if below is not function and last_name(function) in _ADDS:
-                return True
+                return "listed" if last_name(function) in _LISTS else "added"
+            case ast.BinOp(op=ast.Add()):
+                summed = True
             case ast.stmt():
-                return False
+                return None
         below = up
-    return False
+    return None
 
 
 def _is_worked_on(module: ModuleIndex, node: ast.expr) -> bool:
@@ -89,19 +101,25 @@ def _is_worked_on(module: ModuleIndex, node: ast.expr) -> bool:
 def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
     """The names that a value, or what is computed of it, is given: ``bad = bad or not ok.item()``."""
     below: ast.AST = node
+    combined = False
     for up in module.syntax.ancestors(node):
         match up:
             case ast.Assign(targets=targets, value=value):
                 names = {target.id for target in targets if isinstance(target, ast.Name)}
                 # What is added to a sum does not decide what the sum does.
-                return names - {part.id for part in walk(value) if isinstance(part, ast.Name)}
-            case ast.BoolOp() | ast.UnaryOp() | ast.Compare() | ast.BinOp() | ast.Attribute():
+                own = {part.id for part in walk(value) if isinstance(part, ast.Name)} if combined else set[str]()
+                return names - own
+            case ast.BinOp() | ast.BoolOp():
+                combined = True
+            case ast.UnaryOp() | ast.Compare() | ast.Attribute():
                 pass
             case ast.Call(func=function) if function is below:
                 pass
             case ast.IfExp(test=test) if test is not below:
                 pass
             case ast.Call(func=ast.Name(id="int" | "float" | "bool" | "max" | "min")):
+                pass
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"))):
                 pass
             case _:
                 return set()
@@ -120,6 +138,8 @@ def _is_argument(module: ModuleIndex, node: ast.expr) -> bool:
     below: ast.AST = node
     for up in module.syntax.ancestors(node):
         match up:
+            case ast.Attribute(attr=name) if name in _OF_TYPE:
+                return False
             case ast.Call(func=function) if below is not function:
                 return last_name(function) not in _COLLECTS
             case ast.BinOp() | ast.Compare() | ast.comprehension() | ast.For():
@@ -130,18 +150,34 @@ def _is_argument(module: ModuleIndex, node: ast.expr) -> bool:
     return False
 
 
+def _is_count(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a name says that a value is a number of things, or the length of one."""
+    return isinstance(node, ast.Name) and bool(_COUNT.search(node.id))
+
+
+def _keeps(function: ast.expr) -> bool:
+    name = last_name(function)
+    return name in _COLLECTS or name in ("float", "int", "str", "round", "min", "max") or name.startswith("log")
+
+
 def _use(module: ModuleIndex, node: ast.expr) -> Use:
     below: ast.AST = node
     for up in module.syntax.ancestors(node):
         match up:
             case ast.Call(func=function) if last_name(function) in _KINDS:
                 return "kept"
+            case ast.Attribute(attr=name) if name in _OF_TYPE:
+                return "kept"
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
                 return "decides" if below is test else "kept"
             case ast.Call(func=function) if below is not function and last_name(function) in _SIZED:
                 return "sizes"
-            case ast.Subscript(slice=index) if below is index:
+            case ast.keyword(arg=name) if name in _SIZES:
                 return "sizes"
+            case ast.Call(func=function) if below is not function and _is_count(module, node) and not _keeps(function):
+                return "sizes"
+            case ast.Subscript(slice=index) if below is index:
+                return "sizes" if any(isinstance(part, ast.Slice) for part in walk(index)) else "indexes"
             case ast.stmt():
                 return "kept"
         below = up

@@ -18,13 +18,19 @@ _OF_KIND = {
     SyncKind.TEST: "let `GradScaler` skip bad steps, or test every N iterations on a value accumulated on the GPU",
     SyncKind.FORMAT: "log every N iterations, and call `.item()` only there",
 }
+_AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
     "sizes": "take the size from the host: keep lengths on the CPU when the batch is made, or pad to a fixed size",
+    "indexes": (
+        "keep what it looks up on the GPU, as one tensor to index with the tensor itself, or take the indices from "
+        "the host before the batch is moved"
+    ),
     "computes": _ON_HOST,
     "handled": _ON_HOST,
     "kept": "compute with the tensor on the GPU, and read it only where it is shown: every N iterations",
+    "listed": "append the detached tensor, and read all of them at once: every N iterations or after the epoch",
     "added": "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch",
 }
 
@@ -32,12 +38,15 @@ _OF_USE = {
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
-        return "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
+        return _AT_ONCE
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
+    one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
+    if one_by_one and not is_whole_copy(module, sync.node):
+        return _AT_ONCE
     use = use_of_read(module, sync.node)
-    if use in ("kept", "added") and is_whole_copy(module, sync.node):
-        if project.fact(SyncPoints).read_one_by_one(module, sync):
+    if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):
+        if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]

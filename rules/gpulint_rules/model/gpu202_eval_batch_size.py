@@ -86,8 +86,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     if document.kind is Kind.NOTEBOOK and not project.fact(GpuPrograms).runs_on_gpu(module):
         return  # batches for an endpoint, or a model of scikit-learn
-    if project.fact(GpuPrograms).is_elsewhere(module) or project.fact(BatchSizeLimits).is_for_cpu(module):
-        return
+    if not project.fact(GpuPrograms).is_elsewhere(module):
+        yield from project.fact(BatchSizeLimits).unless_for_cpu(module, _of_loaders(document, project, module))
+
+
+def _of_loaders(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     found = _all(project, module)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
@@ -262,7 +265,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
-    what = _compared(size, train)
+    what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
     finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
     places = {value.place for value in known.values}
     place = places.pop()
@@ -312,13 +315,10 @@ _ITEM = regex.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
 
 def double(size: str) -> str:
     """An expression for twice ``size``."""
-    return (
-        str(2 * int(size))
-        if size.isdecimal()
-        else f"2 * {size}"
-        if size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
-        else f"2 * ({size})"
-    )
+    if size.isdecimal():
+        return str(2 * int(size))
+    is_plain = size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
+    return f"2 * {size}" if is_plain else f"2 * ({size})"
 
 
 RULE = Rule(

@@ -70,6 +70,8 @@ _DEFAULT_STEPS = 500
 
 https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
 """
+_STEPS = "every_n_train_steps"
+"""The parameter of Lightning's ``ModelCheckpoint`` that says after how many steps it writes."""
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -188,10 +190,13 @@ def _cost(at: NodeRef, save: Save, location: Location, often: Interval | None) -
 
 def _interval(project: Project, save: Save) -> Interval | None:
     """Return how often a framework saves by settings that say so; None if the code around the place tells it."""
+    arguments = project.fact(Arguments)
     strategy, steps = save.interval or ("", "")
+    if save.is_callback and not arguments.of(save.call.module, save.node, _STEPS).is_absent:
+        known = arguments.value(save.call.module, save.node, _STEPS).constants
+        return Interval("step", max((one for one in known if isinstance(one, int) and one > 0), default=_DEFAULT_STEPS))
     if not strategy:
         return None
-    arguments = project.fact(Arguments)
     if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
         return Interval("epoch", 1)
     known = arguments.value(save.call.module, save.node, steps).constants

@@ -1,0 +1,94 @@
+"""What the jobs around a place say of how much a finding there matters: one GPU, a session, caches that are kept."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.jobs import gpus_of
+from gpulint.finding import Severity
+from gpulint.launch.job_index import JobIndex
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.launch.job import Job, Setting
+
+_CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
+_PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
+_GPUS_OF_SESSION = regex.compile(r"(--gres=gpu(:[a-z]\w*)?:|--gpus(-per-\w+)?[= ]|-G ?)(?P<count>\d+)")
+_POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
+_LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
+"""Options of installers that read packages from a folder."""
+MANY_GPUS = 4
+"""GPUs from which on a session is more than one person works with (assumed)."""
+_CLUSTERS = frozenset({"skypilot", "ray"})
+"""Systems whose set-up section prepares machines that several jobs then use."""
+
+
+def has_one_gpu(subject: Subject) -> bool:
+    """Return whether every job that runs the file holds one GPU, or shows its programs only one."""
+    return bool(subject.jobs) and all(gpus_of(job) == 1 or _shows_one(job) for job in subject.jobs)
+
+
+def _shows_one(job: Job) -> bool:
+    """Return whether a job sets ``CUDA_VISIBLE_DEVICES=0``."""
+    settings = job.settings.get("CUDA_VISIBLE_DEVICES", ())
+    return bool(settings) and all((setting.value or "").isdigit() for setting in settings)
+
+
+def is_session_of_a_person(subject: Subject) -> bool:
+    """Return whether a session holds no more GPUs than who develops needs, as far as is known. That nothing computes in
+    a job is another matter, but for a pod of one GPU."""
+    counts = {gpus_of(job) for job in subject.jobs}
+    if subject.finding.severity >= Severity.ERROR:
+        return counts == {1} and subject.mentions(_POD)
+    line = subject.document.source.line(subject.finding.span.line) if subject.document is not None else ""
+    counts |= {int(match["count"]) for match in _GPUS_OF_SESSION.finditer(line)}
+    return all(count is None or count < MANY_GPUS for count in counts)
+
+
+def is_without_job(subject: Subject) -> bool:
+    """Return whether nothing says that the commands of a plain script hold GPUs but a program that they start."""
+    jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
+    return subject.is_launcher and bool(jobs) and all(job.gpus is None and not job.task.system for job in jobs)
+
+
+def keeps_cache(subject: Subject) -> bool:
+    """Return whether the jobs name a folder for what libraries download, other than one of the node."""
+    return bool(subject.jobs) and all(any(map(_keeps, job.env)) for job in subject.jobs)
+
+
+def _keeps(setting: Setting) -> bool:
+    return setting.name in _CACHES and _keeps_folder(setting)
+
+
+def _keeps_folder(setting: Setting) -> bool:
+    """Return whether a setting names a folder that is not one of the node."""
+    value = setting.value or ""
+    return value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
+
+
+def keeps_packages(subject: Subject) -> bool:
+    """Return whether an installer reads its packages from a folder that is kept, so that nothing is downloaded."""
+    document, line = subject.document, subject.finding.span
+    if document is None or not subject.is_launcher:
+        return False
+    source = document.cell_source(line.cell)
+    text = " ".join(source.line(number) for number in range(line.line, line.end_line + 1))
+    return bool(_LOCAL_PACKAGES.search(text)) or any(
+        setting.name in _PACKAGE_CACHES for job in subject.jobs for setting in job.env if _keeps_folder(setting)
+    )
+
+
+def is_machine_setup(subject: Subject) -> bool:
+    """Return whether a command belongs to what a cluster runs once when its machines start, before any job."""
+    jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
+    line = subject.finding.span.line
+    return any(
+        command.span.line == line
+        for job in jobs
+        if job.task.role == "init" and job.task.system in _CLUSTERS
+        for script in job.task.scripts
+        for command in script.walk()
+    )

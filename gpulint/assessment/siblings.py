@@ -1,0 +1,73 @@
+"""What other files of the tree say of how much a finding matters: a distributed version of the program, its data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.jobs import jobs_running
+from gpulint.query import query, stored
+from gpulint.training.collectives import wraps_itself
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+_DISTRIBUTED = regex.compile(r"(^|[_-])(ddp|dist|distributed)([_-]|$)", re.IGNORECASE)
+_DATA = regex.compile(r"\.(jsonl?|csv|tsv|txt)$")
+_FOLDERS = ("data", "datasets")
+SMALL = 4_000_000
+"""Bytes of a text file up to which a pass over it takes seconds (assumed)."""
+
+
+def has_ddp_program(subject: Subject) -> bool:
+    """Return whether a program of the tree that is named for it trains with DDP (``train_ddp.py``)."""
+    return any(path != subject.path for path in _ddp_programs(subject.project))
+
+
+def is_superseded(subject: Subject) -> bool:
+    """Return whether jobs start a distributed version of the program (``train_ddp.py`` beside ``train.py``), and none
+    starts the program."""
+    if subject.module is None or subject.jobs:
+        return False
+    return any(
+        path.parent == subject.path.parent
+        and _DISTRIBUTED.sub("", path.stem) == subject.path.stem
+        and jobs_running(subject.project, path)
+        for path in _ddp_programs(subject.project)
+    )
+
+
+@stored("programs named for DDP")
+def _ddp_programs(project: Project) -> tuple[Path, ...]:
+    named = (path for path in project.files if path.suffix == ".py" and _DISTRIBUTED.search(path.stem))
+    modules = ((path, project.module_at(path)) for path in named)
+    return tuple(path for path, module in modules if module is not None and wraps_itself(module, project))
+
+
+def reads_small_file(subject: Subject) -> bool:
+    """Return whether the module names a data file of the tree, and all that it names are small."""
+    return subject.module is not None and _names_small_file(subject.project, subject.module)
+
+
+@query
+def _names_small_file(project: Project, module: ModuleIndex) -> bool:
+    table = _data_files(project)
+    named = [text.rpartition("/")[2] for text in module.strings if _DATA.search(text)]
+    found = [path for name in named for path in table.get(name, ())]
+    return bool(found) and all(0 < len(project.data(path)) <= SMALL for path in found)
+
+
+@stored("data files by name")
+def _data_files(project: Project) -> dict[str, list[Path]]:
+    folders = {project.root, *(path.parent for path in project.files)}
+    folders |= {folder / name for folder in folders for name in _FOLDERS if name in project.entries(folder)}
+    table: dict[str, list[Path]] = {}
+    for folder in sorted(folders):
+        for name in project.entries(folder):
+            if _DATA.search(name):
+                table.setdefault(name, []).append(folder / name)
+    return table

@@ -1,0 +1,42 @@
+"""Expressions that tell by their form what they are: numbers, weights, elements of what is written out."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+
+_FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
+
+
+def is_float(parameter: ast.AST) -> bool:
+    """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
+    note = parameter.annotation if isinstance(parameter, ast.arg) else None
+    return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
+
+
+def is_weight(module: ModuleIndex, node: ast.expr) -> bool:
+    """``p`` of ``for p in model.parameters()``."""
+    bindings = module.scope(node).lookup(node.id) if isinstance(node, ast.Name) else ()
+    return bool(bindings) and all(
+        binding.kind is BindingKind.LOOP
+        and binding.value is not None
+        and last_name(binding.value) in ("parameters", "named_parameters")
+        for binding in bindings
+    )
+
+
+def is_number(node: ast.expr) -> bool:
+    """Return whether it is a number that was just read: ``loss.item()``, ``float(loss)``, ``len(batch)``."""
+    if not isinstance(node, ast.Call):
+        return False
+    return last_name(node.func) == "item" or (
+        isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
+    )
+
+
+def element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
+    """Return what ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
+    while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return value, path
