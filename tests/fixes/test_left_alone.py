@@ -46,7 +46,7 @@ CASES = {
             ),
             "edges.py": "import numpy as np\n\n\ndef borders(labels):\n    return np.diff(labels.cpu().numpy())\n",
         },
-        "every step waits in line 5",
+        "every step waits in line 5 of edges.py as well",
     ),
     "both branches read": (
         "GPU305",
