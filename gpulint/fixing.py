@@ -63,12 +63,9 @@ def fix(
     def scan(project: Project, new: Sequence[Path], shown: Collection[Key]) -> Report:
         report = engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
         if not_accepted is not None:
-            kept = set(map(id, not_accepted(report.results, project)))
-            report.results = [
-                result
-                for result in report.results
-                if id(result) in kept or (shown and _unnumbered(_key(result.finding, project)) in shown)
-            ]
+            kept = {*map(id, not_accepted(report.results, project))}
+            results = [(one, _unnumbered(_key(one.finding, project))) for one in report.results]
+            report.results = [one for one, key in results if id(one) in kept or key in shown]
         return report
 
     return _Rounds(project, scan, unsafe, refusal or (lambda path: None), approval).run()
@@ -118,9 +115,8 @@ class _Rounds:
             if number > ROUNDS:
                 self.ban(step.done, f"fixes do not come to an end after {ROUNDS} rounds")
                 break
-            done = set(map(id, step.done))
-            rest = [result for result in report.results if id(result) not in done]
-            shown = {_unnumbered(step.moved(self.key(result))) for result in rest}
+            done = {*map(id, step.done)}
+            shown = {_unnumbered(step.moved(self.key(one))) for one in report.results if id(one) not in done}
             after = self.scan(step.project, self.new_files(step), shown)
             if again := self.not_silenced(step, report, after):
                 self.ban(again, "the fix does not silence its finding")
@@ -301,8 +297,7 @@ class _Rounds:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def ban(self, results: Iterable[Result], reason: str) -> None:
-        for result in results:
-            self.banned[_key(result.finding, self.project)] = reason
+        self.banned |= {self.key(result): reason for result in results}
 
     def left(self, result: Result, number: int, origins: Mapping[Key, tuple[Result, int]]) -> Outcome:
         """Return what became of a finding that the last scan still has, in the places where it was first seen."""

@@ -11,7 +11,8 @@ from gpulint.documents.python import walk
 from gpulint.libraries.dataset_classes import library_data_set
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
-from gpulint.programs.import_closure import whole_program
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -80,9 +81,9 @@ def samples_of(project: Project, loader: Loader) -> Samples:
 @query
 def _defaults_to_gpu(project: Project, module: ModuleIndex) -> bool:
     """Return whether a program with the module makes tensors on the GPU where no device is given."""
-    whole = whole_program(project, module)
-    modules = [module, *(whole.own if whole is not None else ())]
-    return any(_DEFAULT_DEVICE.search(one.syntax.source.text) for one in modules)
+    programs = (module.path, *project.fact(GpuPrograms).users(module.path))
+    paths = dict.fromkeys(path for program in programs for path in project.fact(MultiGpuUse).of(program).files)
+    return any(project.matches(path, _DEFAULT_DEVICE) for path in paths)
 
 
 def _collates(project: Project, loader: Loader) -> list[NodeRef]:

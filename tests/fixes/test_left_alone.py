@@ -46,7 +46,7 @@ CASES = {
             ),
             "edges.py": "import numpy as np\n\n\ndef borders(labels):\n    return np.diff(labels.cpu().numpy())\n",
         },
-        "every step waits in line 5",
+        "every step waits in line 5 of edges.py as well",
     ),
     "both branches read": (
         "GPU305",
@@ -135,6 +135,48 @@ CASES = {
             "train.py": "import torch\n\nfrom words import PAD\n\ntorch.nn.Linear(2, 2).cuda().weight.sum().backward()\n",
         },
         "ends the module's own test",
+    ),
+    "settings without workers that should stay alive": (
+        "GPU303",
+        {
+            "config.yaml": "batch_size: 1\nnum_workers: 0\npersistent_workers: False\n",
+            "train.py": """\
+                import torch
+                import yaml
+                from PIL import Image
+                from torch.utils.data import DataLoader, Dataset
+
+                config = yaml.safe_load(open("config.yaml"))
+
+
+                class Images(Dataset):
+                    def __getitem__(self, index):
+                        return transform(Image.open(paths[index]))
+
+
+                loader = DataLoader(Images(), num_workers=config["num_workers"], pin_memory=True)
+                for x in loader:
+                    model(x.cuda(non_blocking=True)).sum().backward()
+                    optimizer.step()
+                """,
+        },
+        "none should stay alive",
+    ),
+    "what a mask picks is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for x, mask in loader:
+                    kept = (x[~mask] if masked else x).cuda()
+                    model(kept).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "no longer in pinned memory",
     ),
     "what `torch.cat` makes is not pinned": (
         "GPU302",

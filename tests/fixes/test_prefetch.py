@@ -51,3 +51,13 @@ def test_hours_on_gpus_do_not_pay_for_a_stage_without(job: MakeJob) -> None:
         (stage,) = [new.text for new in fix.files if new.path.name == "job_prepare.sh"]
         assert (f"--account={account}" in stage) is kept
         assert ("default account" in stage) is not kept
+
+
+def test_a_test_that_ends_the_script_is_in_both(job: MakeJob) -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\nif [ ! -d .venv ]; then\n  echo missing\n  exit 1\nfi\n"
+        "source .venv/bin/activate\naws s3 sync s3://bucket/set set\npython train.py\n"
+    )
+    made = job({"train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n", "job.sh": script})
+    assert made.repair("GPU332") == 1
+    assert all("if [ ! -d .venv ]" in made.text(name) for name in ("job.sh", "job_prepare.sh"))

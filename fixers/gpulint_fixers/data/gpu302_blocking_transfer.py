@@ -120,10 +120,18 @@ def _fix(project: Project, payload: Blocking) -> Fix | Declined:
 
 
 def _converts_first(call: ast.Call) -> bool:
-    """``x.float().cuda()`` and ``x[:, 1:].cuda()``, which copy a new tensor, and what comes from NumPy."""
-    made = call.func.value if isinstance(call.func, ast.Attribute) else None
+    """``x.float().cuda()``, ``x[:, 1:].cuda()`` and ``x[~mask].cuda()``, which copy a new tensor, and what comes from
+    NumPy."""
+    return isinstance(call.func, ast.Attribute) and _is_new(call.func.value)
+
+
+def _is_new(made: ast.expr | None) -> bool:
     while made is not None:
         match made:
+            case ast.IfExp(body=one, orelse=other):
+                return _is_new(one) or _is_new(other)
+            case ast.Subscript(slice=ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare()):
+                return True
             case ast.Call(func=ast.Attribute(attr="from_numpy" | "as_tensor")):
                 return True
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
@@ -29,6 +31,8 @@ from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
+_NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
+_NONE_ALIVE = regex.compile(r"persistent_workers['\"]?\s*[:=]\s*false", re.IGNORECASE)
 _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 """Folders in which programs leave the settings that they ran with."""
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
@@ -53,12 +57,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
-    persistent = (
-        ""
-        if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-        or _serves_one_pass(project, loader)
-        else "persistent_workers=True"
-    )
+    said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
+    persistent = "" if said or _serves_one_pass(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
     if payload.workers is None:
         edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
@@ -68,6 +68,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         raised = _raised(project, payload.workers, workers)
         if raised is None:
             return Declined("`num_workers` is set elsewhere; raise it there")
+        if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
+            return Declined(_NONE_WANTED)
         written = isinstance(passed, ast.Constant) and any(passed is argument for argument in own)
         if isinstance(passed, ast.Constant) and _has_comment(payload.workers.module, passed):
             return Declined("the comment beside it may explain why there are none")
@@ -94,6 +96,13 @@ def _argument(payload: UnhelpedTrainer, project: Project) -> Fix:
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
     return Fix(f"load with workers ({why}), which have their own random states", Safety.UNSAFE, (edit,))
+
+
+def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
+    """Return whether settings beside a number of workers say ``persistent_workers: False``."""
+    document = project.document(path)
+    numbers = range(line - 2, line + 3) if document is not None else ()
+    return any(document is not None and _NONE_ALIVE.search(document.source.line(number)) for number in numbers)
 
 
 def _has_comment(module: ModuleIndex, number: ast.Constant) -> bool:
@@ -127,6 +136,8 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
     line = source.line(span.line)
     if _RECORDS & {*finding.path.relative_to(project.root).parts[:-1]}:
         return Declined("the file records the settings of a run that is over")
+    if _wants_none_alive(project, finding.path, span.line):
+        return Declined(_NONE_WANTED)
     found = _ZERO.match(line, span.column - 1)
     if found is None:
         return Declined("the number of workers is set elsewhere; raise it there")

@@ -50,7 +50,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
     if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
-        return Declined(f"every step waits in line {stays.span.line} as well, which no fix changes")
+        file = "" if stays.path == found.module.path else f" of {stays.path.name}"
+        return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
     others = [one for one in others if one[2] <= here]
     if (line := _formatted(project, found, loop.node, here)) is not None:
         return Declined(f"every step formats the same tensors in line {line}, which reads them")

@@ -58,8 +58,8 @@ def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | s
     own_system = any(changes_system(command) for piece in found for command in piece.commands)
     for at, piece in enumerate(found):
         kind, reason = _kind(piece, models, steps)
-        if kind is Role.CONTEXT:
-            context.append(piece)
+        if kind is Role.CONTEXT or (kind is Role.HELPER and any(one.name == "exit" for one in piece.commands)):
+            context.append(piece)  # a test that ends the script is one for both
         elif kind is Role.HELPER:
             if _closes(made, helpers, found, at):
                 made.moved.append(piece)

@@ -111,21 +111,12 @@ def _fix(
     if taken := next((one.name for one in (stage, submit) if project.exists(one)), None):
         return Declined(f"{taken} exists already")
     body = text_of([*made.context, *installs], made.moved)
-    head = [
-        f"# What {document.path.name} does before its program uses a GPU, in a job that holds none.",
-        f"# It assumes that {shared[0]} is the same storage in both; {submit.name} runs them in order.",
-    ]
-    text = "\n".join([*head, _dumped(writer.stage(found, name, body))])
-    script = "\n".join(
-        [
-            "#!/bin/bash",
-            f"# Runs {stage.name}, and {document.path.name} once that has ended well.",
-            "set -euo pipefail",
-            'cd "$(dirname "${BASH_SOURCE[0]}")"',
-            *commands,
-            "",
-        ]
+    text = (
+        f"# What {document.path.name} does before its program uses a GPU, in a job that holds none.\n"
+        f"# It assumes that {shared[0]} is the same storage in both; {submit.name} runs them in order.\n"
+        f"{_dumped(writer.stage(found, name, body))}"
     )
+    script = _script(f"# Runs {stage.name}, and {document.path.name} once that has ended well.", commands)
     edits = [Edit(document.path, _lines(block, piece), "") for piece in made.moved]
     note = f"{block.indent}# {stage.name} has prepared this job; {submit.name} runs both.\n"
     at = block.outer(made.moved[0].start)
@@ -136,6 +127,12 @@ def _fix(
         (Edit(document.path, Span(at, 1, at, 1), note), *edits),
         (NewFile(stage, text), NewFile(submit, script)),
     )
+
+
+def _script(comment: str, commands: Sequence[str]) -> str:
+    """A script that runs commands in its own folder, and stops at the first that fails."""
+    head = ["#!/bin/bash", comment, "set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")"']
+    return "\n".join([*head, *commands, ""])
 
 
 def _lines(block: ShellBlock, piece: Piece) -> Span:
