@@ -26,6 +26,7 @@ from gpulint.semantic.attribute_sources import (
 )
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
+from gpulint.semantic.path_conditions import is_in_branch
 from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
@@ -149,7 +150,7 @@ class Resolver(ClassHierarchy):
             if stored is None or not isinstance(target, ast.Subscript):
                 continue
             if ast.unparse(target) == ast.unparse(node):
-                found, kept = True, kept and _is_in_branch(module, target, node)
+                found, kept = True, kept and is_in_branch(module, target, node)
                 yield from self.points_to(module, stored, path)
         if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
@@ -346,9 +347,3 @@ class Resolver(ClassHierarchy):
     def _some_sites(self, module: ModuleIndex, function: FunctionNode, most: int | None) -> tuple[NodeRef, ...]:
         found = (NodeRef(where, call) for where, call in call_sites(self._project, self, module, function))
         return tuple(itertools.islice(found, most))
-
-
-def _is_in_branch(module: ModuleIndex, store: ast.AST, use: ast.AST) -> bool:
-    """Return whether a place is in a branch of a function that its other place need not come through."""
-    around = set(module.syntax.ancestors(use))
-    return any(isinstance(up, ast.If) and up not in around for up in module.syntax.ancestors(store))
