@@ -127,3 +127,9 @@ def _passed(resolver: Resolver, parameter: NodeRef, key: str) -> Iterator[NodeRe
                 yield NodeRef(site.module, keyword.value)
             elif keyword.arg is None:
                 yield NodeRef(site.module, item_of(site.module, keyword.value, key))
+
+
+def is_in_branch(module: ModuleIndex, store: ast.AST, use: ast.AST) -> bool:
+    """Return whether a place is in a branch of a function that its other place need not come through."""
+    around = set(module.syntax.ancestors(use))
+    return any(isinstance(up, ast.If) and up not in around for up in module.syntax.ancestors(store))

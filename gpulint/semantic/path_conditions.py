@@ -199,9 +199,3 @@ def contexts_of(up: ast.AST) -> list[ast.expr]:
     if isinstance(up, ast.With | ast.AsyncWith):
         return [item.context_expr for item in up.items]
     return up.decorator_list if isinstance(up, (*FUNCTIONS, ast.ClassDef)) else []
-
-
-def is_in_branch(module: ModuleIndex, store: ast.AST, use: ast.AST) -> bool:
-    """Return whether a place is in a branch of a function that its other place need not come through."""
-    around = set(module.syntax.ancestors(use))
-    return any(isinstance(up, ast.If) and up not in around for up in module.syntax.ancestors(store))

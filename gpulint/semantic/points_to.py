@@ -26,7 +26,6 @@ from gpulint.semantic.attribute_sources import (
 )
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
-from gpulint.semantic.path_conditions import is_in_branch
 from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
@@ -150,7 +149,7 @@ class Resolver(ClassHierarchy):
             if stored is None or not isinstance(target, ast.Subscript):
                 continue
             if ast.unparse(target) == ast.unparse(node):
-                found, kept = True, kept and is_in_branch(module, target, node)
+                found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
                 yield from self.points_to(module, stored, path)
         if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
