@@ -148,8 +148,9 @@ def _is_unsqueezed(value: ast.expr) -> bool:
 
 def _evaluates(project: Project, loop: NodeRef, call: NodeRef, generates: bool) -> bool:
     """Return whether a loop only infers, outside of a training step, on images of one size or on text."""
+    if not isinstance(loop.node, ast.For):
+        return False
     contexts, guards = project.fact(LoopContexts), project.fact(Guards)
-    assert isinstance(loop.node, ast.For)
     around = (loop.module.function(loop.node), call.module.function(call.node))
     if any(function is not None and _LOOKS.search(function.name) for function in around):
         return False
@@ -167,7 +168,8 @@ def _evaluates(project: Project, loop: NodeRef, call: NodeRef, generates: bool) 
 
 def _passes_over_data(project: Project, loop: NodeRef) -> bool:
     """Return whether a loop goes through a data set, a folder or a table, as far as names tell."""
-    assert isinstance(loop.node, ast.For)
+    if not isinstance(loop.node, ast.For):
+        return False
     module, source = loop.module, unwrap_iterable(loop.node.iter)
     if isinstance(source, ast.Call) and last_name(source.func) == "sorted" and source.args:
         source = source.args[0]
