@@ -19,7 +19,7 @@ from gpulint_fixers.calls import WIDTH
 from gpulint_fixers.logging_runs import is_logging
 from gpulint_fixers.numbers import replace_number
 from gpulint_fixers.structural import indentation_step as _step
-from gpulint_fixers.structural import wrap_all
+from gpulint_fixers.structural import wrap_once
 
 EVERY = 50
 """Steps between two lines of a log, where the program has no interval of its own."""
@@ -288,12 +288,12 @@ def throttled(
     to them."""
     before, after = _neighbours(module, statements)
     if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
-        edits = wrap_all(document, statements, "")
+        edits = wrap_once(module, document, tuple(statements), "")
         if not isinstance(edits, Declined):
             return edits
     if (joined := _joined(module, statements, when)) is not None:
         return (*when.edits, joined)
-    edits = wrap_all(document, statements, f"if {when.test}:")
+    edits = wrap_once(module, document, tuple(statements), f"if {when.test}:")
     if isinstance(edits, Declined):
         return edits
     if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):

@@ -50,6 +50,7 @@ def is_logging(statement: ast.AST) -> bool:
     return name in _LOGS and name not in ("log", "line", "info", "debug", "scalar")
 
 
+@query
 def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
     """Return whether a statement only logs, itself or by a function of the tree that does nothing else."""
     if is_logging(statement):
@@ -294,11 +295,7 @@ def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: 
     match statement:
         case ast.If(test=test, body=body, orelse=[]):
             loop = next((up for up in module.syntax.ancestors(statement) if isinstance(up, LOOPS)), None)
-            stored = {
-                part.id
-                for part in (walk(loop) if loop is not None else ())
-                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-            }
+            stored = _stored(module, loop) if loop is not None else frozenset()
             named = {part.id for part in walk(test) if isinstance(part, ast.Name)}
             steady = not stored & named and not any(isinstance(part, ast.Mod) for part in walk(test))
             return steady and all(_writes(project, module, one, meters) for one in body)
@@ -307,11 +304,22 @@ def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: 
     return logs(project, module, statement)
 
 
+@query
+def _stored(module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
+    """The names that a loop binds."""
+    return frozenset(part.id for part in walk(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+
+
 def _belongs(project: Project, module: ModuleIndex, statement: ast.stmt, names: set[str]) -> bool:
     """Return whether a neighbour logs as well; records for other programs (``json.dumps``) are kept of every step."""
     if logs(project, module, statement):
-        return not any(isinstance(part, ast.Call) and last_name(part.func) == "dumps" for part in walk(statement))
+        return not _dumps(module, statement)
     return isinstance(statement, ast.Assign) and bool(names) and names_stored(statement) <= names
+
+
+@query
+def _dumps(_module: ModuleIndex, statement: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Call) and last_name(part.func) == "dumps" for part in walk(statement))
 
 
 def names_stored(statement: ast.Assign) -> set[str]:

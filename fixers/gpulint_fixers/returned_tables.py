@@ -4,13 +4,13 @@ returns tensors, and the table is converted where the training loop logs it and 
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -167,7 +167,7 @@ def _built(module: ModuleIndex, function: FunctionNode, name: ast.Name) -> tuple
     return (start, stored) if start is not None and module.function(start) is function else None
 
 
-@lru_cache(maxsize=4)
+@query
 def _reported(project: Project, module: ModuleIndex) -> frozenset[ast.AST]:
     """Values that are known to be on the GPU, as the rule reports them for a module."""
     document = project.document(module.path)

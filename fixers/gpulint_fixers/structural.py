@@ -22,8 +22,10 @@ from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.python import PythonModule, children
 from gpulint.fix import Declined, Edit
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.source import Span
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.statements import start_of
 
 if TYPE_CHECKING:
@@ -104,6 +106,14 @@ def wrap_all(document: Document, statements: Sequence[ast.stmt], header: str) ->
         return Declined("one of the statements holds a string of several lines")
     indented = [_deeper(line, region.lead, region.step) for line in lines]
     return _edits(document, region, [region.lead + header, *indented] if header else indented)
+
+
+@query
+def wrap_once(
+    _module: ModuleIndex, document: Document, statements: tuple[ast.stmt, ...], header: str
+) -> tuple[Edit, ...] | Declined:
+    """Return what :func:`wrap_all` does, once for all findings of a block."""
+    return wrap_all(document, statements, header)
 
 
 @dataclass(frozen=True, slots=True)

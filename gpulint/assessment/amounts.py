@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -106,7 +105,7 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
     elif known:
-        size, stated = median_low(known), True  # others are of other data, or of a test
+        size, stated = max(known), True
     found = _kind(project, loader)
     return Batch(found, size if stated else _usual(found), stated, _side(loader.module) if found == "image" else 0)
 

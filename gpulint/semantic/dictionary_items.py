@@ -68,8 +68,8 @@ def chosen(
     base: ast.expr,
     kinds: type[ast.expr] | tuple[type[ast.expr], ...] = _CHOSEN,
 ) -> Iterator[NodeRef]:
-    """What ``TABLE[name]`` may be if the name is unknown: each entry of a dictionary that is written out, if all
-    are of these kinds."""
+    """Yield what ``TABLE[name]`` may be if the name is unknown: each entry of a dictionary that is written out, if
+    all are of these kinds."""
     for made in resolver.points_to(module, base):
         if not isinstance(made.node, ast.Dict) or made.path or not all(made.node.keys):
             return
@@ -79,7 +79,7 @@ def chosen(
 
 
 def chosen_origins(resolver: Resolver, module: ModuleIndex, node: ast.Subscript, base: ast.expr) -> Iterator[NodeRef]:
-    """Where the values of such entries come from; the expression itself if they are unknown."""
+    """Yield where the values of such entries come from; the expression itself if they are unknown."""
     entries = list(chosen(resolver, module, base))
     for entry in entries:
         yield from resolver.points_to(entry.module, entry.node)
@@ -114,7 +114,7 @@ def _last(module: ModuleIndex, given: list[tuple[ast.expr | None, ast.expr]], ke
 
 
 def _passed(resolver: Resolver, parameter: NodeRef, key: str) -> Iterator[NodeRef]:
-    """What callers pass under a name for the ``**kwargs`` of a function."""
+    """Yield what callers pass under a name for the ``**kwargs`` of a function."""
     module = parameter.module
     arguments = module.syntax.parents.get(parameter.node)
     function = module.syntax.parents.get(arguments) if arguments is not None else None

@@ -68,7 +68,7 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
             module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
         for call in calls:
             loop, home = _outermost(project, module, call, mode), module.function(call)
-            if may_disable(module, call, home) or _is_part_of_loss(project, module, call):
+            if may_disable(module, call, home) or (loop is None and _is_part_of_loss(project, module, call)):
                 continue
             if loop is not None and loop not in seen:
                 seen.add(loop)

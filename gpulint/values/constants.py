@@ -131,7 +131,8 @@ class Constants:
         return self._values(ref.module, ref.node, ref.path)
 
     def _from_files(self, ref: NodeRef) -> list[Value] | None:
-        """What files set a field of a class, or pass for a parameter, whatever its default is; None if none does."""
+        """Return what files set a field of a class, or pass for a parameter, whatever its default is; None if
+        none does."""
         around = ref.module.syntax.parents.get(ref.node)
         if isinstance(ref.node, ast.AnnAssign) or isinstance(around, ast.AnnAssign):
             from gpulint.values.environment_files import EnvironmentFiles  # their names are constants in turn

@@ -16,6 +16,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
+from gpulint.values.late_rounds import is_among_last
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(module, part):
             return True  # `if images < last_images + interval: continue`
-        elif isinstance(part, ast.Compare) and holds and _is_among_last(module, part):
+        elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch
         elif holds and (made := _seldom_made(module, part)) is not None and _is_made_seldom(project, module, made):
             return True  # `metrics is not None`, of a function that returns some every N steps
@@ -223,23 +224,6 @@ def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
                 isinstance(made, ast.BinOp)
                 and any(isinstance(part, ast.Name) and is_counter(part) for part in walk(made))
             )
-    return False
-
-
-def _is_among_last(module: ModuleIndex, test: ast.Compare) -> bool:
-    """``step >= total - length``, also by a name for the difference."""
-    if not isinstance(test.ops[0], ast.Gt | ast.GtE) or len(test.ops) > 1 or not is_counter(test.left):
-        return False
-    least = test.comparators[0]
-    if isinstance(least, ast.Name):
-        bindings = reaching(module, module.scope(least).lookup(least.id), least)
-        least = bindings[0].value if len(bindings) == 1 and bindings[0].value is not None else least
-    while isinstance(least, ast.Call) and last_name(least.func) in ("max", "int") and least.args:
-        least = next((given for given in least.args if not isinstance(given, ast.Constant)), least.args[0])
-    while isinstance(least, ast.BinOp) and isinstance(least.op, ast.Sub):
-        if not isinstance(least.right, ast.Constant):
-            return True
-        least = least.left
     return False
 
 

@@ -280,7 +280,9 @@ def _is_only_tried(project: Project, module: ModuleIndex, node: ast.AST, calls: 
     if any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node)):
         return not _trains(project, module)
     function = module.function(node)
-    sites = project.fact(Resolver).first_sites(module, function) if function is not None and calls else ()
+    if function is None or module.class_of(function) is not None or not calls:
+        return False  # objects are also made where nobody sees their class
+    sites = project.fact(Resolver).first_sites(module, function)
     return bool(sites) and all(_is_only_tried(project, site.module, site.node, calls - 1) for site in sites)
 
 

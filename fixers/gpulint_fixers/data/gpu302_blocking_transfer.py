@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
@@ -20,6 +19,7 @@ from gpulint.placement.devices import Device, Devices
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
@@ -46,29 +46,29 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return replace(least, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))
 
 
-@lru_cache(maxsize=16)
-def _copies(project: Project, path: Path) -> tuple[Blocking, ...]:
-    """The blocking copies of a module."""
+@query
+def _copies(project: Project, path: Path) -> dict[ast.AST | None, list[Blocking]]:
+    """The blocking copies of a module, by the block that each is in."""
+    found: dict[ast.AST | None, list[Blocking]] = {}
     document = project.document(path)
-    found = check(document, project) if document is not None else ()
-    return tuple(one.payload for one in found if isinstance(one.payload, Blocking))
+    for one in check(document, project) if document is not None else ():
+        if isinstance(one.payload, Blocking):
+            found.setdefault(_block(one.payload), []).append(one.payload)
+    return found
+
+
+def _block(copy: Blocking) -> ast.AST | None:
+    """The statement whose body a copy is in."""
+    syntax, node = copy.transfers[0].call.module.syntax, copy.transfers[0].node
+    statement = next((up for up in (node, *syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
+    return syntax.parents.get(statement)
 
 
 def _beside(project: Project, payload: Blocking) -> list[Blocking]:
     """The other blocking copies of the block: as long as one of them waits, the host waits for all."""
-    module = payload.transfers[0].call.module
-
-    def block(one: Blocking) -> ast.AST | None:
-        node: ast.AST = one.transfers[0].node
-        statement = next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
-        return module.syntax.parents.get(statement)
-
     nodes = [transfer.node for transfer in payload.transfers]
-    return [
-        one
-        for one in _copies(project, module.path)
-        if block(one) is block(payload) and one.transfers[0].node not in nodes
-    ]
+    near = _copies(project, payload.transfers[0].call.module.path).get(_block(payload), [])
+    return [one for one in near if one.transfers[0].node not in nodes]
 
 
 def _fix(project: Project, payload: Blocking) -> Fix | Declined:

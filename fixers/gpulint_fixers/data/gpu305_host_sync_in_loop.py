@@ -6,7 +6,6 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
@@ -15,6 +14,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
@@ -94,7 +94,7 @@ def _is_part_of_step(project: Project, found: HostWait) -> bool:
     )
 
 
-@lru_cache(maxsize=4)
+@query
 def _waits(
     project: Project, module: ModuleIndex, loop: ast.AST
 ) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
@@ -110,7 +110,7 @@ def _waits(
     return tuple(made)
 
 
-@lru_cache(maxsize=64)
+@query
 def _findings(project: Project, module: ModuleIndex) -> tuple[Finding, ...]:
     """All waits of a module."""
     document = project.document(module.path)
@@ -128,17 +128,25 @@ def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset
     """The line of a loop that makes a text of a tensor which the loop also reads, where that is no wait of its own:
     ``bar.desc = "{:.3f}".format(loss)``."""
     module = found.module
+    return next((statement.lineno for statement, around in _texts(project, module, loop) if around <= here), None)
+
+
+@query
+def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[ast.stmt, frozenset[ast.AST]]]:
+    """Statements of a loop that make texts of tensors which the loop also reads, with the conditions around them."""
     waits = [one.payload for one, _, _ in _waits(project, module, loop)]
     read = {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
+    found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
     for part in walk(loop):
-        shown = _shown(part)
-        statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
-        if not shown & read or statement is None or statement in known or hasattr(statement, "body"):
+        if not _shown(part) & read:
             continue
-        if _conditions(module, statement, loop) <= here and not project.fact(Guards).is_periodic(module, statement):
-            return statement.lineno
-    return None
+        statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
+        if statement is None or statement in known or hasattr(statement, "body"):
+            continue
+        if not project.fact(Guards).is_periodic(module, statement):
+            found.append((statement, _conditions(module, statement, loop)))
+    return found
 
 
 def _shown(node: ast.AST) -> set[str]:

@@ -65,12 +65,12 @@ _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _MANY_EPOCHS = 5
 _MANY_STEPS = 2_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
-_DEFAULT_STEPS = 500  # huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
-"""Steps between two checkpoints of a Hugging Face trainer that is told nothing."""
-_STEPS = "every_n_train_steps"
-"""The parameter of Lightning's ``ModelCheckpoint`` that says after how many steps it writes."""
-_LONGEST = 120
-"""Characters of arguments that a snippet repeats."""
+_DEFAULT_STEPS = 500
+"""Steps between two checkpoints of a Hugging Face trainer that is told nothing.
+
+https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
+"""
+_LONGEST = 120  # characters of arguments that a snippet repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +189,17 @@ def _interval(project: Project, save: Save) -> Interval | None:
     """Return how often a framework saves by settings that say so; None if the code around the place tells it."""
     arguments = project.fact(Arguments)
     strategy, steps = save.interval or ("", "")
-    if save.is_callback and not arguments.of(save.call.module, save.node, _STEPS).is_absent:
-        known = arguments.value(save.call.module, save.node, _STEPS).constants
-        return Interval("step", max((one for one in known if isinstance(one, int) and one > 0), default=_DEFAULT_STEPS))
+    if save.is_callback and not arguments.of(save.call.module, save.node, "every_n_train_steps").is_absent:
+        given = arguments.value(save.call.module, save.node, "every_n_train_steps").constants
+        return Interval("step", max((one for one in given if isinstance(one, int) and one), default=_DEFAULT_STEPS))
     if not strategy:
         return None
     if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
         return Interval("epoch", 1)
     known = arguments.value(save.call.module, save.node, steps).constants
-    numbers = [value for value in known if isinstance(value, int | float) and value >= 1]
-    return Interval("step", max(numbers, default=_DEFAULT_STEPS))
+    return Interval(
+        "step", max((one for one in known if isinstance(one, int | float) and one >= 1), default=_DEFAULT_STEPS)
+    )
 
 
 def _is_seldom(project: Project, places: tuple[NodeRef, ...], context: LoopContext) -> bool:
