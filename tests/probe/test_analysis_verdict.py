@@ -11,6 +11,7 @@ import pytest
 from gpulint_probe.analysis import Program, StaticFinding, analyse, read_program
 from gpulint_probe.analysis.cause import Cause
 from gpulint_probe.analysis.explanations import CODES, REFUTED_BY
+from gpulint_probe.analysis.pauses import Rhythm, rhythm
 from gpulint_probe.analysis.verdict import Loss, worth_naming
 from gpulint_probe.recording import Mark, Recording
 
@@ -61,6 +62,15 @@ def test_irregular_pauses_have_no_period() -> None:
     assert loss.rhythm is not None
     assert (loss.rhythm.count, loss.rhythm.length_s, loss.rhythm.period_s) == (8, 40, None)
     assert "8 pauses of 40 s" in loss.sentence
+
+
+def test_pauses_longer_than_the_time_between_their_starts_have_no_period() -> None:
+    """Two short ones and a long one: the median length is more than the median distance."""
+    found = rhythm([(0.0, 1.0), (1.8, 4.2), (4.0, 8.0)])
+    assert found is not None
+    assert (found.count, found.length_s, found.period_s) == (3, pytest.approx(2.4), None)
+    found = rhythm([(0.0, 1.0), (2.0, 3.0), (4.0, 5.0)])
+    assert found == Rhythm(3, 1.0, 2.0)
 
 
 def test_pauses_of_all_gpus_count_for_each_gpu_but_are_one_rhythm() -> None:

@@ -62,6 +62,8 @@ def rhythm(found: Sequence[tuple[float, float]]) -> Rhythm | None:
     length = median(end - start for start, end in found)
     distances = [later[0] - earlier[0] for earlier, later in itertools.pairwise(found)]
     period = median(distances) if len(distances) >= 2 else None
-    if period is not None and median(abs(distance - period) for distance in distances) > _SPREAD * period:
-        period = None
+    if period is not None and (
+        period <= length or median(abs(distance - period) for distance in distances) > _SPREAD * period
+    ):
+        period = None  # a pause as long as the typical distance is one of unlike lengths
     return Rhythm(len(found), length, period)

@@ -19,7 +19,16 @@ if shutil.which("gcc") is None:
 from tests.probe.scenarios.running import HERE, Scenario, answer, run, scenarios
 from tests.probe.scripted import build_nvml
 
-OTHERS = ("blind.toml", "blind2.toml", "blind3.toml", "blind4.toml", "blind5.toml", "further.toml", "further2.toml")
+OTHERS = (
+    "blind.toml",
+    "blind2.toml",
+    "blind3.toml",
+    "blind4.toml",
+    "blind5.toml",
+    "blind6.toml",
+    "further.toml",
+    "further2.toml",
+)
 ALL = [*scenarios(), *(scenario for name in OTHERS for scenario in scenarios(HERE / name))]
 
 
