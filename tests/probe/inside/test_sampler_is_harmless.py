@@ -241,6 +241,13 @@ def test_a_program_that_closes_all_descriptors_and_lists_its_threads_is_not_dist
     assert target.read_text() == "mine"
 
 
+def test_the_main_thread_keeps_the_slack_of_its_timer() -> None:
+    """The sampler's thread takes over a smaller one, which is set before the program's first line and reset then."""
+    code = "import os; print(open(f'/proc/{os.getpid()}/timerslack_ns').read().strip())"
+    bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert _probe(sys.executable, "-c", code).stdout == bare.stdout
+
+
 def test_the_thread_imports_nothing(tmp_path: Path) -> None:
     """An import in the thread once took part in the import locks of pip and stopped it for ever."""
     code = "import sys, time\nbefore = set(sys.modules)\ntime.sleep(1.2)\nprint(sorted(set(sys.modules) - before))"

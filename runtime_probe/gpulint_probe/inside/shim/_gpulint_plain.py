@@ -48,15 +48,18 @@ def contents(path):
         os.close(number)
 
 
-def wake_in_time(thread):
-    """Let a thread of this process wake up when it asked to, to the microsecond: Linux' own slack of 50 is longer than
-    the sampler's patience."""
+def set_slack(thread, nanoseconds):
+    """Set how much later than asked a thread of this process, and those that it starts, may wake up; 0 for its default.
+
+    To be called only while the process has no other Python thread: one that closes all descriptors and opens a file of
+    its own in between would find the number in that file.
+    """
     try:
         number = os.open("/proc/%d/timerslack_ns" % thread, os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        os.write(number, b"1000")
+        os.write(number, b"%d" % nanoseconds)
     except OSError:
         pass
     finally:
