@@ -4,14 +4,13 @@ The file is imported by the job's own Python, 3.8 or newer, which may not have g
 built-in modules only. Whatever goes wrong ends the sampling and nothing else. See gpulint_probe.inside for the format.
 """
 
-import _signal
 import _thread
 import atexit
 import os
 import sys
 import time
 
-from _gpulint_plain import BackwardThreads, allocator, contents, encoded, rows, set_slack, status
+from _gpulint_plain import BackwardThreads, allocator, contents, encoded, rows, start_thread, status
 
 PERIOD_S = 0.05
 """Mean time between samples of the main thread; each is moved at random, so as not to follow a loop's own rhythm."""
@@ -294,24 +293,14 @@ class Sampler:
         return (str(found.name)[:80] if waited or ident in self.known_threads else None), used, None
 
     def start(self):
-        """Start the thread with every signal blocked in it: signals are the job's."""
+        """Start the thread."""
         if self.broken:
             return
         self.woken, self.done = _thread.allocate_lock(), _thread.allocate_lock()
         self.woken.acquire()
         self.done.acquire()
         self.stopping = False
-        mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
-        # The thread takes over to wake up to the microsecond: Linux' slack of 50 is longer than the sampler's patience.
-        starter = _thread.get_native_id() if len(sys._current_frames()) == 1 else 0
-        try:
-            if starter:
-                set_slack(starter, 1000)
-            _thread.start_new_thread(self.run, ())
-        finally:
-            if starter:
-                set_slack(starter, 0)
-            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+        start_thread(self.run)
 
     def stop(self):
         """End the thread and wait for that, but never long."""
