@@ -23,16 +23,18 @@ from tests.torch_programs import Running, TorchPython
 
 LOADED = plugins.load()
 RUNNER = """\
-import os, runpy, socket, sys
+import os, runpy, socket, sys, tempfile
 
 for path in sys.argv[2:]:
     print(path, flush=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    children = []
+    children, printed = [], []
     for rank in range(ranks := int(sys.argv[1])):
+        printed.append(tempfile.TemporaryFile())
         children.append(os.fork())
         if children[-1] == 0:
+            os.dup2(printed[rank].fileno(), 1)
             folder, program = os.path.splitext(path)[0], os.path.abspath(path)
             os.makedirs(folder, exist_ok=True)
             os.chdir(folder)
@@ -41,10 +43,12 @@ for path in sys.argv[2:]:
             runpy.run_path(program, run_name="__main__")
             sys.stdout.flush()
             os._exit(0)
-    for child in children:
+    for child, output in zip(children, printed):
         assert os.waitpid(child, 0)[1] == 0, path
+        output.seek(0)
+        os.write(1, output.read())
 """
-"""Runs programs one after another, each in a fork with a folder of its own."""
+"""Runs programs one after another, each in a fork with a folder of its own; prints what its ranks print, by rank."""
 
 
 class Job:
