@@ -48,6 +48,57 @@ CASES = {
         },
         "every step waits in line 5 of edges.py as well",
     ),
+    "nothing overlaps with the copies of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+            """
+        },
+        "line 10 waits for each batch",
+    ),
+    "a framework moves the batches of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            from accelerate import Accelerator
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            accelerator = Accelerator()
+            train_loader = accelerator.prepare(DataLoader(ImageFolder("train"), batch_size=64, shuffle=True))
+            for x, y in train_loader:
+                accelerator.backward(criterion(model(x), y))
+                optimizer.step()
+            """
+        },
+        "the loader has no workers",
+    ),
+    "the copies of a loader without workers would still wait": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.float().cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "still wait: what is converted first",
+    ),
     "both branches read": (
         "GPU305",
         {
