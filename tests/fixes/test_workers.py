@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, pin_memory=True)
-for images, labels in loader:
-    model(images.cuda(non_blocking=True)).backward()
+for epoch in range(9):
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
 """
 POD = """\
 apiVersion: v1
@@ -58,3 +59,29 @@ def test_workers_by_the_jobs_cores(job: MakeJob, name: str, launcher: str, worke
     made.repair("GPU303")
     assert f"num_workers={workers}" in made.text("train.py")
     assert "persistent_workers=True" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "#SBATCH --gres=gpu:1 --ntasks=1\npython train.py",
+        "#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:1\npython train.py",
+        "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=1\npython train.py",
+    ],
+)
+def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
+    assert "one core" in job({"train.py": PROGRAM, "job.sh": launcher}).refusal("GPU303")
+
+
+def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:
+    module = "from torch.utils.data import DataLoader\nfrom torchvision.datasets import ImageFolder\n\n\ndef load():\n"
+    program = "from data import load\n\nloader = load()\nfor epoch in range(9):\n    for images, labels in loader:\n"
+    made = job(
+        {
+            "data.py": module + '    return DataLoader(ImageFolder("train"), batch_size=64, pin_memory=True)\n',
+            "train.py": program + "        model(images.cuda(non_blocking=True)).backward()\n",
+            "job.sh": "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=6\nsrun python train.py",
+        }
+    )
+    made.repair("GPU303")
+    assert "num_workers=6" in made.text("data.py")

@@ -32,6 +32,9 @@ from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
+_ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
+_LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display)(_|$)", re.IGNORECASE)
+"""Functions that make pictures of a few samples."""
 _NONE_ALIVE = regex.compile(r"persistent_workers['\"]?\s*[:=]\s*false", re.IGNORECASE)
 _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 """Folders in which programs leave the settings that they ran with."""
@@ -47,6 +50,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
+    if _is_for_a_look(loader):
+        return Declined("the loader is for a look at a few samples, for which starting workers takes longer")
     if _short_lived(project, loader):
         return Declined("the loader is made anew for each of many short runs, all of which would start workers")
     if samples_of(project, loader) is Samples.MAYBE_GPU:
@@ -57,6 +62,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
+    if workers == "1":
+        return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
     persistent = "" if said or _serves_one_pass(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
@@ -89,10 +96,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
 
 
-def _argument(payload: UnhelpedTrainer, project: Project) -> Fix:
+def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     """Workers for a trainer whose arguments set none."""
     module = payload.arguments.module
     workers, why = worker_count(project, module.path)
+    if workers == "1":
+        return Declined(_ONE_CORE)
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
     return Fix(f"load with workers ({why}), which have their own random states", Safety.UNSAFE, (edit,))
@@ -173,6 +182,12 @@ def _not_pickled(loader: Loader) -> str:
     return ""
 
 
+def _is_for_a_look(loader: Loader) -> bool:
+    """Return whether the loader is made in a function that makes pictures (``def create_visualizations``)."""
+    function = loader.module.function(loader.node)
+    return function is not None and _LOOK.search(getattr(function, "name", "")) is not None
+
+
 def _short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
     around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
@@ -221,16 +236,15 @@ def _mentions(module: ModuleIndex, node: ast.AST, names: set[str], depth: int) -
 
 
 def _serves_one_pass(project: Project, loader: Loader) -> bool:
-    """Return whether each loader that a loop makes is drawn from once."""
+    """Return whether each loader that the place makes is drawn from once."""
     module = loader.module
     around = {up for up in _within_function(loader) if isinstance(up, LOOPS)}
-    draws = [
-        draw.where.node
-        for draw in project.fact(BatchFlow).of_loader(module, loader.node)
-        if draw.where.module is module and module.function(draw.where.node) is module.function(loader.node)
-    ]
-    return bool(around and draws) and not any(
-        isinstance(up, LOOPS) and up not in around for draw in draws for up in module.syntax.ancestors(draw)
+    draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
+    here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
+    return (
+        bool(here)
+        and (bool(around) or len(here) == len(draws) == 1)
+        and not any(isinstance(up, LOOPS) and up not in around for draw in here for up in module.syntax.ancestors(draw))
     )
 
 
