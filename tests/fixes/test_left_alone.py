@@ -99,6 +99,30 @@ CASES = {
         },
         "still wait: what is converted first",
     ),
+    "a model of the tree on a mount, once per epoch": (
+        "GPU211",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Net(torch.nn.Module):
+                def __init__(self, layers):
+                    super().__init__()
+                    self.layers = torch.nn.ModuleList([torch.nn.Linear(64, 64) for _ in range(layers)])
+
+
+            def train(loader, optimizer, args):
+                model = Net(args.layers).cuda()
+                for epoch in range(10):
+                    for x in loader:
+                        model(x.cuda()).sum().backward()
+                        optimizer.step()
+                    torch.save({"model": model.state_dict()}, "/mnt/blob/model.pt")
+            """
+        },
+        "size is unknown",
+    ),
     "both branches read": (
         "GPU305",
         {

@@ -80,7 +80,7 @@ def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
         return []
     used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == "os"]
     statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
-    if len(used) != 1 or statement not in module.ancestors(used[0]):
+    if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
         return []
     for part in module.tree.body:
         if isinstance(part, ast.Import) and [(one.name, one.asname) for one in part.names] == [("os", None)]:

@@ -56,6 +56,7 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
+from gpulint.transfers.checkpoint_times import is_quick
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
@@ -140,7 +141,11 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         (location.is_local and not reported)
         or ((save.only_remote or _is_adapter(project, save)) and not location.is_remote)
         or project.fact(Guards).is_debugging(at.module, at.node)
-        or (not location.is_remote and save.node.args and is_small_state(project, save.call.module, save.node.args[0]))
+        or (
+            is_quick(contexts, location)
+            and save.node.args
+            and is_small_state(project, save.call.module, save.node.args[0])
+        )
     ):
         return
     if (

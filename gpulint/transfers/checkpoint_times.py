@@ -1,0 +1,42 @@
+"""How long the write of a checkpoint may take, by where it goes and how large its models may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role
+from gpulint.training.model_sizes import models_in
+from gpulint.transfers.checkpoints import Save
+from gpulint.transfers.storage import Location
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LARGE = regex.compile(
+    r"from_pretrained|torchvision\.models|\bmodels\.[a-z]+_?\d|\btimm\b|open_clip|transformers|diffusers|FSDP|FullySharded"
+    r"|deepspeed|fairscale|megatron"
+)
+"""Libraries whose models have a hundred megabytes and more."""
+
+
+def is_quick(contexts: Sequence[LoopContext], location: Location) -> bool:
+    """Return whether a file of a few megabytes is no wait worth a word: on any disk, and once per epoch on a mount."""
+    if not location.is_remote:
+        return True
+    return "://" not in location.text and bool(contexts) and all(one.role is Role.EPOCH for one in contexts)
+
+
+def may_be_large(project: Project, save: Save) -> bool:
+    """Return whether the models may have a hundred megabytes and more: the program has some of libraries, or their
+    classes are not known to be its own."""
+    module = save.call.module
+    models = models_in(project, module, save.node.args[0]) if save.node.args else []
+    own = [bool(project.fact(Resolver).classes_of(where, model)) for where, model in models]
+    if not own or not all(own):
+        return True
+    return any(project.matches(path, _LARGE) for path in project.fact(MultiGpuUse).of(module.path).files)
