@@ -123,6 +123,46 @@ CASES = {
         },
         "size is unknown",
     ),
+    "somebody has switched the workers off": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(
+                ImageFolder("train"),
+                # num_workers=config["num_workers"],
+                num_workers=0,
+                pin_memory=True,
+            )
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """
+        },
+        "somebody has switched the workers off",
+    ),
+    "a loader for each of many targets": (
+        "GPU303",
+        {
+            "predict.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+
+            def predict(target, model):
+                loader = DataLoader(ImageFolder(target), batch_size=8, pin_memory=True)
+                for x, _ in loader:
+                    yield model(x.cuda(non_blocking=True)).cpu()
+
+
+            for target in targets:
+                save(predict(target, model))
+            """
+        },
+        "each of many short runs",
+    ),
     "both branches read": (
         "GPU305",
         {
