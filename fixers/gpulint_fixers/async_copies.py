@@ -131,8 +131,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Fix(f"copy without blocking the host{also}", Safety.SAFE, (*edits, *more))
     if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
         return Declined("its loader does not pin its memory, and could not be changed")
-    note = "it takes effect only if the loader pins its memory"
-    return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
 
 
 def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
@@ -32,11 +31,11 @@ def is_quick(contexts: Sequence[LoopContext], location: Location) -> bool:
 
 
 def may_be_large(project: Project, save: Save) -> bool:
-    """Return whether the models may have a hundred megabytes and more: the program has some of libraries, or their
-    classes are not known to be its own."""
+    """Return whether the models may have a hundred megabytes and more: their classes are not known to be the program's
+    own, or make a part of those of a library."""
     module = save.call.module
     models = models_in(project, module, save.node.args[0]) if save.node.args else []
-    own = [bool(project.fact(Resolver).classes_of(where, model)) for where, model in models]
-    if not own or not all(own):
+    owners = [project.fact(Resolver).classes_of(where, model) for where, model in models]
+    if not owners or not all(owners):
         return True
-    return any(project.matches(path, _LARGE) for path in project.fact(MultiGpuUse).of(module.path).files)
+    return any(_LARGE.search(where.syntax.text(owner)) for found in owners for where, owner in found)

@@ -163,6 +163,36 @@ CASES = {
         },
         "each of many short runs",
     ),
+    "a job that sets an environment up": (
+        "GPU401",
+        {
+            "train.py": "import torch\n\ntorch.zeros(1).cuda()\n",
+            "setup_env.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npip install -r requirements.txt\npython train.py\n",
+        },
+        "to set an environment up",
+    ),
+    "the visible devices are a setting of the program": (
+        "GPU411",
+        {
+            "train.py": """\
+            import json
+            import os
+
+            with open("config.json") as file:
+                config = json.load(file)
+            os.environ["CUDA_VISIBLE_DEVICES"] = config["gpu"]
+
+            import torch
+
+            model = torch.nn.Linear(2, 2).cuda()
+            for x in loader:
+                model(x.cuda()).sum().backward()
+                optimizer.step()
+            """,
+            "config.json": '{"gpu": ""}',
+        },
+        "comes from a setting",
+    ),
     "both branches read": (
         "GPU305",
         {
