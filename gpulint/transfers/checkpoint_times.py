@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import models_in
 from gpulint.transfers.checkpoints import Save
 from gpulint.transfers.storage import Location
+from gpulint.workspace.module_index import NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LARGE = regex.compile(
     r"from_pretrained|torchvision\.models|\bmodels\.[a-z]+_?\d|\btimm\b|open_clip|transformers|diffusers|FSDP|FullySharded"
     r"|deepspeed|fairscale|megatron"
@@ -39,3 +44,10 @@ def may_be_large(project: Project, save: Save) -> bool:
     if not owners or not all(owners):
         return True
     return any(_LARGE.search(where.syntax.text(owner)) for found in owners for where, owner in found)
+
+
+def is_for_tpu(at: NodeRef) -> bool:
+    """A function or branch for TPUs."""
+    function = at.module.function(at.node)
+    tests = [ast.unparse(test) for test, holds in conditions(at.module, at.node) if holds]
+    return any(_TPU.search(text) for text in (*tests, function.name if function is not None else ""))

@@ -19,8 +19,9 @@ Unsafe: samples then come from other processes, whose random state, open files a
 number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
 of at the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in
 the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
-loaders in nested loops, or of functions that make one for each array they are given: all would start their own. An
-explicit 0 with a comment behind it stays.
+loaders in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are
+given: all would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment
+is behind it, or a line that is commented out sets another number. An option of the program is used if there is one.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading
