@@ -193,6 +193,20 @@ CASES = {
         },
         "comes from a setting",
     ),
+    "an install that depends on the GPU of the job": (
+        "GPU401",
+        {
+            "train.py": "import torch\n\ntorch.zeros(1).cuda()\n",
+            "job.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            GPU=$(nvidia-smi --query-gpu=gpu_name --format=csv,noheader)
+            pip install "torch-for-$GPU"
+            python train.py
+            """,
+        },
+        "only known in the job",
+    ),
     "both branches read": (
         "GPU305",
         {
