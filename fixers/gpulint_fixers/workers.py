@@ -23,7 +23,7 @@ USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
 _POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
-_TASKS = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks(-per-node)?\b|-n[ \d])")
+_ONE_TASK = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks[= ]|-n ?)1\b")
 _CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d]|ntasks-per-core")
 _MAX_CALLERS = 4
 
@@ -76,24 +76,24 @@ def worker_count(project: Project, program: Path) -> tuple[str, str]:
 def _share(project: Project, launch: Launched) -> int | None:
     """Cores of the job for each of the processes that it starts on a node; None if one of both is unknown."""
     job = launch.job
-    if job.cpus is None:
-        return 1 if _has_one_core(job) else None
-    if job.cpus.value is None:
+    cores = 1 if job.cpus is None and _has_one_core_per_task(job) else job.cpus.value if job.cpus is not None else None
+    if cores is None:
         return None
     tasks = 1
     if job.task.system == "slurm" and job.tasks_per_node is not None:  # its cores are those of one task
         tasks = job.tasks_per_node.value or 1
     count = _processes(project, launch)
-    return None if count is None else job.cpus.value * tasks // count
+    return None if count is None else cores * tasks // count
 
 
-def _has_one_core(job: Job) -> bool:
-    """Return whether a job of Slurm says how many tasks it has, and not how many cores: one for each, by default.
+def _has_one_core_per_task(job: Job) -> bool:
+    """Return whether a job of Slurm says how many tasks a node has, and not how many cores: one for each, by default.
 
     https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task
     """
     text = job.document.source.text
-    return job.task.system == "slurm" and _TASKS.search(text) is not None and _CORES.search(text) is None
+    known = job.tasks_per_node is not None or _ONE_TASK.search(text) is not None
+    return job.task.system == "slurm" and _CORES.search(text) is None and known
 
 
 def _processes(project: Project, launch: Launched) -> int | None:

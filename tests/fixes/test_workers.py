@@ -49,6 +49,8 @@ spec:
             "2",
         ),
         ("pod.yaml", POD, "7"),
+        ("job.sh", "#SBATCH --gres=gpu:1 --ntasks=8\npython train.py", "4"),
+        ("job.sh", "#SBATCH --nodes=1 --ntasks-per-node=8 --gres=gpu:1\npython train.py", "8"),
         # Nothing says how many cores there are: a usual number.
         ("job.sh", "#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node=4 train.py", "4"),
         ("job.sh", "#SBATCH --gres=gpu:1\npython train.py", "4"),
