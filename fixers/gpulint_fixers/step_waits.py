@@ -38,7 +38,7 @@ def _lines(project: Project, module: ModuleIndex, loop: ast.AST) -> frozenset[in
 
 @query
 def _waits(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
-    """What certainly waits, in the whole module."""
+    """Return what certainly waits, in the whole module."""
     return tuple(sync.node for sync in project.fact(SyncPoints).in_module(module) if sync.kind in _SURE)
 
 

@@ -92,7 +92,8 @@ def _has_one_core_per_task(job: Job) -> bool:
     https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task
     """
     text = job.document.source.text
-    known = job.tasks_per_node is not None or _ONE_TASK.search(text) is not None
+    tasks = job.tasks_per_node.value if job.tasks_per_node is not None else None
+    known = tasks is not None or _ONE_TASK.search(text) is not None
     return job.task.system == "slurm" and _CORES.search(text) is None and known
 
 
