@@ -33,6 +33,8 @@ from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.versions import predates_device_argument
 
+CONVERTED = "what is converted first is no longer in pinned memory: copy it, and convert it on the GPU"
+
 
 def together(project: Project, payload: Blocking) -> Fix | Declined:
     """Make the copies of a statement, and those beside it, asynchronous. Safe if all their loaders pin memory, or do so
@@ -96,7 +98,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
             "the function also copies results to the CPU; without synchronisation they could be read too early"
         )
     if any(map(_converts_first, (transfer.node for transfer in payload.transfers))):
-        return Declined("what is converted first is no longer in pinned memory: copy it, and convert it on the GPU")
+        return Declined(CONVERTED)
     if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
         return Declined(
             "tensors of arrays are not in pinned memory: call `.pin_memory()` first, or make them in the loader"

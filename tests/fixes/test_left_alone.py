@@ -207,6 +207,22 @@ CASES = {
         },
         "only known in the job",
     ),
+    "what moves is a new tensor, which no loader pins": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4)
+            for x, _ in train_loader:
+                loss = criterion(model(x.double().cuda()))
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "no longer in pinned memory",
+    ),
     "both branches read": (
         "GPU305",
         {

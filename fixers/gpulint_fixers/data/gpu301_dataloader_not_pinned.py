@@ -11,9 +11,9 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint_fixers.async_copies import blocking_copies, together, waits_anyway
+from gpulint_fixers.async_copies import CONVERTED, blocking_copies, together, waits_anyway
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.moved_copies import ON_CPU, stays_on_cpu
+from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, stays_on_cpu
 from gpulint_fixers.pinning import pin
 
 _NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
@@ -39,6 +39,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     copies = [together(project, copy) for copy in blocking_copies(project, loader)]
     if loads_in_process(project, loader) and (reason := _no_gain(project, transfers, copies)):
         return Declined(reason)
+    reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
+    if reasons and {*reasons} <= {CONVERTED, NOT_PINNED} and not any(one.non_blocking for one in transfers):
+        return Declined(reasons[0])
     made = [copy for copy in copies if isinstance(copy, Fix)]
     more = tuple(dict.fromkeys(one for copy in made for one in copy.edits if one != edit))
     also = ", and copy them without blocking the host" if made else ""
