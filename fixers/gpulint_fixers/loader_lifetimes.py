@@ -108,10 +108,27 @@ def serves_one_pass(project: Project, loader: Loader) -> bool:
     around = {up for up in _within_function(loader) if isinstance(up, LOOPS)}
     draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
     here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
+    if not around and len(draws) == 1 and not here:
+        return _is_handed_on_once(project, loader, draws[0])
     return (
         bool(here)
         and (bool(around) or len(here) == len(draws) == 1)
         and not any(isinstance(up, LOOPS) and up not in around for draw in here for up in module.syntax.ancestors(draw))
+    )
+
+
+def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef) -> bool:
+    """Return whether the function that makes a loader hands it, once, to the one that draws from it."""
+    module, name = loader.module, loader.variable
+    function = draw.module.function(draw.node)
+    uses = [use for use in module.uses.get(name, ()) if module.function(use) is module.function(loader.node)]
+    if function is None or len(uses) != 1:
+        return False
+    call, ups = module.syntax.parents.get(uses[0]), module.syntax.ancestors(uses[0])
+    return (
+        isinstance(call, ast.Call)
+        and any(callee.node is function for callee in project.fact(Resolver).callees(module, call))
+        and not any(isinstance(up, LOOPS) for up in [*ups, *draw.module.syntax.ancestors(draw.node)])
     )
 
 

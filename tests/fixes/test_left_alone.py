@@ -223,6 +223,41 @@ CASES = {
         },
         "no longer in pinned memory",
     ),
+    "another program of the tree says why there are no workers": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("train"), num_workers=0, pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "pretrain.py": "loader = make(data, num_workers=0,  # Disabled: causes slowdown on Lustre\n)\n",
+        },
+        "beside another loader",
+    ),
+    "a comment beside the number of a configuration": (
+        "GPU303",
+        {
+            "train.py": """\
+            import yaml
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            with open("config.yaml") as file:
+                config = yaml.safe_load(file)
+            loader = DataLoader(ImageFolder("train"), num_workers=config["workers"], pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "config.yaml": "batch: 8\nworkers: 0  # 0 is safe on a laptop\n",
+        },
+        "the comment beside it",
+    ),
     "both branches read": (
         "GPU305",
         {

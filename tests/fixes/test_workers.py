@@ -87,3 +87,27 @@ def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:
     )
     made.repair("GPU303")
     assert "num_workers=6" in made.text("data.py")
+
+
+def test_workers_stay_alive_for_more_than_one_pass_only(job: MakeJob) -> None:
+    program = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+def evaluate(model, loader):
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True))
+
+
+def main():
+    loader = DataLoader(ImageFolder("test"), batch_size=64, pin_memory=True)
+    LINES
+"""
+    once = job({"train.py": program.replace("LINES", "evaluate(model, loader)")})
+    once.repair("GPU303")
+    assert "num_workers=4)" in once.text("train.py")
+    often = job({"train.py": program.replace("LINES", "for epoch in range(9):\n        evaluate(model, loader)")})
+    often.repair("GPU303")
+    assert "persistent_workers=True" in often.text("train.py")

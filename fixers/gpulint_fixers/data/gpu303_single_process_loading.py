@@ -19,7 +19,7 @@ from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workload.trainer_workers import UnhelpedTrainer
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived, serves_one_pass
@@ -31,6 +31,11 @@ _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
 _ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
 _COMMENTED = regex.compile(r"#\s*(num_)?workers\s*=")
+_EXPLAINED = regex.compile(
+    r"num_workers\s*=\s*0\s*,?[ \t]*#.*(slow|hang|dead|crash|disabled|error|issue|fork|fail|faster|avoid|memory|safe)",
+    re.I,
+)
+"""A loader that has no workers for a reason: who wrote it has tried them on this machine."""
 _NONE_ALIVE = regex.compile(r"persistent_workers['\"]?\s*[:=]\s*false", re.IGNORECASE)
 _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 """Folders in which programs leave the settings that they ran with."""
@@ -68,25 +73,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             persistent = f"persistent_workers={option} > 0" if persistent else ""
         edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
-        passed = payload.workers.node
-        own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
-        raised = _raised(project, payload.workers, workers)
-        if raised is None:
-            return Declined("`num_workers` is set elsewhere; raise it there")
-        if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
-            return Declined(_NONE_WANTED)
-        written = isinstance(passed, ast.Constant) and any(passed is argument for argument in own)
-        if isinstance(passed, ast.Constant) and _has_comment(payload.workers.module, passed):
-            return Declined("the comment beside it may explain why there are none")
-        if written and any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
-            return Declined("the call says that it wants no workers, and that none should stay alive")
-        if written and _was_switched_off(loader):
-            return Declined("a commented line beside it shows that somebody has switched the workers off")
-        if written and syntax.span(loader.node).cell is not None:
-            return Declined("the notebook sets the number of workers on purpose")
+        raised = _raised_edits(project, loader, payload.workers, workers, persistent)
+        if isinstance(raised, Declined):
+            return raised
         edits = raised
-        if persistent and written:  # an option may still say 0, with which PyTorch refuses persistent workers
-            edits += (add_keyword(syntax, loader.node, persistent),)
     lasting = " and stay alive" if persistent else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
@@ -94,6 +84,33 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         edits,
     )
+
+
+def _raised_edits(
+    project: Project, loader: Loader, passed: NodeRef, workers: str, persistent: str
+) -> tuple[Edit, ...] | Declined:
+    """Another number where the loader's is set, unless something says that 0 is a choice."""
+    syntax = loader.module.syntax
+    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    raised = _raised(project, passed, workers)
+    if raised is None:
+        return Declined("`num_workers` is set elsewhere; raise it there")
+    if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
+        return Declined(_NONE_WANTED)
+    if any(_has_comment(project, edit) for edit in raised):
+        return Declined("the comment beside it may explain why there are none")
+    if not any(passed.node is argument for argument in own):
+        return raised
+    if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
+        return Declined("the call says that it wants no workers, and that none should stay alive")
+    if _was_switched_off(loader):
+        return Declined("a commented line beside it shows that somebody has switched the workers off")
+    if any(project.matches(path, _EXPLAINED) for path in project.python_files_with(b"num_workers")):
+        return Declined("a comment beside another loader explains why there are no workers")
+    if syntax.span(loader.node).cell is not None:
+        return Declined("the notebook sets the number of workers on purpose")
+    # An option may still say 0, with which PyTorch refuses persistent workers.
+    return (*raised, add_keyword(syntax, loader.node, persistent)) if persistent else raised
 
 
 def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
@@ -114,10 +131,13 @@ def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
     return any(document is not None and _NONE_ALIVE.search(document.source.line(number)) for number in numbers)
 
 
-def _has_comment(module: ModuleIndex, number: ast.Constant) -> bool:
-    """Return whether a comment stands behind a number."""
-    span = module.syntax.span(number)
-    return "#" in module.syntax.source.line(span.line)[span.end_column - 1 :] if span.cell is None else False
+def _has_comment(project: Project, edit: Edit) -> bool:
+    """Return whether a comment is behind a number that an edit replaces, other than one on the default."""
+    document, span = project.document(edit.path), edit.span
+    if document is None or span.cell is not None:
+        return False
+    comment = document.source.line(span.line)[span.end_column - 1 :].partition("#")[2]
+    return bool(comment) and "default" not in comment.lower()
 
 
 def _was_switched_off(loader: Loader) -> bool:
