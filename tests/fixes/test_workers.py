@@ -111,3 +111,11 @@ def main():
     often = job({"train.py": program.replace("LINES", "for epoch in range(9):\n        evaluate(model, loader)")})
     often.repair("GPU303")
     assert "persistent_workers=True" in often.text("train.py")
+
+
+def test_the_loaders_of_one_function_get_workers_together(job: MakeJob) -> None:
+    program = PROGRAM.replace("for epoch", 'val_loader = DataLoader(ImageFolder("val"), batch_size=64)\nfor epoch')
+    program += "    for images, labels in val_loader:\n        model(images.cuda(non_blocking=True))\n"
+    train, val = (result.fix for result in job({"train.py": program}).scan("GPU303"))
+    assert {*train.edits} == {*val.edits}
+    assert len(train.edits) == 2
