@@ -21,7 +21,7 @@ from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workload.trainer_workers import UnhelpedTrainer
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived, serves_one_pass
@@ -66,12 +66,7 @@ def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
         return (module.class_of(function) or function) if function is not None else None
 
     others = [one for one in _payloads(project, module.path) if one.loader.node is not payload.loader.node]
-    return [one for one in others if home(one) is home(payload) and not _is_either(module, one, payload)]
-
-
-def _is_either(module: ModuleIndex, one: SingleProcess, other: SingleProcess) -> bool:
-    """Return whether two loaders get the same name, so that the program makes one or the other."""
-    return one.loader.variable != "" and one.loader.variable == other.loader.variable
+    return [one for one in others if home(one) is home(payload)]
 
 
 @query
