@@ -43,8 +43,8 @@ def assess(finding: Finding, project: Project) -> Impact:
         row = kind(cost.kind)
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
-        level = _level(loss, often, gpus)
-        parts += [often.phrase, *([loss.phrase] if loss.phrase else [])]
+        level = _level(loss, often, gpus) if not cost.assumed else Level.LOW
+        parts += [part for part in (often.phrase, loss.phrase, cost.assumed) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if gpus is not None:
