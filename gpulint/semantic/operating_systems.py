@@ -64,9 +64,9 @@ def _named(test: ast.expr) -> Iterator[tuple[str, bool]]:
             left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn() as operator], comparators=[right]
         ) if _is_asked(right):
             yield name.lower(), isinstance(operator, ast.In)
-        case ast.Call(
-            func=ast.Attribute(value=left, attr="startswith"), args=[ast.Constant(value=str(name))]
-        ) if _is_asked(left):
+        case ast.Call(func=ast.Attribute(value=left, attr="startswith"), args=[ast.Constant(value=str(name))]) if (
+            _is_asked(left)
+        ):
             yield name.lower(), True
 
 

@@ -18,8 +18,9 @@ def reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> 
     """The bindings that may be in force at ``use``.
 
     The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
-    branch of an ``if`` are left out, as are those for Windows or macOS if there are others. From another scope (a closure or a global) every binding counts. Where more than
-    MAX_BINDINGS would have to be looked at, one of unknown value is the answer.
+    branch of an ``if`` are left out, as are those for Windows or macOS if there are others. From another scope (a
+    closure or a global) every binding counts. Where more than MAX_BINDINGS would have to be looked at, one of unknown
+    value is the answer.
     """
     if len(bindings) <= 1:
         return bindings
@@ -152,6 +153,11 @@ def _find_blocks(module: ModuleIndex, node: ast.AST) -> tuple[dict[ast.AST, str]
                 loops.add(up)
         inner = up
     return blocks, loops
+
+
+def are_exclusive(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
+    """Return whether two places of a scope are in different branches of one ``if`` or ``match``."""
+    return _exclusive(_blocks(module, one)[0], _blocks(module, other)[0])
 
 
 def _exclusive(use: dict[ast.AST, str], own: dict[ast.AST, str]) -> bool:

@@ -1,4 +1,4 @@
-"""What nothing in the code says of an evaluation one sample at a time: that it takes long, and that more samples fit."""
+"""What the code may not establish of an evaluation one sample at a time: that it takes long, that more samples fit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_USERS = 6
 
 
 def assumed(project: Project, module: ModuleIndex, source: BatchSource) -> str:
-    """Return what a finding on an evaluation with batches of one sample has to assume; "" if the code establishes it."""
+    """Return what a finding on an evaluation with batches of one has to assume; "" if the code establishes it."""
     if ARGUMENTS.search(last_name(source.node.func)):
         return ""  # the trainer of transformers evaluates again and again, and its collators pad
     where = source.call.module
@@ -52,9 +52,9 @@ def assumed(project: Project, module: ModuleIndex, source: BatchSource) -> str:
     reads = project.fact(BatchFlow).of_loader(where, source.node)
     if _cuts_samples(project, module) or any(_takes_first(one.where) for one in reads):
         return ALONE
-    if not any(_is_repeated(project, one) for one in reads):
+    if loader is None or not any(is_repeated(project, loader, one) for one in reads):
         return ONCE
-    return "" if loader is not None and _have_one_shape(project, loader) else SHAPES
+    return "" if _have_one_shape(project, loader) else SHAPES
 
 
 @query
@@ -64,31 +64,33 @@ def _cuts_samples(project: Project, module: ModuleIndex) -> bool:
     return any(programs.of(path).mentions(_WINDOWS) for path in (module.path, *users))
 
 
-def _is_repeated(project: Project, read: BatchRead) -> bool:
+def is_repeated(project: Project, loader: Loader, read: BatchRead) -> bool:
     """Return whether batches are drawn between the steps of a training, not once after it."""
     if isinstance(read.where.node, FUNCTIONS):
         return True  # a framework calls it after each epoch
     around = project.fact(LoopContexts).enclosing_loops(read.where.module, read.where.node)
-    return any(context.role in (Role.EPOCH, Role.STEP) for context in around)
+    flow = project.fact(BatchFlow)
+    return any(
+        context.role in (Role.EPOCH, Role.STEP) and flow.passes_loader(loader, read, context) for context in around
+    )
 
 
 def _takes_first(where: NodeRef) -> bool:
     """Return whether a loop takes the first, as if the only, sample of what it computes: ``out.squeeze(0)``,
     ``names[0]`` of ``for images, names in loader``."""
     target = where.node.target if isinstance(where.node, ast.For) else None
-    parts = {part.id for part in walk(target) if isinstance(part, ast.Name)} if _is_unpacked(target) else set[str]()
+    unpacked = walk(target) if isinstance(target, ast.Tuple | ast.List) else ()
+    parts = {part.id for part in unpacked if isinstance(part, ast.Name)}
     return any(_is_first(part, parts) for part in walk(where.node))
-
-
-def _is_unpacked(target: ast.expr | None) -> bool:
-    return isinstance(target, ast.Tuple | ast.List)
 
 
 def _is_first(node: ast.AST, parts: set[str]) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="squeeze"), args=[ast.Constant(value=0), *_]):
             return True
-        case ast.Call(func=ast.Attribute(attr="squeeze"), keywords=[ast.keyword(arg="dim", value=ast.Constant(value=0))]):
+        case ast.Call(
+            func=ast.Attribute(attr="squeeze"), keywords=[ast.keyword(arg="dim", value=ast.Constant(value=0))]
+        ):
             return True
         case ast.Call(func=func, args=[_, ast.Constant(value=0)]) if last_name(func) == "squeeze":
             return True

@@ -359,7 +359,7 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
 @pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])
 def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows: int, low: bool) -> None:
     text = (
-        "import datasets, torch\nfrom net import Net\n\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
+        "import datasets, torch\nfrom net import Net\n\ntokenizer = BertTokenizer.from_pretrained('bert')\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
         "train = rows.map(lambda row: tokenizer(row['text']))\nmodel = Net().cuda()\n"
         "for batch in train:\n    model(batch.cuda()).backward()\n    optimizer.step()\n"
     )
