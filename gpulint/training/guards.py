@@ -131,7 +131,7 @@ class Guards:
         """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, and
         none for several processes: whoever has several GPUs sets it."""
         for test, holds in conditions(module, node, until):
-            for part, wanted in parts_of(spelt(module, test), holds):
+            for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds)):
                 if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
                     above_zero = ast.unparse(part.comparators[0]) == "0"
                     known = self._project.fact(Constants).of(module, part.left)

@@ -39,6 +39,8 @@ _ONE_SHAPE = regex.compile(
     r"|\bCIFAR|MNIST\b|\bSVHN\b|TensorDataset\("
 )
 """What gives samples of a data set one shape."""
+_BEAM = regex.compile(r"^beam_|(^|_)beams$|complete_seqs|completed_(hyps|hypotheses)")
+"""Names of searches for the best sequence of one sample that are written out."""
 MAX_USERS = 6
 """Most programs that are read for what they do with a sample."""
 
@@ -76,8 +78,10 @@ def is_repeated(project: Project, loader: Loader, read: BatchRead) -> bool:
 
 
 def _takes_first(where: NodeRef) -> bool:
-    """Return whether a loop takes the first, as if the only, sample of what it computes: ``out.squeeze(0)``,
-    ``names[0]`` of ``for images, names in loader``."""
+    """Return whether a loop takes the first, as if the only, sample of what it computes (``out.squeeze(0)``, or
+    ``names[0]`` of ``for images, names in loader``), or searches by a beam of its own."""
+    if any(isinstance(part, ast.Name) and _BEAM.search(part.id) for part in walk(where.node)):
+        return True
     target = where.node.target if isinstance(where.node, ast.For) else None
     unpacked = walk(target) if isinstance(target, ast.Tuple | ast.List) else ()
     parts = {part.id for part in unpacked if isinstance(part, ast.Name)}
