@@ -39,6 +39,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS, Document
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -193,7 +194,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str, NodeRef] | None:
     """The heavy work that ``.map`` applies, and the function that does it; None for the ``map`` of TensorFlow, JAX,
     pools and builtins."""
-    argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
+    argument = passed_as(call, "function", 0)
     if (
         argument is None
         or "datasets" not in module.syntax.source.text
