@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -55,7 +56,8 @@ def repeats_branch(subject: Subject) -> bool:
 
 
 def _workers(loader: ast.Call) -> str:
-    return next((ast.unparse(one.value) for one in loader.keywords if one.arg == "num_workers"), "")
+    given = keyword_value(loader, "num_workers")
+    return ast.unparse(given) if given is not None else ""
 
 
 def repeats_call(subject: Subject) -> bool:

@@ -92,11 +92,8 @@ class TensorLocations:
                         return False
                     if roots == {"torch"} and node.args:
                         return self.is_host(module, node.args[0])
-                    return (
-                        self.is_host(module, func.value)
-                        or draws_on_host(self._project, module, func, self.is_tensor)
-                        or self._returns_host(module, node)
-                    )
+                    drawn = draws_on_host(self._project, module, func, self.is_tensor)
+                    return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)
                 return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)

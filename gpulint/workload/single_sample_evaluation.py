@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
+from gpulint.impact import Cost
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
     from gpulint.workload.batch_sources import BatchSource
 
+ONE = Cost("single-sample-evaluation")
 ONCE = "assuming that it takes long"
 SHAPES = "assuming samples of one shape"
 ALONE = "assuming that nothing needs single samples"
@@ -45,14 +49,19 @@ MAX_USERS = 6
 """Most programs that are read for what they do with a sample."""
 
 
-def assumed(project: Project, module: ModuleIndex, source: BatchSource) -> str:
-    """Return what a finding on an evaluation with batches of one has to assume; "" if the code establishes it."""
+def of_one(project: Project, source: BatchSource, size: int) -> Cost | None:
+    """Return what batches of one cost in evaluation; None for larger ones."""
+    return dataclasses.replace(ONE, assumed=_assumed(project, source)) if size == 1 else None
+
+
+def _assumed(project: Project, source: BatchSource) -> str:
+    """Return what a finding on such an evaluation has to assume; "" if the code establishes it."""
     if ARGUMENTS.search(last_name(source.node.func)):
         return ""  # the trainer of transformers evaluates again and again, and its collators pad
     where = source.call.module
     loader = next((one for one in project.fact(LoaderFlow).in_module(where) if one.node is source.node), None)
     reads = project.fact(BatchFlow).of_loader(where, source.node)
-    if _cuts_samples(project, module) or any(_takes_first(one.where) for one in reads):
+    if _cuts_samples(project, where) or any(_takes_first(one.where) for one in reads):
         return ALONE
     if loader is None or not any(is_repeated(project, loader, one) for one in reads):
         return ONCE
@@ -109,8 +118,7 @@ def _have_one_shape(project: Project, loader: Loader) -> bool:
     """Return whether something gives the samples of a loader one shape: a collate function, or what makes them."""
     if not loader_argument(project, loader, "collate_fn").is_absent:
         return True
-    given = loader.node.args[0] if loader.node.args else None
-    given = next((one.value for one in loader.node.keywords if one.arg == "dataset"), given)
+    given = passed_as(loader.node, "dataset", 0)
     classes = project.fact(Resolver).classes_of(loader.module, given) if given is not None else []
     texts = [owner.syntax.source.text for owner, _ in classes]
     return any(map(_ONE_SHAPE.search, (loader.module.syntax.source.text, *texts)))
