@@ -18,6 +18,12 @@ _REASON = regex.compile(
     r"|to (keep|save|ensure|make sure))\b",
     re.IGNORECASE,
 )
+_CURES = regex.compile(
+    r"\b((to|should|which|that) (solve|fix|avoid|prevent|circumvent|silence)s?"
+    r"|(solves|fixes|avoids|prevents|works around)|work-?around)\b",
+    re.IGNORECASE,
+)
+"""Words of what a setting right below is there for."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -53,6 +59,8 @@ def has_reason(subject: Subject) -> bool:
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True
+    if above and _CURES.search(above[0]) and line == subject.finding.span.line:
+        return True
     head = _head(subject)
     return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
 

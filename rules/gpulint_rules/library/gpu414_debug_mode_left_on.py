@@ -30,8 +30,10 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
@@ -58,6 +60,7 @@ _ANOMALY = frozenset(
 )
 _NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+_CPU = regex.compile(r"(^|_)cpu(_|$)", re.IGNORECASE)
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
@@ -120,6 +123,8 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
     ):
+        if _is_tried(module, call, project):
+            return None
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
@@ -131,6 +136,14 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         if not bounded and _around_training(module, call, project):
             return DebugMode("the profiler", call, removable=False)
     return None
+
+
+def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
+    """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
+    arguments = project.fact(Arguments)
+    return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
+        module, call, "accelerator"
+    ).every(lambda value: value == "cpu")
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
@@ -162,6 +175,12 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
     )
 
 
+def _is_for_cpu(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether the names of the function or file say that they set up a run on the CPU."""
+    function = module.function(statement)
+    return any(_CPU.search(name) for name in (module.path.stem, function.name if function is not None else ""))
+
+
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether the same function switches cuDNN on again further down, after an operation that it cannot do."""
     function = module.function(statement)
@@ -188,6 +207,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
             not project.fact(Guards).is_conditional(module, statement)
             and not _for_determinism(module, statement)
             and not _is_switched_back(module, statement)
+            and not _is_for_cpu(module, statement)
         ):
             yield RULE.finding(
                 document.path,
