@@ -15,9 +15,15 @@ _REASON = regex.compile(
     r"|must|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
     r"|fails?|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
-    r"|to (keep|save|ensure|make sure))\b",
+    r"|to (keep|save|ensure|make sure)|rather than|instead of|suffic(es|ient)|enough)\b",
     re.IGNORECASE,
 )
+_REMEDY = regex.compile(
+    r"\b(solves?|fix(es)?|works? ?around|avoids?|prevents?|get rid of)\b.*"
+    r"\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?)\b",
+    re.IGNORECASE,
+)
+"""What a line directly below is there for, whatever it is called."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -50,6 +56,8 @@ def has_reason(subject: Subject) -> bool:
         at -= 1
     marked = source.line(subject.finding.span.line).partition("#")[0]
     words = _words(f"{subject.finding.rule.name} {subject.finding.message} {marked}")
+    if at == subject.finding.span.line - 1 - len(above) and _REMEDY.search(" ".join(reversed(above))):
+        return True
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True

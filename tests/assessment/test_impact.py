@@ -181,6 +181,20 @@ def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("# Set to solve an issue\nimport os\nos.environ", "high"),
+        ("# Set to solve an issue\nos.environ", "low"),
+        ("# Launch one kernel at a time, rather than many\nos.environ", "low"),
+        ("# Settings\nos.environ", "high"),
+    ],
+)
+def test_a_comment_directly_above_tells_what_a_setting_is_for(tmp_path: Path, lines: str, level: str) -> None:
+    text = f"import os\n{lines}['CUDA_LAUNCH_BLOCKING'] = '1'\n" + HEAD + IMAGES + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(
     ("comment", "level"),
     [("# Sync the counters once, now that the inner loop is over.", "low"), ("# counters of the step", "medium")],
 )
@@ -392,9 +406,50 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
     ],
 )
 def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\npython train.py\n"
+    image = "#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{image}{line}\npython train.py\n"
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line", "level"),
+    [
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --upgrade torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "conda create -y -n net torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
+        ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
+    ],
+)
+def test_an_environment_that_outlives_a_run_is_made_once(
+    tmp_path: Path, name: str, head: str, line: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n{head}\n{line}\npython train.py\n"
+    files = {name: job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("keys", "level"),
+    [
+        ("runs-on: [self-hosted, gpu]", "low"),
+        ("runs-on: [self-hosted, gpu]\n    container: pytorch/pytorch", "medium"),
+        ("runs-on: gpu-t4", "medium"),
+    ],
+)
+def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: str) -> None:
+    job = f"on: push\njobs:\n  train:\n    {keys}\n    steps:\n      - run: pip install torch\n      - run: python train.py\n"
+    files = {".github/workflows/train.yml": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize("name", [".claude/skills/net/train.py", "skills/net/train.py", "net/train.py"])
+def test_what_explains_a_task_to_assistants_is_documentation(tmp_path: Path, name: str) -> None:
+    head = "import torch\ntorch.backends.cudnn.enabled = False\n"
+    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", name: head + HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU414") == ["high" if name.startswith("net") else "low"]
 
 
 def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
