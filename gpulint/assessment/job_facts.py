@@ -35,8 +35,10 @@ _CLUSTERS = frozenset({"skypilot", "ray"})
 
 
 def has_one_gpu(subject: Subject) -> bool:
-    """Return whether every job that runs the file holds one GPU, or shows its programs only one."""
-    return bool(subject.jobs) and all(gpus_of(job) == 1 or _shows_one(job) for job in subject.jobs)
+    """Return whether every job that runs the file and says how many GPUs it holds has one, or shows its programs only
+    one. Plain scripts beside them say nothing."""
+    stated = [job for job in subject.jobs if job.gpus is not None or job.task.system or _shows_one(job)]
+    return bool(stated) and all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
 
 
 def _shows_one(job: Job) -> bool:
