@@ -11,6 +11,7 @@ from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
+from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -108,13 +109,22 @@ def keeps_environment(subject: Subject) -> bool:
 
 
 def sets_up_by_name(subject: Subject) -> bool:
-    """Return whether a batch script is named for setting an environment up, which is done once."""
+    """Return whether a script that is started by itself is named for setting an environment up, which is done once on
+    a cluster or a rented machine."""
     jobs = subject.jobs
     return (
-        bool(jobs)
+        subject.document is not None
+        and subject.document.kind is Kind.SHELL
+        and bool(jobs)
         and bool(_SET_UP.search(subject.path.stem))
-        and all(job.document.path == subject.path and runs_without_image(subject.project.models, job) for job in jobs)
+        and all(_starts_on_machine(subject, job) for job in jobs)
     )
+
+
+def _starts_on_machine(subject: Subject, job: Job) -> bool:
+    """Return whether a job is the script itself, outside of an image."""
+    plain = not job.task.system and job.task.image is None
+    return job.document.path == subject.path and (plain or runs_without_image(subject.project.models, job))
 
 
 def is_machine_setup(subject: Subject) -> bool:

@@ -421,6 +421,8 @@ def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, 
         ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
         ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
+        ("runpod_setup.sh", "set -e", "pip install --upgrade torch pandas", "low"),
+        ("run.sh", "set -e", "pip install --upgrade torch pandas", "medium"),
     ],
 )
 def test_an_environment_that_outlives_a_run_is_made_once(
