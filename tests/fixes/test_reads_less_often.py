@@ -156,6 +156,57 @@ def test_values_that_a_step_uses_several_times_are_the_same(job: MakeJob) -> Non
     assert found["after.py"] == found["before.py"], fixed
 
 
+LISTS = """\
+from collections import defaultdict
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = []
+        self.sums = []
+        self.model = nn.Linear(3, 4).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self, loader):
+        parts = defaultdict(list)
+        for x, y in loader:
+            out = self.model(x.to(device))
+            loss = nn.functional.cross_entropy(out, y.to(device))
+            penalty = (out ** 2).mean()
+            self.optimizer.zero_grad()
+            (loss + 0.01 * penalty).backward()
+            self.optimizer.step()
+            self.losses.append(loss.item())
+            self.sums.append(float(loss.item()) + 0.01 * penalty.item())
+            for name, part in {"loss": loss, "penalty": penalty}.items():
+                parts[name].append(part.item())
+        return {name: sum(values) / len(values) for name, values in parts.items()}
+
+
+trainer = Trainer()
+for epoch in range(3):
+    print(trainer.train([(torch.randn(8, 3), torch.randint(4, (8,))) for _ in range(12)]))
+    print(trainer.losses, trainer.sums)
+"""
+
+
+def test_lists_of_objects_and_tables_hold_the_same(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": LISTS})
+    assert made.repair("GPU305") == 3
+    fixed = made.text("train.py")
+    assert fixed.count(".item()") == 0
+    found = job({}).outputs({"before.py": LISTS, "after.py": fixed})
+    assert len(found["before.py"].splitlines()) == 6
+    assert found["after.py"] == found["before.py"], fixed
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

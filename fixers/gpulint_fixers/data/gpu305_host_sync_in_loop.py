@@ -272,8 +272,12 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
             return accumulated(project, found, statement, loop)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Subscript() as entry), args=[_])):
-            return recorded(found, statement, loop, entry)
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="append", value=ast.Subscript() | ast.Attribute() as entry), args=[_]
+            )
+        ):
+            return recorded(project, found, statement, loop, entry)
         case ast.AugAssign(target=ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())), op=ast.Add()):
             return keyed(project, found, statement, loop)
         case ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add()):
