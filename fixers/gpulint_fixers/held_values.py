@@ -17,6 +17,8 @@ from gpulint_fixers.device_sums import exactness, variable_of
 
 _DOUBLES = (b"float64", b"double")
 """Words of models in double precision."""
+_MOST = 12
+"""Assignments of one variable, all of which are looked at for each use."""
 
 
 def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -28,6 +30,8 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
             pass
         case _:
             return reads if isinstance(reads, Declined) else Declined("several variables are set at once")
+    if len(module.scope(loop).bindings.get(name, [])) > _MOST:
+        return Declined(f"`{name}` is set more than {_MOST} times")
     exact = exactness(project, module, statement.value, reads)
     if isinstance(exact, Declined):
         return Declined("the value is used in the same step, and not only to log it or to add it up")

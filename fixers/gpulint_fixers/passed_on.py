@@ -90,7 +90,7 @@ def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: 
 
 
 def _notes(fix: Fix) -> tuple[str, ...]:
-    """What a fix changes, without what it does."""
+    """Return what a fix changes, without what it does."""
     return tuple(part for part in fix.description.split("; ")[1:] if part != "the sum is the same")
 
 
