@@ -16,8 +16,9 @@ from gpulint_fixers.device_reads import is_plain_number, reads_of
 from gpulint_fixers.device_sums import averaged, summed
 from gpulint_fixers.held_values import held
 from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised, throttled
+from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
+from gpulint_fixers.throttled_runs import throttled
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""

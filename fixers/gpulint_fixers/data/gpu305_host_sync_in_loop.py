@@ -27,8 +27,10 @@ from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
+from gpulint_fixers.log_intervals import interval
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.throttled_runs import throttled
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -227,13 +229,34 @@ def _logged_by_call(project: Project, found: HostWait) -> Fix | Declined | None:
     if len(found.context.calls) != 1 or not isinstance(loop, LOOPS):
         return None
     call = found.context.calls[0]
-    statement = module.syntax.parents.get(call.node)
-    if call.module is not module or loop not in module.syntax.ancestors(call.node):
+    statement = next((up for up in module.syntax.ancestors(call.node) if isinstance(up, ast.stmt)), None)
+    if call.module is not module or statement is None or loop not in module.syntax.ancestors(statement):
         return None
     if not isinstance(statement, ast.Expr) or not logs(project, module, statement):
-        return None
+        return _logged_by_method(project, found, statement, loop)
     run = run_of(project, module, statement, set())
     return logged(project, replace(found, module=module, statement=statement), run, loop)
+
+
+def _logged_by_method(project: Project, found: HostWait, site: ast.stmt, loop: LoopNode) -> Fix | Declined | None:
+    """The fix where a method logs that the loop calls, of an object that counts the loop's steps itself."""
+    module, statement = found.module, found.statement
+    owner, function = module.class_of(statement), module.function(statement)
+    if module is not found.context.loop.module or owner is None or owner is not module.class_of(loop):
+        return None
+    if not isinstance(statement, ast.stmt) or not logs(project, module, statement):
+        return None
+    if function is None or any(isinstance(up, LOOPS) for up in module.syntax.ancestors(statement)):
+        return None
+    when = interval(project, module, loop, site)
+    if isinstance(when, Declined) or when.edits or not when.test.startswith("self."):
+        return None
+    document = project.document(module.path)
+    assert document is not None
+    edits = throttled(document, module, run_of(project, module, statement, set()), when)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
 
 
 def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
