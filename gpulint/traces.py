@@ -201,8 +201,9 @@ class Change:
         """Return whether an input may be another than it was."""
         match kind:
             case (
-                "content" | "matches" | "is_test" | "imports" | "stars" | "bound" | "callers" | "calls"
-                | "words.holds" | "words.holds one" | "words.calls" | "words.imported" | "words.vocabulary"
+                "content" | "matches" | "is_test" | "imports" | "bound imports" | "stars" | "bound" | "callers"
+                | "calls" | "contains" | "finds" | "words.holds" | "words.holds one" | "words.among" | "words.finds"
+                | "words.calls" | "words.imported" | "words.vocabulary"
             ):  # fmt: skip
                 return key[0] in self.paths or key[0] not in self._own
             case "imported":

@@ -43,7 +43,9 @@ _EVAL_STEP = regex.compile(
     r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
 _FORWARD = ("forward", "__call__")
-_TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
+_TRAINING_WORDS = regex.compile(
+    rb"backward|minimize|gradient|train_on_batch|value_and_grad|epoch|optim|scaler|train_|_step"
+)
 _UPDATES = regex.compile(
     rb"optim|\nopt(_|\n)|_opt\n|\n(_?train_|_?update_)?step\n|scaler|engine|minimize|apply_grad|train_on_batch|tape"
     rb"|value_and_grad|train_?op",
@@ -178,14 +180,13 @@ class LoopRoles:
     def _speaks_of_training(self, module: ModuleIndex) -> bool:
         """Return whether a module's words speak of training. If not, what its models run forward is not searched for
         steps."""
-        vocabulary = self._project.word_index.vocabulary(module.path)
-        return any(word in vocabulary for word in _TRAINING_WORDS)
+        return self._project.word_index.finds(module.path, _TRAINING_WORDS)
 
     @query
     def _explains(self, module: ModuleIndex) -> bool:
         """Return whether a module computes gradients to show what a model looks at, and updates no weights."""
-        vocabulary = self._project.word_index.vocabulary(module.path)
-        return bool(_EXPLAINS.search(vocabulary)) and not _UPDATES.search(vocabulary)
+        words = self._project.word_index
+        return words.finds(module.path, _EXPLAINS) and not words.finds(module.path, _UPDATES)
 
     def _steps(self, module: ModuleIndex, owner: ast.AST) -> bool:
         """Return whether a training step happens directly in the body of a loop or function."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -257,6 +258,20 @@ class Tree(Users):
         """Python files and notebooks whose bytes hold ``text``."""
         return tuple(path for path in self.all_python if text in self.content(path))
 
+    @lookup("contains")
+    def contains(self, path: Path, text: bytes) -> bool:
+        """Return whether some bytes are in a file. What rests on that, unlike on ``data``, stays valid while the
+        answer is the same."""
+        return text in self.content(path)
+
+    def finds(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        """Return whether there is a match in a file's bytes; the same holds for what rests on that."""
+        return self._finds(path, pattern.pattern, pattern.flags)
+
+    @lookup("finds")
+    def _finds(self, path: Path, pattern: bytes, flags: int) -> bool:
+        return re.compile(pattern, flags).search(self.content(path)) is not None
+
     @lookup("notebooks")
     def notebooks(self) -> tuple[Path, ...]:
         """All notebooks."""
@@ -299,6 +314,12 @@ class Tree(Users):
                 module = self.module_at(path)
                 self._imports[path] = tuple(binding.target for binding in module.imports) if module is not None else ()
         return self._imports[path]
+
+    @lookup("bound imports")
+    def bound_imports(self, path: Path) -> tuple[str, ...] | None:
+        """Return the same for a module that can be parsed, from its tree; None if it is none."""
+        module = self.module_at(path)
+        return None if module is None else tuple(binding.target for binding in module.imports)
 
     @lookup("imported")
     def imported(self, path: Path) -> frozenset[Path]:
