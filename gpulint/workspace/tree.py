@@ -32,7 +32,8 @@ MAX_STARS = 5
 
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = (
-    "_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports", "_summaries",
+    "_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports", "_bound_imports",
+    "_summaries",
 )  # fmt: skip
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
 _OF_BYTES = _OF_ONE_FILE[:3]
@@ -55,6 +56,7 @@ class Tree(Users):
         self._documents: dict[Path, Document | None] = {}
         self._module_indexes: dict[Path, ModuleIndex | None] = {}
         self._imports: dict[Path, tuple[str, ...]] = {}
+        self._bound_imports: dict[Path, tuple[str, ...] | None] = {}
         self._stars: dict[Path, tuple[str, ...]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
         self._summaries: dict[Path, Summary] = {}
@@ -86,8 +88,8 @@ class Tree(Users):
         """The same, without what was looked up in the whole tree."""
         super().forget(path)
         self.word_index.forget(path)
-        read = self._documents, self._module_indexes, self._imports, self._stars, self._imported
-        for known in (*read, self._summaries):
+        read = self._documents, self._module_indexes, self._stars, self._imported
+        for known in (*read, self._imports, self._bound_imports, self._summaries):
             known.pop(path, None)
 
     @contextlib.contextmanager
@@ -239,10 +241,16 @@ class Tree(Users):
         known = self._summaries.get(path)
         return known.text if known is not None else ""
 
-    def learn(self, path: Path, summary: str) -> None:
-        """Take over what :meth:`summary` said of a file of the very same content."""
+    def known_imports(self, path: Path) -> tuple[str, ...] | None:
+        """Return what :meth:`bound_imports` found, for :meth:`learn`; None if nobody has asked, or it is no module."""
+        return self._bound_imports.get(path)
+
+    def learn(self, path: Path, summary: str, imports: Iterable[str] | None) -> None:
+        """Take over what :meth:`summary` and :meth:`known_imports` said of a file of the very same content."""
         if summary:
             self._summaries[path] = Summary(summary)
+        if imports is not None:
+            self._bound_imports[path] = tuple(imports)
 
     @lookup("stars")
     def _starred(self, path: Path) -> tuple[str, ...]:
@@ -318,8 +326,11 @@ class Tree(Users):
     @lookup("bound imports")
     def bound_imports(self, path: Path) -> tuple[str, ...] | None:
         """Return the same for a module that can be parsed, from its tree; None if it is none."""
-        module = self.module_at(path)
-        return None if module is None else tuple(binding.target for binding in module.imports)
+        if path not in self._bound_imports:
+            module = self.module_at(path)
+            found = None if module is None else tuple(binding.target for binding in module.imports)
+            self._bound_imports[path] = found
+        return self._bound_imports[path]
 
     @lookup("imported")
     def imported(self, path: Path) -> frozenset[Path]:
