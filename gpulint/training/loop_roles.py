@@ -43,6 +43,11 @@ _EVAL_STEP = regex.compile(
     r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
 _FORWARD = ("forward", "__call__")
+_OF_BUILT_IN = frozenset(
+    name for kind in (str, list, dict, set) for name in dir(kind) if not name.startswith("_")
+) - {"update", "translate", "encode", "join"}  # fmt: skip
+"""Methods of strings and collections, but for those that models and agents have too: whatever else is called so takes
+no training steps. To know what such a method belongs to may take half of the tree."""
 _TRAINING_WORDS = regex.compile(
     rb"backward|minimize|gradient|train_on_batch|value_and_grad|epoch|optim|scaler|train_|_step"
 )
@@ -156,6 +161,8 @@ class LoopRoles:
         from gpulint.training.guards import Guards
 
         if _EVAL_STEP.search(last_name(call.func)) or _only_forward(call):
+            return ()
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_BUILT_IN:
             return ()
         found = self._project.fact(Resolver).callees(module, call)
         return () if found and self._project.fact(Guards).is_without_gradients(module, call) else found
