@@ -238,6 +238,10 @@ class Tree(Users):
         known = self._summaries.get(path)
         return known.text if known is not None else ""
 
+    def summaries(self) -> dict[Path, str]:
+        """The summaries of all modules that such questions were asked of."""
+        return {path: text for path in sorted(self._asked_of_summary) if (text := self.summary(path))}
+
     def learn(self, path: Path, summary: str) -> None:
         """Take over what :meth:`summary` said of a file of the very same content."""
         if summary:
