@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
@@ -310,13 +311,8 @@ def _given_tests(module: ModuleIndex, given: ast.expr) -> list[ast.expr | None]:
 
 def _is_off_by_default(function: FunctionNode, name: str) -> bool:
     """Return whether a parameter is ``False`` or ``None`` by default."""
-    spec = function.args
-    positional = [*spec.posonlyargs, *spec.args]
-    pairs = [
-        *zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True),
-        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-    ]
-    return any(one.arg == name and isinstance(value, ast.Constant) and not value.value for one, value in pairs)
+    value = default_of(function.args, name)
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def is_counter(node: ast.expr) -> bool:

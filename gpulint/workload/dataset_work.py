@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -243,12 +244,10 @@ def _left_out(project: Project, dataset: NodeRef, made: ast.Call) -> frozenset[s
     if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.keywords):
         return frozenset()
     args = init.node.args
-    defaults = dict(zip(reversed(args.args), reversed(args.defaults), strict=False))
-    defaults |= {arg: value for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is not None}
     given = {arg.arg for arg in args.args[: len(made.args) + 1]} | {keyword.arg for keyword in made.keywords}
     absent = {
         arg.arg
-        for arg, value in defaults.items()
+        for arg, value in with_defaults(args)
         if isinstance(value, ast.Constant) and value.value is None and arg.arg not in given
     }
     return frozenset(

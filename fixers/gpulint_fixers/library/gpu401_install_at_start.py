@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from functools import lru_cache
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
@@ -19,6 +18,7 @@ from gpulint.launch.job import Job
 from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -64,7 +64,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return _moved(project, document, job)
 
 
-@lru_cache(maxsize=1)
+@query
 def _installs(project: Project, document: Document) -> dict[int, list[tuple[GpuJobCommand, str]]]:
     """The installs in a document by the identity of the task that runs them."""
     found: dict[int, list[tuple[GpuJobCommand, str]]] = {}
@@ -73,7 +73,7 @@ def _installs(project: Project, document: Document) -> dict[int, list[tuple[GpuJ
     return found
 
 
-@lru_cache(maxsize=1)
+@query
 def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     """The fix that all the installs of a job share."""
     around = _around(project, document, job)
@@ -121,7 +121,7 @@ class _Around:
     chooses_environment: bool
 
 
-@lru_cache(maxsize=1)
+@query
 def _around(project: Project, document: Document, job: Job) -> _Around:
     before = [words_of(item.command) for item in job.commands]
     assigned = {item.name for script in document.scripts for item in script.assignments}

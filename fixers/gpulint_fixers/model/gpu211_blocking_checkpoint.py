@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
+from gpulint.documents.call_syntax import passed_as
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -55,9 +56,7 @@ def _path(call: ast.Call) -> ast.expr | None:
     """Second argument of ``torch.save``, as the call itself passes it."""
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    if len(call.args) > 1:
-        return call.args[1]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == "f"), None)
+    return passed_as(call, "f", 1)
 
 
 def _is_buffer(project: Project, path: NodeRef) -> bool:

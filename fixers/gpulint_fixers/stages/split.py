@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from gpulint.documents import Document
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, NewFile, Safety
@@ -12,6 +10,7 @@ from gpulint.launch.local_copies import stages
 from gpulint.programs import preparation
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.stages import slurm
@@ -48,7 +47,7 @@ def holder(project: Project, document: Document) -> Job | None:
     return next((job for job, _ in held if job.document is document and job.task.scripts == document.scripts), None)
 
 
-@lru_cache(maxsize=1)
+@query
 def planned(project: Project, document: Document, job: Job) -> Plan | str:
     """Return what of a script can move, or why nothing can."""
     if job.task.system not in ("slurm", ""):
@@ -85,7 +84,7 @@ def _stage(project: Project, document: Document, job: Job, made: Plan) -> Stage:
     return Stage(document, made, fetch, is_job=is_job)
 
 
-@lru_cache(maxsize=1)
+@query
 def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
     """The fix that all steps of a script share."""
     made = planned(project, document, job)

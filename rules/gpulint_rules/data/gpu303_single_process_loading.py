@@ -35,6 +35,7 @@ from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -265,7 +266,7 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
 
 def _takes_everything(loader: Loader) -> bool:
     """Return whether all samples are one batch (``batch_size=len(dataset)``): there is nothing to prepare ahead."""
-    size = next((keyword.value for keyword in loader.node.keywords if keyword.arg == "batch_size"), None)
+    size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}
     return (
         isinstance(size, ast.Call)

@@ -39,6 +39,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS, Document
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -199,8 +200,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 
 
 def _cost_of_map(project: Project, module: ModuleIndex, work: str, option: bool) -> Cost:
-    starts = project.fact(JobIndex).launches_of(module.path)
-    if any(start.job.task.system in _PODS for start in starts):
+    if any(start.job.task.system in _PODS for start in project.fact(JobIndex).launches_of(module.path)):
         return Cost("cpu-pass", basis="a pass over the data on the CPU, in every new pod")
     if work != TOKENISES:
         return Cost("cpu-pass")
@@ -210,7 +210,7 @@ def _cost_of_map(project: Project, module: ModuleIndex, work: str, option: bool)
 def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str, NodeRef] | None:
     """The heavy work that ``.map`` applies, and the function that does it; None for the ``map`` of TensorFlow, JAX,
     pools and builtins."""
-    argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
+    argument = passed_as(call, "function", 0)
     if (
         argument is None
         or "datasets" not in module.syntax.source.text
