@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,12 @@ import pytest
 from gpulint import engine, peers, plugins, workers
 from gpulint.cache.answers import answers_of, told
 from gpulint.config import Config
+from gpulint.documents import Document
+from gpulint.finding import Finding
 from gpulint.peers import Peers, file_of
 from gpulint.project import Project
 from gpulint.query import stored
+from gpulint.source import Span
 
 LOADERS = (
     "from torch.utils.data import DataLoader\n\ndef loader_{n}(data):\n    return DataLoader(data, batch_size=8)\n"
@@ -32,6 +37,12 @@ asked: list[tuple[Project, str]] = []
 def words(project: Project, text: str) -> tuple[str, Path]:
     asked.append((project, text))
     return text.upper(), project.root / "a.py"
+
+
+@stored("limits of a test")
+def limited(project: Project) -> bool:
+    project.limit(project.files[0], "too much")
+    return True
 
 
 @pytest.fixture
@@ -93,6 +104,24 @@ def test_damaged_answers_are_computed(pair: list[Project], tmp_path: Path) -> No
 def test_processes_begin_with_different_parts(pair: list[Project]) -> None:
     assert [tuple(peers.in_turn(project.db.peers, "abcd")) for project in pair] == [tuple("abcd"), tuple("cdab")]
     assert peers.in_turn(None, "abcd") == "abcd"
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_what_was_cut_short_is_reported_once(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "start_method", lambda: "fork")
+
+    def check(document: Document, project: Project) -> Iterator[Finding]:
+        if limited(project):
+            yield rule.finding(document.path, Span(1, 1, 1, 2), "found")
+
+    known = next(rule for rule in plugins.load().rules if rule.code == "GPU207")
+    rule = dataclasses.replace(known, code="TST207", check=check, tokens=(), code_tokens=(), may_fire=None)
+    files = _tree(tmp_path)
+    report = engine.run(Project(tmp_path, files, Config(base=tmp_path)), files, [rule], jobs=jobs)
+    assert len(report.results) == len(files)
+    assert [(problem.path, problem.message) for problem in report.problems] == [
+        (files[0], "too much; not analyzed completely")
+    ]
 
 
 def _tree(folder: Path) -> list[Path]:
