@@ -245,6 +245,11 @@ class Tree(Users):
         """Return what :meth:`bound_imports` found, for :meth:`learn`; None if nobody has asked, or it is no module."""
         return self._bound_imports.get(path)
 
+    def known_modules(self) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
+        """What :meth:`learn` takes of each module that somebody has asked such questions of."""
+        for path in sorted({*self._asked_of_summary, *self._bound_imports}):
+            yield path, self.summary(path), self.known_imports(path)
+
     def learn(self, path: Path, summary: str, imports: Iterable[str] | None) -> None:
         """Take over what :meth:`summary` and :meth:`known_imports` said of a file of the very same content."""
         if summary:
