@@ -88,9 +88,8 @@ class Tree(Users):
         """The same, without what was looked up in the whole tree."""
         super().forget(path)
         self.word_index.forget(path)
-        read = self._documents, self._module_indexes, self._stars, self._imported
-        for known in (*read, self._imports, self._bound_imports, self._summaries):
-            known.pop(path, None)
+        for name in ("_imported", *_OF_ONE_FILE[len(_OF_BYTES) :]):
+            getattr(self, name).pop(path, None)
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
@@ -246,7 +245,7 @@ class Tree(Users):
         return self._bound_imports.get(path)
 
     def known_modules(self) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
-        """What :meth:`learn` takes of each module that somebody has asked such questions of."""
+        """Return what :meth:`learn` takes of each module that somebody has asked such questions of."""
         for path in sorted({*self._asked_of_summary, *self._bound_imports}):
             yield path, self.summary(path), self.known_imports(path)
 
