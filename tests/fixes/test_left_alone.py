@@ -35,7 +35,7 @@ def loop(before: str, after: str) -> str:
 CASES = {
     "the step formats the tensor that it adds up": (
         "GPU305",
-        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    bar.desc = "{:.3f}".format(loss)\n')},
+        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    keep("{:.3f}".format(loss))\n')},
         "formats the same tensors in line 12",
     ),
     "a function that the step calls reads": (

@@ -47,7 +47,6 @@ from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.reasons import TROUBLE, is_explained
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -67,6 +66,7 @@ from gpulint.workload.dataset_work import divides_stream, works_per_sample
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint_rules.data import worker_reasons
 
 _WORDS = (
     *gate_words("loader", "batch-maker"),
@@ -76,7 +76,6 @@ _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)",
 _WORKERS = regex.compile(
     r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$", re.IGNORECASE
 )
-_WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
 _OPTION = regex.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
 _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
@@ -119,7 +118,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
-        if _is_explained(document, loader, argument.refs):
+        if worker_reasons.is_explained(document, loader, argument.refs):
             continue
         if (
             _takes_everything(loader)
@@ -151,13 +150,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _advice(project: Project, loader: Loader) -> str:
     of = f" of `{loader.variable}`" if loader.variable else ""
     return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
-
-
-def _is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
-    """Return whether a comment beside the number or the loader, or above it, says why there are no workers."""
-    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
-    spans = (loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr))
-    return any(is_explained(document, span, TROUBLE, _WORKER) for span in spans)
 
 
 def _divides(workers: NodeRef) -> bool:

@@ -121,6 +121,8 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
     ):
+        if _is_tried(module, call, project):
+            return None
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
@@ -132,6 +134,14 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         if not bounded and _around_training(module, call, project):
             return DebugMode("the profiler", call, removable=False)
     return None
+
+
+def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
+    """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
+    arguments = project.fact(Arguments)
+    return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
+        module, call, "accelerator"
+    ).every(lambda value: value == "cpu")
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
