@@ -119,3 +119,13 @@ def test_the_loaders_of_one_function_get_workers_together(job: MakeJob) -> None:
     train, val = (result.fix for result in job({"train.py": program}).scan("GPU303"))
     assert {*train.edits} == {*val.edits}
     assert len(train.edits) == 2
+
+
+def test_workers_of_an_option_may_be_none_so_that_nothing_stays_alive(job: MakeJob) -> None:
+    program = PROGRAM.replace("batch_size=64", "batch_size=64, num_workers=workers").replace(
+        "loader =", "def make(workers=0):\n    return"
+    )
+    made = job({"train.py": program.replace("for epoch", "loader = make()\nfor epoch")})
+    made.repair("GPU303")
+    assert "def make(workers=4)" in made.text("train.py")
+    assert "persistent_workers" not in made.text("train.py")

@@ -131,7 +131,7 @@ def _raised_edits(
         return Declined(_NONE_WANTED)
     if any(_has_comment(project, edit) for edit in raised):
         return Declined("the comment beside it may explain why there are none")
-    if not any(passed.node is argument for argument in own):
+    if not isinstance(passed.node, ast.Constant) or not any(passed.node is argument for argument in own):
         return raised
     if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
         return Declined("the call says that it wants no workers, and that none should stay alive")
