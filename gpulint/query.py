@@ -15,8 +15,9 @@ answer stays the same, all that rests on it stays valid. They outlive the proces
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableSequence
+from collections.abc import Callable, Hashable, Iterable, MutableSequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
@@ -50,7 +51,9 @@ class Db:
         self.done: list[StoredEntry] = []
         """The units of work that a run has done, with what their reports rest on."""
         self.spent = 0.0
-        """CPU seconds that they took, as far as no earlier run had done them."""
+        """CPU seconds that units and stored answers took, as far as no earlier run had found them."""
+        self._times = True
+        """Whether nothing that counts is open."""
         self.tell: Callable[[], Any] | None = None
         self.told: list[Any] = []
         """What other processes tell of theirs, if somebody wants to keep them (see :mod:`gpulint.traces`)."""
@@ -195,6 +198,7 @@ class Db:
         """Ask ``answer`` and record what it reads."""
         outer, self.reads = self.reads, []
         solver, self.solver = self.solver, None
+        started, self._times = time.process_time() if self._times else 0.0, False
         try:
             entry = StoredEntry(query, args, answer(), self.rests(self.reads))
             outer.append(entry)
@@ -204,6 +208,8 @@ class Db:
             raise
         finally:
             self.reads, self.solver = outer, solver
+            if started:
+                self.spent, self._times = self.spent + time.process_time() - started, True
 
 
 class LocalDb(Db):
@@ -342,9 +348,3 @@ def asked_once(answer: Callable[[S], T]) -> Callable[[S], T]:
         return known[subject]
 
     return remembered
-
-
-def entries(db: Db) -> Iterator[Entry]:
-    """All answers."""
-    for table in db.tables.values():
-        yield from table.values()
