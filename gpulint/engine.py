@@ -47,12 +47,15 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
+    besides: Report = field(default_factory=Report)
+    """What other processes report besides their units."""
     by_kinds: dict[frozenset[Kind], Candidates] = field(default_factory=dict)
     """Rules that look at single documents, by the kind of document."""
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
         db, query, key = self.project.db, UNITS[unit[0]], (unit[1],)
+        started = time.process_time()
         entry = db.earlier.get(query, key) if db.earlier is not None else db.revised(query, key)
         if entry is None:
             with self.timed("reading"):
@@ -61,6 +64,7 @@ class Run:
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
+        db.spent += time.process_time() - started
         db.done.append(entry)
         return entry.value  # type: ignore[no-any-return]
 
@@ -255,6 +259,7 @@ def run(
         report.extend(part)
         if progress is not None:
             progress(done, len(units))
+    report.extend(work.besides)
     _finish(report, project, files, rules, report_unused_ignores)
     return report
 

@@ -30,6 +30,8 @@ _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_g
 _STEPPING = frozenset({"step", "gradient", "run", "value_and_grad"})
 """Names of calls that may take a training step, as their receiver or their arguments say."""
 _STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
+_SCHEDULES = regex.compile(r"sched|warm_?up|annealing|(^|_)lr(_|$)", re.IGNORECASE)
+"""Names of what changes the learning rate, once per epoch in many programs: ``opt_scheduler.step()``."""
 _FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
 """Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
 _STEP = r"_?(?:train|training|update|optimi[sz]e)_?(?:step|batch|iter|iteration|one_batch|one_step)|_?step_train"
@@ -208,7 +210,7 @@ class LoopRoles:
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
                 return name != "backward" or not only_for_inputs(module, call)
-            if name == "step" and _STEPPED.search(last_name(func.value)):
+            if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
                 return True
             if name == "gradient" and "tape" in last_name(func.value).lower():
                 return True

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import whole
 from gpulint.records import dataclass
@@ -155,7 +156,7 @@ def _options(project: Project, module: ModuleIndex) -> Iterator[tuple[str, ast.e
     """Names, defaults and places of a module's options that no launcher sets."""
     for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
-        default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+        default = keyword_value(call, "default")
         name = next((flag for flag in flags if flag.startswith("--")), None)
         if name is None or default is None or not (_SIZE.search(name) or _ASKS.search(_plain(name))):
             continue
