@@ -6,12 +6,13 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.query import query
@@ -27,10 +28,9 @@ from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.log_intervals import interval
+from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.throttled_runs import throttled
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -54,6 +54,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    if not _is_barrier(found):
+        made = _without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
@@ -63,6 +65,36 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made
+
+
+def _is_barrier(found: HostWait) -> bool:
+    return all(sync.kind is SyncKind.BARRIER for sync in found.syncs)
+
+
+def _without_barriers(
+    module: ModuleIndex,
+    made: Fix,
+    others: list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]],
+    here: frozenset[ast.AST],
+) -> Fix:
+    """The fix, and the removal of waits for all queued work in the same step: their findings may be of a lower impact,
+    so that they are not shown, but each step waits as long as they are there."""
+    edits = list[Edit]()
+    for other, fixed, around in others:
+        found = other.payload
+        if isinstance(fixed, Fix) and isinstance(found, HostWait) and _is_barrier(found):
+            tests = [ast.unparse(up.test) for up in map(module.syntax.parents.get, around - here) if _is_if(up)]
+            if all("cuda" in test for test in tests):
+                edits += fixed.edits
+    if not edits:
+        return made
+    more = "do not wait for all queued work in every step"
+    edits = [*dict.fromkeys([*made.edits, *edits])]
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}", edits=tuple(edits))
+
+
+def _is_if(node: ast.AST | None) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If)
 
 
 def _joined(
@@ -198,12 +230,12 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     statement = found.statement
     if not isinstance(statement, ast.stmt):
         return test_less_often(project, found)
-    if all(sync.kind is SyncKind.BARRIER for sync in found.syncs):
+    if _is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):
         return handed_over(found)
     loop = found.context.loop.node
-    if (less := _logged_by_call(project, found)) is not None:
+    if (less := logged_by_call(project, found)) is not None:
         return less
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = _inner_loop(found.module, statement)
@@ -221,42 +253,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     return _by_use(project, found, statement, loop)
-
-
-def _logged_by_call(project: Project, found: HostWait) -> Fix | Declined | None:
-    """The fix where the loop calls a function that does nothing but log: it is called every N steps."""
-    loop, module = found.context.loop.node, found.context.loop.module
-    if len(found.context.calls) != 1 or not isinstance(loop, LOOPS):
-        return None
-    call = found.context.calls[0]
-    statement = next((up for up in module.syntax.ancestors(call.node) if isinstance(up, ast.stmt)), None)
-    if call.module is not module or statement is None or loop not in module.syntax.ancestors(statement):
-        return None
-    if not isinstance(statement, ast.Expr) or not logs(project, module, statement):
-        return _logged_by_method(project, found, statement, loop)
-    run = run_of(project, module, statement, set())
-    return logged(project, replace(found, module=module, statement=statement), run, loop)
-
-
-def _logged_by_method(project: Project, found: HostWait, site: ast.stmt, loop: LoopNode) -> Fix | Declined | None:
-    """The fix where a method logs that the loop calls, of an object that counts the loop's steps itself."""
-    module, statement = found.module, found.statement
-    owner, function = module.class_of(statement), module.function(statement)
-    if module is not found.context.loop.module or owner is None or owner is not module.class_of(loop):
-        return None
-    if not isinstance(statement, ast.stmt) or not logs(project, module, statement):
-        return None
-    if function is None or any(isinstance(up, LOOPS) for up in module.syntax.ancestors(statement)):
-        return None
-    when = interval(project, module, loop, site)
-    if isinstance(when, Declined) or when.edits or not when.test.startswith("self."):
-        return None
-    document = project.document(module.path)
-    assert document is not None
-    edits = throttled(document, module, run_of(project, module, statement, set()), when)
-    if isinstance(edits, Declined):
-        return edits
-    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
 
 
 def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
