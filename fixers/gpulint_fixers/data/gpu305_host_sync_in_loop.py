@@ -20,7 +20,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
@@ -43,9 +43,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
     made = _fix(project, found)
-    if not isinstance(made, Fix) or not isinstance(found, HostWait) or found.context.calls:
+    if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
     loop = found.context.loop
+    if found.context.calls:
+        line = _waits_beside(project, finding, found)
+        return made if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
     if isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
     here = _conditions(found.module, found.statement, loop.node)
@@ -65,6 +68,23 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made
+
+
+def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
+    """The line of a wait that stays in a function that the loop calls, or in the loop, whenever the function waits."""
+    loop, call = found.context.loop, found.context.calls[0]
+    if call.module is not loop.module or loop.node not in loop.module.syntax.ancestors(call.node):
+        return None
+    outside = _conditions(loop.module, call.node, loop.node)
+    inside = _conditions(found.module, found.statement, found.module.function(found.statement))
+    for other, fixed, around in _waits(project, loop.module, loop.node):
+        wait = other.payload
+        if isinstance(fixed, Fix) or other == finding or not isinstance(wait, HostWait) or not around <= outside:
+            continue
+        own = _conditions(wait.module, wait.statement, wait.module.function(wait.statement))
+        if not wait.context.calls or own <= inside:
+            return other.span.line
+    return None
 
 
 def _is_barrier(found: HostWait) -> bool:
@@ -138,10 +158,24 @@ def _waits(
         found = finding.payload
         if not isinstance(found, HostWait) or found.context.loop.node is not loop:
             continue
-        site = found.context.calls[0].node if found.context.calls else found.statement
-        if loop in module.syntax.ancestors(site):
-            made.append((finding, _fix(project, found), _conditions(module, site, loop)))
+        fixed = _fix(project, found)
+        for site in _sites(project, module, found, loop):
+            if loop in module.syntax.ancestors(site):
+                made.append((finding, fixed, _conditions(module, site, loop)))
     return tuple(made)
+
+
+def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:
+    """The places of a loop that reach a wait: its statement, or the calls of the function that it is in."""
+    if not found.context.calls:
+        return [found.statement]
+    first = found.context.calls[0].node
+    if not isinstance(first, ast.Call):
+        return [first]
+    resolver = project.fact(Resolver)
+    reached = set(resolver.callees(module, first))
+    same = module.calls_by_name.get(last_name(first.func), [])
+    return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
 
 
 @query
@@ -211,8 +245,8 @@ def _shown(node: ast.AST) -> set[str]:
     return {ast.unparse(value) for value in values}
 
 
-def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> frozenset[ast.AST]:
-    """The branches of the loop's body that a statement is in."""
+def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
+    """The branches of the loop's body, or of a function's, that a statement is in."""
     around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
     inner = [statement, *around]
     while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
