@@ -18,6 +18,8 @@ from gpulint_fixers.held_values import held
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
+from gpulint_fixers.named_meters import keeps_tensors
+from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.throttled_runs import throttled
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
@@ -29,6 +31,8 @@ _MANAGES = frozenset({"update", "reset", "count"})
 
 def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
     """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
+    if (reduced := reduced_values(found.module, statement)) is not None:
+        return reduced_less_often(project, reduced)
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
         return keyed(project, found, statement, loop) if run is None else logged(project, found, run, loop)
@@ -41,6 +45,15 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     total = summed(project, found, statement, loop)
     kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
     return average if isinstance(kept, Declined) and average is not None else kept
+
+
+def reduced_less_often(project: Project, reduced: Reduced) -> Fix | Declined:
+    """``reduced = all_reduce_mean(loss.item())``"""
+    edits = reduced.edits(project)
+    if isinstance(edits, Declined):
+        return edits
+    every = reduced.when.every
+    return Fix(f"average over all processes and log every {every} steps", Safety.UNSAFE, edits)
 
 
 def handed_over(found: HostWait) -> Fix | Declined:
@@ -72,12 +85,14 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
     """``losses.update(loss.item(), n)``: let the meter keep tensors, and read them where they are used."""
     module = found.module
     assert isinstance(call.func, ast.Attribute)
+    if not call.args and isinstance(call.func.value, ast.Name):
+        return _metered_by_name(project, found, call, call.func.value, loop)
     if not isinstance(call.func.value, ast.Name) or not _is_meter(project, module, call.func.value):
         return Declined("what the object does with the number is unknown")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    if len(reads) != 1 or not call.args or not _scaled(module, call.args[0], reads[0].whole):
+    if len(reads) != 1 or not _scaled(module, call.args[0], reads[0].whole):
         return Declined("more is done with the number than averaging it")
     variable = _variable(project, found, loop, call.func.value.id)
     nodes = variable.occurrences()
@@ -100,6 +115,26 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         f"average on the GPU and read the average when it is used, in single precision{logs}",
         Safety.UNSAFE,
         tuple(edits),
+    )
+
+
+def _metered_by_name(
+    project: Project, found: HostWait, call: ast.Call, meters: ast.Name, loop: LoopNode
+) -> Fix | Declined:
+    """``logger.update(loss=loss.item())``"""
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    given = {keyword.value for keyword in call.keywords if keyword.arg is not None}
+    if not all(read.whole in given for read in reads):
+        return Declined("more is done with the number than averaging it")
+    edits = keeps_tensors(project, found.module, loop, meters)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(
+        f"let the meters of `{meters.id}` hold tensors, and read them where they are shown",
+        Safety.UNSAFE,
+        (*(read.replaced(found.module, ".detach()") for read in reads), *edits),
     )
 
 

@@ -51,7 +51,8 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     for read in reads:
         copied = "" if is_integer(module, read.tensor) else kept_value(read.tensor)
         if doubles:  # which is a copy unless the model is in double precision itself
-            needless = is_fresh(module, loop, read.tensor) or not any(map(project.word_index.mentioning, _DOUBLES))
+            base = read.tensor.value if isinstance(read.tensor, ast.Subscript) else read.tensor
+            needless = is_fresh(module, loop, base) or not any(map(project.word_index.mentioning, _DOUBLES))
             copied = f"{copied.replace('.clone()', '') if needless else copied}.double()"
         edits.append(read.replaced(module, copied))
     return Fix("; ".join(dict.fromkeys([*reasons, *made.reasons])), Safety.UNSAFE, tuple(dict.fromkeys(edits)))

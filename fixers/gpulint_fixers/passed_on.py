@@ -14,6 +14,8 @@ from gpulint_fixers.deferred_reads import Deferred, Variable, defer
 from gpulint_fixers.device_lists import kept
 from gpulint_fixers.device_reads import DeviceRead
 from gpulint_fixers.device_sums import added_up, exactness
+from gpulint_fixers.named_meters import keeps_tensors
+from gpulint_fixers.reduced_logs import Reduced, reduced_values
 
 _DEEPEST = 3
 """Values computed of values computed of a read."""
@@ -77,6 +79,11 @@ def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: 
             sums = variable.definition is None and value is node  # the next step changes it in place
             if (target := _next(variable, values)) is not None and not sums:
                 made = kept(project, target, statement, value, [read], integers=variable.integers)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update", value=ast.Name() as meters), args=[]) as call):
+            if any(keyword.value is node and keyword.arg for keyword in call.keywords):
+                return _given_to_meters(project, variable, meters)
+        case ast.Assign() if (reduced := reduced_values(variable.module, statement)) is not None:
+            return _reduced(project, variable, node, reduced)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             if (target := _next(variable, name)) is not None and (value is not node or variable.definition):
                 made = _computed(project, replace(target, definition=statement), value, read)
@@ -87,6 +94,23 @@ def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: 
         return made
     at = variable.module.syntax.span_at(end, end)
     return replace(made, edits=tuple(edit for edit in made.edits if edit.span != at))
+
+
+def _given_to_meters(project: Project, variable: Variable, meters: ast.Name) -> Deferred | Declined:
+    """``logger.update(loss=value)``"""
+    edits = keeps_tensors(project, variable.module, variable.loop, meters)
+    if isinstance(edits, Declined):
+        return edits
+    return Deferred(edits, None, (f"the meters of `{meters.id}` hold tensors",))
+
+
+def _reduced(project: Project, variable: Variable, node: ast.Name, reduced: Reduced) -> Deferred | Declined:
+    """``reduced = all_reduce_mean(value)``"""
+    edits = reduced.edits(project)
+    if isinstance(edits, Declined):
+        return edits
+    convert = Edit(variable.module.path, variable.module.syntax.span(node), f"float({node.id})")
+    return Deferred((*edits, convert), None, (f"it is logged every {reduced.when.every} steps",))
 
 
 def _notes(fix: Fix) -> tuple[str, ...]:
@@ -106,7 +130,7 @@ def _computed(project: Project, variable: Variable, value: ast.expr, read: Devic
     """``share = value / count``"""
     exact = exactness(project, variable.module, value, [read])
     if isinstance(exact, Declined):
-        return exact
+        return Declined(f"`{read.tensor.id}` is used in every step, and not only to log it")  # type: ignore[attr-defined]
     assert variable.definition is not None
     made = defer(project, variable, "float({})", own={variable.definition})
     if isinstance(made, Declined):

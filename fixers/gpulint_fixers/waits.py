@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
@@ -24,7 +25,7 @@ def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> F
     within = module.syntax.text(around[0]) if around and isinstance(around[0], FUNCTIONS) else module.syntax.source.text
     if _TIMED.search(within.lower().replace("cudnn.benchmark", "")):
         return Declined("the loop measures speed, for which it has to wait")
-    edit = remove_statement(module.syntax, statement)
+    edit = remove_statement(module.syntax, _alone(module, statement))
     if edit is None:
         return Declined("the statement shares its line with another one")
     source, span = module.syntax.source, edit.span
@@ -39,3 +40,15 @@ def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> F
             edit = Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "")
     timed = "; times of single steps then only count what the host does" if "time" in within else ""
     return Fix(f"{description}{timed}", Safety.UNSAFE, (edit,))
+
+
+def _alone(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
+    """Return the condition around a statement that is all it has, such as ``if device == "cuda":``; else the
+    statement."""
+    up = module.syntax.parents.get(statement)
+    if not isinstance(up, ast.If) or up.body != [statement] or up.orelse:
+        return statement
+    text = module.syntax.text(up)
+    calls = (last_name(part.func) for part in walk(up.test) if isinstance(part, ast.Call))
+    plain = text.startswith("if") and "#" not in text and all(name == "is_available" for name in calls)
+    return up if plain else statement

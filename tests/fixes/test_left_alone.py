@@ -268,6 +268,26 @@ CASES = {
         },
         "every step waits in line 1",
     ),
+    "a function that waits is called in another branch, too": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "def positive(y):\n    return y.sum().item() > 0\n\n\ntotal = 0.0\n",
+                "    if words:\n        keep(positive(y))\n    else:\n        show(positive(y))\n"
+                "    total += loss.item()\n",
+            )
+        },
+        "every step waits in line 6",
+    ),
+    "a function returns what it reads beside a wait that stays": (
+        "GPU305",
+        {
+            "train.py": "import torch\n\n\ndef step(x, y):\n"
+            + STEP.replace("optimizer.step()\n", "optimizer.step()\n    if loss > 9:\n        reset()\n")
+            + "    return loss.item()\n\n\ntotal = 0.0\nfor x, y in train_loader:\n    total += step(x, y)\nprint(total)\n"
+        },
+        "every step waits in line 9",
+    ),
     "labels become CUDA tensors in the default collate function": (
         "GPU301",
         {

@@ -156,6 +156,130 @@ def test_values_that_a_step_uses_several_times_are_the_same(job: MakeJob) -> Non
     assert found["after.py"] == found["before.py"], fixed
 
 
+METERS = """\
+from collections import defaultdict, deque
+
+import torch
+import torch.distributed as dist
+
+
+class SmoothedValue:
+    def __init__(self, window_size=20, fmt=None):
+        self.deque = deque(maxlen=window_size)
+        self.total = 0.0
+        self.count = 0
+        self.fmt = fmt or "{median:.4f} ({global_avg:.4f})"
+
+    def update(self, value, n=1):
+        self.deque.append(value)
+        self.count += n
+        self.total += value * n
+
+    @property
+    def median(self):
+        return torch.tensor(list(self.deque)).median().item()
+
+    @property
+    def global_avg(self):
+        return self.total / self.count
+
+    @property
+    def max(self):
+        return max(self.deque)
+
+    @property
+    def value(self):
+        return self.deque[-1]
+
+    def __str__(self):
+        return self.fmt.format(median=self.median, global_avg=self.global_avg, max=self.max, value=self.value)
+
+
+class MetricLogger:
+    def __init__(self):
+        self.meters = defaultdict(SmoothedValue)
+
+    def update(self, **kwargs):
+        for k, v in kwargs.items():
+            if isinstance(v, torch.Tensor):
+                v = v.item()
+            assert isinstance(v, (float, int))
+            self.meters[k].update(v)
+
+    def log_every(self, iterable, print_freq):
+        for i, batch in enumerate(iterable):
+            yield batch
+            if i % print_freq == 0:
+                print(i, *(f"{name}: {meter}" for name, meter in self.meters.items()))
+
+
+def all_reduce_mean(x):
+    if dist.is_initialized():
+        x_reduce = torch.tensor(x).cuda()
+        dist.all_reduce(x_reduce)
+        return (x_reduce / dist.get_world_size()).item()
+    return x
+"""
+ENGINE = """\
+import math
+import sys
+
+import torch
+from torch import nn
+
+import misc
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def train_one_epoch(model, optimizer, loader, accum_iter):
+    metric_logger = misc.MetricLogger()
+    for data_iter_step, (x, y) in enumerate(metric_logger.log_every(loader, 20)):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = nn.functional.cross_entropy(out, y)
+        penalty = (out ** 2).mean()
+        loss_value = loss.item()
+        if not math.isfinite(loss_value):
+            print("Loss is {}, stopping training".format(loss_value))
+            sys.exit(1)
+        loss /= accum_iter
+        loss.backward()
+        if (data_iter_step + 1) % accum_iter == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        metric_logger.update(loss=loss_value)
+        metric_logger.update(penalty=penalty.item())
+        metric_logger.update(lr=optimizer.param_groups[0]["lr"])
+        loss_value_reduce = misc.all_reduce_mean(loss_value)
+        if (data_iter_step + 1) % accum_iter == 0:
+            print("written", loss_value_reduce, data_iter_step)
+    return {name: (meter.global_avg, meter.value, meter.max) for name, meter in metric_logger.meters.items()}
+
+
+model = nn.Linear(3, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [(torch.randn(8, 3), torch.randint(4, (8,))) for _ in range(120)]
+for epoch in range(2):
+    print(train_one_epoch(model, optimizer, batches, 1))
+"""
+
+
+def test_meters_by_name_show_the_same(job: MakeJob) -> None:
+    """What was written in every step is written in every 50th."""
+    pytest.importorskip("torch")
+    made = job({"train.py": ENGINE, "misc.py": METERS})
+    assert made.repair("GPU305") >= 2
+    fixed, meters = made.text("train.py"), made.text("misc.py")
+    assert ".item()" not in fixed
+    assert "if (data_iter_step + 1) % (50 * accum_iter) == 0:\n            loss_value_reduce" in fixed
+    before = job({"train.py": ENGINE, "misc.py": METERS}).train("train.py")[0].splitlines()
+    after = job({"train.py": fixed, "misc.py": meters}).train("train.py")[0].splitlines()
+    written = [line for line in before if line.startswith("written")]
+    assert [line for line in before if line not in written or line.endswith(("49", "99"))] == after
+
+
 LISTS = """\
 from collections import defaultdict
 

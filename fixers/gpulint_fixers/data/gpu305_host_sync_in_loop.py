@@ -6,12 +6,13 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.query import query
@@ -19,7 +20,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
@@ -27,10 +28,9 @@ from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.log_intervals import interval
+from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.throttled_runs import throttled
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -43,9 +43,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
     made = _fix(project, found)
-    if not isinstance(made, Fix) or not isinstance(found, HostWait) or found.context.calls:
+    if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
     loop = found.context.loop
+    if found.context.calls:
+        line = _waits_beside(project, finding, found)
+        return made if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
     if isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
     here = _conditions(found.module, found.statement, loop.node)
@@ -54,6 +57,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    if not _is_barrier(found):
+        made = _without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
@@ -63,6 +68,53 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made
+
+
+def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
+    """The line of a wait that stays in a function that the loop calls, or in the loop, whenever the function waits."""
+    loop, call = found.context.loop, found.context.calls[0]
+    if call.module is not loop.module or loop.node not in loop.module.syntax.ancestors(call.node):
+        return None
+    outside = _conditions(loop.module, call.node, loop.node)
+    inside = _conditions(found.module, found.statement, found.module.function(found.statement))
+    for other, fixed, around in _waits(project, loop.module, loop.node):
+        wait = other.payload
+        if isinstance(fixed, Fix) or other == finding or not isinstance(wait, HostWait) or not around <= outside:
+            continue
+        own = _conditions(wait.module, wait.statement, wait.module.function(wait.statement))
+        if not wait.context.calls or own <= inside:
+            return other.span.line
+    return None
+
+
+def _is_barrier(found: HostWait) -> bool:
+    return all(sync.kind is SyncKind.BARRIER for sync in found.syncs)
+
+
+def _without_barriers(
+    module: ModuleIndex,
+    made: Fix,
+    others: list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]],
+    here: frozenset[ast.AST],
+) -> Fix:
+    """The fix, and the removal of waits for all queued work in the same step: their findings may be of a lower impact,
+    so that they are not shown, but each step waits as long as they are there."""
+    edits = list[Edit]()
+    for other, fixed, around in others:
+        found = other.payload
+        if isinstance(fixed, Fix) and isinstance(found, HostWait) and _is_barrier(found):
+            tests = [ast.unparse(up.test) for up in map(module.syntax.parents.get, around - here) if _is_if(up)]
+            if all("cuda" in test for test in tests):
+                edits += fixed.edits
+    if not edits:
+        return made
+    more = "do not wait for all queued work in every step"
+    edits = [*dict.fromkeys([*made.edits, *edits])]
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}", edits=tuple(edits))
+
+
+def _is_if(node: ast.AST | None) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If)
 
 
 def _joined(
@@ -106,10 +158,24 @@ def _waits(
         found = finding.payload
         if not isinstance(found, HostWait) or found.context.loop.node is not loop:
             continue
-        site = found.context.calls[0].node if found.context.calls else found.statement
-        if loop in module.syntax.ancestors(site):
-            made.append((finding, _fix(project, found), _conditions(module, site, loop)))
+        fixed = _fix(project, found)
+        for site in _sites(project, module, found, loop):
+            if loop in module.syntax.ancestors(site):
+                made.append((finding, fixed, _conditions(module, site, loop)))
     return tuple(made)
+
+
+def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:
+    """The places of a loop that reach a wait: its statement, or the calls of the function that it is in."""
+    if not found.context.calls:
+        return [found.statement]
+    first = found.context.calls[0].node
+    if not isinstance(first, ast.Call):
+        return [first]
+    resolver = project.fact(Resolver)
+    reached = set(resolver.callees(module, first))
+    same = module.calls_by_name.get(last_name(first.func), [])
+    return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
 
 
 @query
@@ -179,8 +245,8 @@ def _shown(node: ast.AST) -> set[str]:
     return {ast.unparse(value) for value in values}
 
 
-def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> frozenset[ast.AST]:
-    """The branches of the loop's body that a statement is in."""
+def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
+    """The branches of the loop's body, or of a function's, that a statement is in."""
     around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
     inner = [statement, *around]
     while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
@@ -198,12 +264,12 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     statement = found.statement
     if not isinstance(statement, ast.stmt):
         return test_less_often(project, found)
-    if all(sync.kind is SyncKind.BARRIER for sync in found.syncs):
+    if _is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):
         return handed_over(found)
     loop = found.context.loop.node
-    if (less := _logged_by_call(project, found)) is not None:
+    if (less := logged_by_call(project, found)) is not None:
         return less
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = _inner_loop(found.module, statement)
@@ -221,42 +287,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     return _by_use(project, found, statement, loop)
-
-
-def _logged_by_call(project: Project, found: HostWait) -> Fix | Declined | None:
-    """The fix where the loop calls a function that does nothing but log: it is called every N steps."""
-    loop, module = found.context.loop.node, found.context.loop.module
-    if len(found.context.calls) != 1 or not isinstance(loop, LOOPS):
-        return None
-    call = found.context.calls[0]
-    statement = next((up for up in module.syntax.ancestors(call.node) if isinstance(up, ast.stmt)), None)
-    if call.module is not module or statement is None or loop not in module.syntax.ancestors(statement):
-        return None
-    if not isinstance(statement, ast.Expr) or not logs(project, module, statement):
-        return _logged_by_method(project, found, statement, loop)
-    run = run_of(project, module, statement, set())
-    return logged(project, replace(found, module=module, statement=statement), run, loop)
-
-
-def _logged_by_method(project: Project, found: HostWait, site: ast.stmt, loop: LoopNode) -> Fix | Declined | None:
-    """The fix where a method logs that the loop calls, of an object that counts the loop's steps itself."""
-    module, statement = found.module, found.statement
-    owner, function = module.class_of(statement), module.function(statement)
-    if module is not found.context.loop.module or owner is None or owner is not module.class_of(loop):
-        return None
-    if not isinstance(statement, ast.stmt) or not logs(project, module, statement):
-        return None
-    if function is None or any(isinstance(up, LOOPS) for up in module.syntax.ancestors(statement)):
-        return None
-    when = interval(project, module, loop, site)
-    if isinstance(when, Declined) or when.edits or not when.test.startswith("self."):
-        return None
-    document = project.document(module.path)
-    assert document is not None
-    edits = throttled(document, module, run_of(project, module, statement, set()), when)
-    if isinstance(edits, Declined):
-        return edits
-    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
 
 
 def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
