@@ -98,6 +98,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
+    Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
+    Circumstance("sets an environment up, by its name", TO_LOW, job_facts.sets_up_by_name, kinds=_MACHINE),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
     Circumstance("a part of the checkpoint above", TO_LOW, repeats.completes_checkpoint, kinds=_ON_DISK),
     Circumstance("set up once for several runs", 1, job_facts.is_machine_setup, kinds=_MACHINE),

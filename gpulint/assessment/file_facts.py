@@ -32,9 +32,13 @@ _OUTDATED = regex.compile(
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?|\.(claude|codex|cursor|gemini|agents?))/",
+    r"|node_modules|forks?)/"
+    r"|(^|/)\.(claude|cursor|codex|gemini|agents?|windsurf|opencode|copilot|continue|roo|kiro|cline|factory)/",
     re.IGNORECASE,
 )
+"""Folders for the code of others; what is written for assistants is documentation with examples."""
+_SKILL = "SKILL.md"
+"""The file at the head of a folder that explains a task to an assistant."""
 _UNPACKED = ("-main", "-master")
 """Ends of the folders that archives of repositories unpack into."""
 _PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")
@@ -110,6 +114,8 @@ def is_vendored(subject: Subject) -> bool:
         return True
     root, folder = subject.project.root, subject.path.parent
     while folder != root and folder.is_relative_to(root):
+        if _SKILL in subject.project.entries(folder):
+            return True
         if folder.name.endswith(_UNPACKED) and _has_programs_beside(subject.project, folder):
             return True
         names = [name.upper() for name in subject.project.entries(folder)]

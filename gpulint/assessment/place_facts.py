@@ -46,6 +46,10 @@ _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|ran
 """Words of switches that those who train on GPUs set."""
 
 
+_FOR_CPU = regex.compile(r"^(?!.*(gpu|cuda|offload|to_cpu|from_cpu|2cpu)).*(^|_)cpu(_|$)", re.IGNORECASE)
+"""Names of modules and functions that are for machines without GPUs: ``cpu_settings.py``."""
+
+
 def is_not_called(subject: Subject) -> bool:
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
@@ -215,7 +219,11 @@ def is_one_epoch(subject: Subject) -> bool:
 
 def is_without_gpu(subject: Subject) -> bool:
     module, node = subject.module, subject.node
-    return module is not None and node is not None and subject.project.fact(Guards).is_without_gpu(module, node)
+    if module is None or node is None:
+        return False
+    function = module.function(node)
+    named = (module.path.stem, function.name if function is not None else "")
+    return any(map(_FOR_CPU.search, named)) or subject.project.fact(Guards).is_without_gpu(module, node)
 
 
 def is_orphan(subject: Subject) -> bool:

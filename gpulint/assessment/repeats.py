@@ -106,4 +106,6 @@ def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
 
 def _first(call: ast.Call) -> str | None:
     given = call.args[0] if call.args else next((keyword.value for keyword in call.keywords if keyword.arg), None)
-    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Constant) else None
+    kinds = ast.Name | ast.Attribute | ast.Constant | ast.IfExp
+    made = given is None or any(isinstance(part, ast.Call) for part in walk(given))
+    return ast.unparse(given) if given is not None and not made and isinstance(given, kinds) else None

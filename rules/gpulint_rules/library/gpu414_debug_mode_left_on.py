@@ -30,10 +30,8 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
-from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
@@ -60,7 +58,6 @@ _ANOMALY = frozenset(
 )
 _NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
-_CPU = regex.compile(r"(^|_)cpu(_|$)", re.IGNORECASE)
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
@@ -175,12 +172,6 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
     )
 
 
-def _is_for_cpu(module: ModuleIndex, statement: ast.stmt) -> bool:
-    """Return whether the names of the function or file say that they set up a run on the CPU."""
-    function = module.function(statement)
-    return any(_CPU.search(name) for name in (module.path.stem, function.name if function is not None else ""))
-
-
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether the same function switches cuDNN on again further down, after an operation that it cannot do."""
     function = module.function(statement)
@@ -207,7 +198,6 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
             not project.fact(Guards).is_conditional(module, statement)
             and not _for_determinism(module, statement)
             and not _is_switched_back(module, statement)
-            and not _is_for_cpu(module, statement)
         ):
             yield RULE.finding(
                 document.path,
