@@ -43,6 +43,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """Words of the code that makes samples; the first kind with a word counts."""
 
 
+_SLICES = regex.compile(r"(?<![A-Za-z])slices?(?![A-Za-z(])")
+"""Words of programs whose samples are slices of volumes; not the builtin."""
+_SOLID = regex.compile(r"(?<![A-Za-z0-9])3_?[dD](?![A-Za-z0-9])|[a-z]3[dD]\b|SpatialPad|RandCrop|roi_size")
+"""Words of programs that train on volumes as a whole, or on blocks of them."""
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _SIDE = regex.compile(
     r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
@@ -67,13 +71,16 @@ class Batch:
     stated: bool
     side: int = 0
     """Pixels of a side of its images, where the code says it."""
+    flat: bool = False
+    """Its samples are slices of volumes."""
 
     @property
     def bytes(self) -> float:
         """Its bytes on the host."""
         if self.kind == "image" and self.side:
             return float(self.size * 3 * self.side**2 * 4)
-        return float(self.size * figure("bytes", self.kind if self.kind != "other" else "table"))
+        kind = "image" if self.flat else self.kind if self.kind != "other" else "table"
+        return float(self.size * figure("bytes", kind))
 
     @property
     def phrase(self) -> str:
@@ -107,7 +114,15 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    return Batch(found, size if stated else _usual(found), stated, _side(loader.module) if found == "image" else 0)
+    side = _side(loader.module) if found == "image" else 0
+    flat = found == "volume" and _takes_slices(loader.module)
+    return Batch(found, size if stated else _usual(found), stated, side, flat)
+
+
+@query
+def _takes_slices(module: ModuleIndex) -> bool:
+    text = module.syntax.source.text
+    return _SLICES.search(text) is not None and _SOLID.search(text) is None
 
 
 @query
