@@ -834,6 +834,23 @@ def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: P
     assert sorted(str(impact.level) for impact in impacts(tmp_path, files)["GPU303"]) == ["high", "low"]
 
 
+def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+    text = """\
+import torch
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+from net import model
+
+grey = transforms.Compose([transforms.Grayscale(), transforms.Resize(256), transforms.ToTensor()])
+loader = torch.utils.data.DataLoader(ImageFolder("data", transform=grey), batch_size=32)
+for epoch in range(9):
+    for x, y in loader:
+        model(x.cuda()).sum().backward()
+"""
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert impact.basis == "every step, 8 MB from pageable memory"
+
+
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)

@@ -1,4 +1,4 @@
-"""What to do about a download of a GPU job: what to fetch before it, and how."""
+"""Return what to do about a download of a GPU job: what to fetch before it, and how."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARTS = frozenset({"allow_patterns", "gguf_file", "filename"})
 
 
 def from_hub(name: str, is_data: bool = False) -> str:
-    """How to fetch a model or a data set of the Hugging Face hub before the job."""
+    """Return how to fetch a model or a data set of the Hugging Face hub before the job."""
     return _data_set(name, "") if is_data else _HUB_LINES.format(verb="download", line=f"hf download {name}")
 
 

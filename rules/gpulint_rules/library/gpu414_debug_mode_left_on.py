@@ -17,7 +17,8 @@ reported.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
-where this also removes a comment, which may say why the mode is on. Blocking launches stay beside settings for
+where this also removes a comment, which may say why the mode is on. An import that nothing else needs
+goes with it. Blocking launches stay beside settings for
 reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding; profilers are left to you.
 

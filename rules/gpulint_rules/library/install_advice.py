@@ -14,7 +14,7 @@ _CONTAINER_KEYS = {"github": "container", "gitlab": "image"}
 
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
-    """What to do instead; ``lines`` are those of a Dockerfile that does the same."""
+    """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
     image = (
         "build an image once that has them and start the job from it"
         if any(_OF_THE_JOB.search(line) for line in lines)
