@@ -40,7 +40,8 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
    is installed or downloaded.
 4. The jobs of the tree that run the file say how many GPUs wait.
 5. The share of the run that is lost, or the GPU-seconds of what happens once per run, gives the level. Ranges count
-   with the geometric mean of their ends. An info is never high.
+   with the geometric mean of their ends. An info is never high, and a finding is low where nothing in the
+   code establishes what it assumes (`Cost(..., assumed="assuming samples of one shape")`); the basis then says so.
 6. Circumstances lower it.
 
 """

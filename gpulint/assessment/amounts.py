@@ -43,6 +43,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """Words of the code that makes samples; the first kind with a word counts."""
 
 
+_SLICES = regex.compile(r"(?<![A-Za-z])slices?(?![A-Za-z(])")
+"""Words of programs whose samples are slices of volumes; not the builtin."""
+_SOLID = regex.compile(r"(?<![A-Za-z0-9])3_?[dD](?![A-Za-z0-9])|[a-z]3[dD]\b|SpatialPad|RandCrop|roi_size")
+"""Words of programs that train on volumes as a whole, or on blocks of them."""
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _SIDE = regex.compile(
     r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
@@ -71,13 +75,16 @@ class Batch:
     """Pixels of a side of its images, where the code says it."""
     channels: int = 3
     """Numbers of a pixel."""
+    flat: bool = False
+    """Its samples are slices of volumes."""
 
     @property
     def bytes(self) -> float:
         """Its bytes on the host."""
         if self.kind == "image" and self.side:
             return float(self.size * self.channels * self.side**2 * 4)
-        return float(self.size * figure("bytes", self.kind if self.kind != "other" else "table"))
+        kind = "image" if self.flat else self.kind if self.kind != "other" else "table"
+        return float(self.size * figure("bytes", kind))
 
     @property
     def phrase(self) -> str:
@@ -112,7 +119,8 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
         size, stated = max(known), True
     found = _kind(project, loader)
     side, channels = (_side(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
-    return Batch(found, size if stated else _usual(found), stated, side, channels)
+    flat = found == "volume" and _takes_slices(loader.module)
+    return Batch(found, size if stated else _usual(found), stated, side, channels, flat)
 
 
 @query
@@ -120,6 +128,12 @@ def _channels(module: ModuleIndex) -> int:
     """One where all images of a module are made grey (``transforms.Grayscale()``), else three."""
     text = module.syntax.source.text
     return 1 if _GREY.search(text) is not None and _COLOUR.search(text) is None else 3
+
+
+@query
+def _takes_slices(module: ModuleIndex) -> bool:
+    text = module.syntax.source.text
+    return _SLICES.search(text) is not None and _SOLID.search(text) is None
 
 
 @query

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import are_exclusive
@@ -52,6 +53,22 @@ def repeats_branch(subject: Subject) -> bool:
         and _workers(other.node) == _workers(loader.node)
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
         if loader.module.scope(other.node) is loader.module.scope(loader.node)
+    )
+
+
+def repeats_copy(subject: Subject) -> bool:
+    """Return whether another branch of the function, above the place, copies its batches as well: it is one helper for
+    batches of several forms."""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return False
+    function = module.function(node)
+    return any(
+        getattr(other.node, "lineno", 0) < getattr(node, "lineno", 0)
+        and not other.non_blocking
+        and module.function(other.node) is function
+        and are_exclusive(module, other.node, node)
+        for other in subject.project.fact(DeviceTransfers).batch_transfers(module)
     )
 
 

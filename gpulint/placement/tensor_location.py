@@ -106,7 +106,7 @@ class TensorLocations:
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right))
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            case ast.Tuple(elts=parts):
                 return bool(parts) and all(self.is_host(module, part) for part in parts)
             case ast.Name(id=name):
                 bindings = reaching(module, module.scope(node).lookup(name), node)

@@ -160,8 +160,9 @@ class Guards:
     def is_conditional(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` is under any condition at all, other than one on the processes (rank zero, several of
         them), or that the program is started."""
-        tests = (source_text(module, test) for test, _ in conditions(module, node, until))
-        return any(not (_PROCESSES.search(text) or "__main__" in text) for text in tests)
+        parts = (part for test, holds in conditions(module, node, until) for part, _ in parts_of(test, holds))
+        texts = (source_text(module, part) for part in parts)
+        return any(not (_PROCESSES.search(text) or "__main__" in text) for text in texts)
 
     def is_selective(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` runs only where a comparison holds, other than one on the processes."""

@@ -107,11 +107,18 @@ def _is_first(node: ast.AST, parts: set[str]) -> bool:
             return True
         case ast.Call(func=func, args=[_, ast.Constant(value=0)]) if last_name(func) == "squeeze":
             return True
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=0)):
-            return name in parts
+        case ast.Subscript(value=base, slice=ast.Constant(value=0)):
+            return _root(base) in parts
         case ast.Subscript(value=ast.Name(), slice=ast.Tuple(elts=[ast.Constant(value=0), *_])):
             return True
     return False
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression takes its samples of: ``labels`` of ``labels.cpu().tolist()``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in ("size", "dim"):
+        node = node.func.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _have_one_shape(project: Project, loader: Loader) -> bool:

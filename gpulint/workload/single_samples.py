@@ -21,6 +21,8 @@ _PIPELINES = frozenset({"transformers.pipeline", "transformers.pipelines.pipelin
 _SEVERAL = regex.compile(r"batch|chunk|group")
 """Names of what holds several samples."""
 _TIMERS = frozenset({"time", "perf_counter", "synchronize", "Event"})
+_ASKS = "input"
+"""A person reads each answer."""
 _FOLLOWED = 3
 """Assignments from one name to the next that are followed."""
 
@@ -82,8 +84,8 @@ def gives_one(project: Project, where: NodeRef, call: ast.Call) -> bool:
     if isinstance(source, ast.Call) and last_name(source.func) == "range" and len(source.args) > 2:
         return False
     parts = walk(loop)
-    if any(isinstance(part, ast.Call) and last_name(part.func) in _TIMERS for part in parts):
-        return False  # which measures how long one sample takes
+    if any(isinstance(part, ast.Call) and last_name(part.func) in {*_TIMERS, _ASKS} for part in parts):
+        return False  # which measures how long one sample takes, or shows each
     names = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     for _ in range(_FOLLOWED):
         names |= {

@@ -962,3 +962,25 @@ def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     found = bases(tmp_path, files, "GPU303")
     assert [one.partition(",")[0] for one in found] == ["high", "low"]
     assert found[1].endswith("one pass after the training")
+
+
+def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> None:
+    helper = (
+        "def unpacked(batch):\n    if isinstance(batch, tuple):\n        return batch[0].to('cuda')\n"
+        "    elif torch.is_tensor(batch):\n        return batch.to('cuda')\n"
+    )
+    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+    steps = TRAINING.replace("images, labels in loader", "batch in loader").replace("images.cuda()", "unpacked(batch)")
+    files = {"train.py": HEAD + pinned + helper + steps.replace(", labels.cuda()", "")}
+    found = bases(tmp_path, files, "GPU302")
+    assert [one.partition(",")[0] for one in found] == ["medium", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
+    volumes = IMAGES.replace("from PIL import Image", "import nibabel").replace("Image.open", "nibabel.load")
+    slices = volumes.replace("self.paths[index])", "self.paths[index], random_slice=True)")
+    (whole,) = bases(tmp_path / "a", {"train.py": HEAD + volumes + TRAINING}, "GPU301")
+    (flat,) = bases(tmp_path / "b", {"train.py": HEAD + slices + TRAINING}, "GPU301")
+    assert "1 GB from pageable memory" in whole
+    assert "77 MB from pageable memory" in flat

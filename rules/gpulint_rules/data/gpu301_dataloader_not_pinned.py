@@ -50,6 +50,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.bounded_loops import only_first_batches
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values import yacs_defaults
@@ -80,7 +81,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _defaults(document, module, project)
     feeding = project.fact(HostToDevice)
     for loader in project.fact(LoaderFlow).in_module(module):
-        if feeding.is_pinned(loader) is not False:
+        if feeding.is_pinned(loader) is not False or only_first_batches(module, loader.node):
             continue
         transfers = tuple(
             transfer
