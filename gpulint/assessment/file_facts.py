@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.constants import figure
 from gpulint.assessment.copies import has_line, original
 from gpulint.finding import Severity
 from gpulint.query import query, stored
@@ -134,6 +135,13 @@ def _has_programs_beside(project: Project, folder: Path) -> bool:
 @stored("files beside a folder")
 def _has_files_beside(project: Project, folder: Path) -> bool:
     return any(not path.is_relative_to(folder) for path in project.files)
+
+
+def is_library_copy(subject: Subject) -> bool:
+    """Return whether the file belongs to a copy of a library's package, and the tree is not the library's own."""
+    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in figure("copied", "packages")]
+    root = subject.project.root.name.lower().replace("-", "_")
+    return bool(packages) and not any(part.lower() in root for part in packages)
 
 
 def is_adapted(subject: Subject) -> bool:

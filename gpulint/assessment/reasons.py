@@ -18,12 +18,13 @@ _REASON = regex.compile(
     r"|to (keep|save|ensure|make sure)|rather than|instead of|suffic(es|ient)|enough)\b",
     re.IGNORECASE,
 )
-_REMEDY = regex.compile(
-    r"\b(solves?|fix(es)?|works? ?around|avoids?|prevents?|get rid of)\b.*"
-    r"\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?)\b",
+_CURES = regex.compile(
+    r"\b((to|should|which|that) (solve|fix|avoid|prevent|circumvent|silence)s?"
+    r"|(solves|fixes|avoids|prevents|works around)|work-?around"
+    r"|(solve|fix|avoid|prevent|get rid of)\b.*\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?))\b",
     re.IGNORECASE,
 )
-"""What a line directly below is there for, whatever it is called."""
+"""Words of what a setting right below is there for."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -56,11 +57,11 @@ def has_reason(subject: Subject) -> bool:
         at -= 1
     marked = source.line(subject.finding.span.line).partition("#")[0]
     words = _words(f"{subject.finding.rule.name} {subject.finding.message} {marked}")
-    if at == subject.finding.span.line - 1 - len(above) and _REMEDY.search(" ".join(reversed(above))):
-        return True
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True
+    if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
+        return True
     head = _head(subject)
     return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
 

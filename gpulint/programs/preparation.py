@@ -88,6 +88,6 @@ def _is_named(project: Project, start: JobLaunch, names: re.Pattern[str], foreig
     module = project.module_at(start.program)
     return (
         module is not None
-        and b"cuda" not in project.word_index.of(start.program)
+        and not project.word_index.holds(start.program, b"cuda")
         and not project.fact(LoopContexts).has_training_step(module)
     )

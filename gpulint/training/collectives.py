@@ -72,7 +72,7 @@ def _is(node: ast.expr | None, value: bool) -> bool:
 
 def wraps_itself(module: ModuleIndex, project: Project) -> bool:
     """Return whether the module names DDP or FSDP."""
-    return bool(project.word_index.of(module.path) & _WRAPPERS) and not _only_asks(module)
+    return project.word_index.holds_one(module.path, _WRAPPERS) and not _only_asks(module)
 
 
 @query
@@ -108,7 +108,7 @@ def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
     for binding in module.imports:
         target = project.absolute(binding.target, module.path)
         path = project.module_path(target, module.path) or project.module_path(target.rpartition(".")[0], module.path)
-        if path is not None and project.word_index.of(path) & _WRAPPERS:
+        if path is not None and project.word_index.holds_one(path, _WRAPPERS):
             other = project.module_at(path)
             if other is None or not _only_asks(other):
                 return True

@@ -373,7 +373,7 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
 @pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])
 def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows: int, low: bool) -> None:
     text = (
-        "import datasets, torch\nfrom net import Net\n\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
+        "import datasets, torch\nfrom net import Net\n\ntokenizer = BertTokenizer.from_pretrained('bert')\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
         "train = rows.map(lambda row: tokenizer(row['text']))\nmodel = Net().cuda()\n"
         "for batch in train:\n    model(batch.cuda()).backward()\n    optimizer.step()\n"
     )
@@ -834,6 +834,23 @@ def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: P
     assert sorted(str(impact.level) for impact in impacts(tmp_path, files)["GPU303"]) == ["high", "low"]
 
 
+def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+    text = """\
+import torch
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+from net import model
+
+grey = transforms.Compose([transforms.Grayscale(), transforms.Resize(256), transforms.ToTensor()])
+loader = torch.utils.data.DataLoader(ImageFolder("data", transform=grey), batch_size=32)
+for epoch in range(9):
+    for x, y in loader:
+        model(x.cuda()).sum().backward()
+"""
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert impact.basis == "every step, 8 MB from pageable memory"
+
+
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)
@@ -893,3 +910,55 @@ def test_a_cache_that_jobs_share_keeps_what_was_downloaded(tmp_path: Path, cache
         'model = AutoModel.from_pretrained("org/large-8b").cuda()\nmodel(batch).loss.backward()\n',
     }
     assert levels(tmp_path, files, "GPU331") == [level]
+
+
+def bases(folder: Path, files: dict[str, str], code: str) -> list[str]:
+    """Level and basis of the findings of a rule."""
+    return [f"{one.level}, {one.basis}" for one in impacts(folder, {"net.py": "", **files})[code]]
+
+
+def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
+    saves = (
+        "from transformers import AutoModel\nmodel = AutoModel.from_pretrained('some/model').cuda()\n"
+        "for step, x in enumerate(loader):\n    model(x.cuda()).loss.backward()\n    optimizer.step()\n"
+        "    if step % 20 == 0:\n        torch.save(model.state_dict(), 'model.pt')\n"
+        "        torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+    )
+    once = "every 20 steps, a checkpoint to a disk"
+    assert bases(tmp_path, {"train.py": f"import torch\n{saves}"}, "GPU211") == [
+        f"medium, {once}",
+        f"low, {once}, a part of the checkpoint above",
+    ]
+
+
+def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
+    other = (
+        "\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)\nelse:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [("mmseg/apis/train.py", "a copy of a library"), (".claude/skills/train.py", "a vendored copy")],
+)
+def test_what_others_wrote_costs_little(tmp_path: Path, name: str, phrase: str) -> None:
+    (found,) = bases(tmp_path, {name: HEAD + IMAGES + TRAINING}, "GPU303")
+    assert found.startswith("low") and phrase in found
+
+
+def test_a_library_counts_in_its_own_tree(tmp_path: Path) -> None:
+    files = {"mmseg/apis/train.py": HEAD + IMAGES + TRAINING}
+    (found,) = bases(tmp_path / "mmsegmentation", files, "GPU303")
+    assert found.startswith("high")
+
+
+def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
+    test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
+    files = {"train.py": HEAD + IMAGES + TRAINING + test}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("one pass after the training")
