@@ -23,7 +23,7 @@ _PARTS = frozenset({"allow_patterns", "gguf_file", "filename"})
 
 
 def from_hub(name: str, is_data: bool = False) -> str:
-    """How to fetch a model or a data set of the Hugging Face hub before the job."""
+    """Return how to fetch a model or a data set of the Hugging Face hub before the job."""
     return _data_set(name, "") if is_data else _HUB_LINES.format(verb="download", line=f"hf download {name}")
 
 
@@ -42,7 +42,7 @@ def names_part(item: Download) -> bool:
 
 
 def advice(project: Project, module: ModuleIndex, item: Download) -> str:
-    """What to do about a call of a program."""
+    """Return what to do about a call of a program."""
     if HUB in item.origin:
         return _of_hub(project, module, item)
     if item.kind == "weights":

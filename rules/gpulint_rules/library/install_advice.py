@@ -17,7 +17,7 @@ _CONTAINER_KEYS = {"github": "container", "gitlab": "image"}
 
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
-    """What to do instead; ``lines`` are those of a Dockerfile that does the same."""
+    """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
     if held is not None and _MADE.search(" ".join(words_of(held.command)[:3])):
         return "make the image once before the job (login node, a job without GPUs), and start the job from it"
     image = (
