@@ -114,7 +114,7 @@ class HubDownloads:
         ) and any(listed)
 
     def _loaded(self, module: ModuleIndex, call: ast.Call, text: str) -> tuple[str, str]:
-        """What a call loads for an identifier, "" if its library chooses among copies, and where from."""
+        """Return what a call loads for an identifier, "" if its library chooses among copies, and where from."""
         alias = self._alias(module, call)
         if alias is None or (alias.unless and re.fullmatch(alias.unless, text)):
             return text, f"from {tables.HUB}"

@@ -88,9 +88,8 @@ class Tree(Users):
         """The same, without what was looked up in the whole tree."""
         super().forget(path)
         self.word_index.forget(path)
-        read = self._documents, self._module_indexes, self._stars, self._imported
-        for known in (*read, self._imports, self._bound_imports, self._summaries):
-            known.pop(path, None)
+        for name in ("_imported", *_OF_ONE_FILE[len(_OF_BYTES) :]):
+            getattr(self, name).pop(path, None)
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
@@ -244,6 +243,11 @@ class Tree(Users):
     def known_imports(self, path: Path) -> tuple[str, ...] | None:
         """Return what :meth:`bound_imports` found, for :meth:`learn`; None if nobody has asked, or it is no module."""
         return self._bound_imports.get(path)
+
+    def known_modules(self) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
+        """Return what :meth:`learn` takes of each module that somebody has asked such questions of."""
+        for path in sorted({*self._asked_of_summary, *self._bound_imports}):
+            yield path, self.summary(path), self.known_imports(path)
 
     def learn(self, path: Path, summary: str, imports: Iterable[str] | None) -> None:
         """Take over what :meth:`summary` and :meth:`known_imports` said of a file of the very same content."""

@@ -1,4 +1,4 @@
-"""What to do about a download of a GPU job: what to fetch before it, and how."""
+"""Return what to do about a download of a GPU job: what to fetch before it, and how."""
 
 from __future__ import annotations
 
