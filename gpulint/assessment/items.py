@@ -12,8 +12,11 @@ _NAME = regex.compile(r"[A-Za-z][\w.-]*")
 _FILE = regex.compile(r"\.(txt|ya?ml|toml|lock|in)$")
 _PARAMETERS = regex.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])|[-_](\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 """Billions of parameters in the id of a model: ``llama-7b``."""
-_BITS = regex.compile(r"(?<![a-z0-9])(?:(4|8)-?bit|(?:int|fp|nf)(4|8)|awq|gptq)(?![a-z0-9])", re.IGNORECASE)
-"""Bits of a parameter in the id of a quantised model: ``qwen3-32b-bnb-4bit``; 4 for AWQ and GPTQ."""
+_BITS = regex.compile(
+    r"(?<![a-z0-9])(?:(4|8)-?bit|(?:int|fp|nf)(4|8)|awq|gptq|gpt-oss|mxfp4|nvfp4|w4a16|gguf)(?![a-z0-9])", re.IGNORECASE
+)
+"""Bits of a parameter in the id of a quantised model: ``qwen3-32b-bnb-4bit``; 4 for AWQ, GPTQ and models that are
+published in 4 bits."""
 _SMALL = regex.compile(
     r"tokenizer|processor|featureextractor|config|scheduler|nltk|evaluate|metric|punkt|stopwords|spacy", re.IGNORECASE
 )

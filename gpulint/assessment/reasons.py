@@ -15,7 +15,7 @@ _REASON = regex.compile(
     r"|must|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
     r"|fails?|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
-    r"|to (keep|save|ensure|make sure)|rather than|instead of|suffic(es|ient)|enough)\b",
+    r"|to (keep|save|ensure|make sure)|rather than|instead of)\b",
     re.IGNORECASE,
 )
 _CURES = regex.compile(

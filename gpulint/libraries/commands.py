@@ -66,6 +66,8 @@ class Submitter(Program):
     """The last word is the command, as shell text."""
     rest: bool = False
     """The command follows ``--``."""
+    flags: tuple[str, ...] = ()
+    """Options without a value. Where some are given, the command follows the options, all others of which have one."""
     interactive: tuple[str, ...] = ()
     """Options that open a session for a person where no command is given."""
     system: str = ""

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 _DIRECTIVES = regex.compile(r"^#(?:SBATCH|PBS|BSUB|\$) ", re.MULTILINE)
 _OBJECT = regex.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
-_NUMBER = regex.compile(r"gpus?[:=/](?:[A-Za-z][\w-]*[:=])?(\d+)|^(?:[A-Za-z][\w-]*:)?(\d+)$|\.(\d+)\.(?:norm|mem)\b")
-"""``gpu:a100:4``, ``nvidia.com/gpu=1``, ``A100:4``, ``4``, ``dgxa100.80g.8.norm``."""
+_NUMBER = regex.compile(
+    r"gpus?(?:_\w+)?[:=/](?:[A-Za-z][\w-]*[:=])?(\d+)|^(?:[A-Za-z][\w-]*:)?(\d+)$|\.(\d+)\.(?:norm|mem)\b"
+    r"|(?:^|:)num=(\d+)"
+)
+"""``gpu:a100:4``, ``nvidia.com/gpu=1``, ``A100:4``, ``4``, ``dgxa100.80g.8.norm``, ``num=4:mode=shared``."""
 _SHARE = regex.compile(r"0?\.\d+")
 """``0.5`` of a GPU."""
 _ESCAPED = regex.compile(r"\\(&)\\&|\\([;|])")
@@ -145,11 +148,23 @@ def _script(row: Submitter, command: Command) -> Script | None:
     if row.last and command.words[-1].quoted:
         return parse_script(script_text(command, command.words[-1]), outer=command)
     at = next((at for at, word in enumerate(command.words) if word.raw == "--"), len(command.words)) + 1
-    if row.rest and at < len(command.words):
+    if row.flags:
+        at = _after_options(row, command)
+        if at == len(command.words) - 1 and command.words[at].quoted:
+            return parse_script(script_text(command, command.words[at]), outer=command)
+    if (row.rest or row.flags) and at < len(command.words):
         start, end = command.words[at].start, command.words[-1].end
         text = _ESCAPED.sub(_unescaped, command.fragment.text)
         return parse_script(command.fragment.cut(start, end, text), outer=command)
     return None
+
+
+def _after_options(row: Submitter, command: Command) -> int:
+    """Return where the command to run begins among the words of one that submits it."""
+    at = 1
+    while at < len(command.words) and command.words[at].raw.startswith("-"):
+        at += 1 if command.words[at].raw in row.flags else 2
+    return at
 
 
 def _unescaped(operator: re.Match[str]) -> str:

@@ -189,8 +189,11 @@ def _runtime_environments(document: Document, module: ModuleIndex, project: Proj
     """``runtime_env={"pip": [...]}`` of Ray in a program that requests GPUs."""
     if "runtime_env" not in module.syntax.source.text or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
+    held = project.fact(GpuJobs).held_in(document.path)
+    declared = [span for job, _ in held for _, span in job.task.packages[:1]]
     for node in module.syntax.of(ast.Dict):
-        if not _is_runtime_env(module, node):
+        span = module.syntax.span(node)
+        if not _is_runtime_env(module, node) or any(_lies_in(other, span) for other in declared):
             continue
         for key, value in zip(node.keys, node.values, strict=True):
             if (
@@ -209,6 +212,11 @@ def _runtime_environments(document: Document, module: ModuleIndex, project: Proj
                         f"runtime_env installs {listed(names)} on the GPU workers at start",
                         Installed(str(key.value), (pip(names),)),
                     )
+
+
+def _lies_in(inner: Span, outer: Span) -> bool:
+    start, end = (outer.line, outer.column), (outer.end_line, outer.end_column)
+    return inner.cell == outer.cell and start <= (inner.line, inner.column) <= end
 
 
 def _shipped(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from gpulint import regex
+from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.project import Project
 
 _OF_THE_JOB = regex.compile(r"\$(?!HOME\b|\{HOME\})|(?<![\w.:/-])/\S+\.(?:whl|tar\.gz)\b")
 """What the build of an image does not have: variables of the job, packages on its disk."""
+_MADE = regex.compile(r"^(?:time )?(?:singularity (?:pull|build)|apptainer (?:pull|build)|enroot import)\b")
+"""Commands that fetch or make an image."""
 _CONTAINER_KEYS = {"github": "container", "gitlab": "image"}
 """Keys that name an image in a job of continuous integration."""
 
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
     """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
+    if held is not None and _MADE.search(" ".join(words_of(held.command)[:3])):
+        return "make the image once before the job (login node, a job without GPUs), and start the job from it"
     image = (
         "build an image once that has them and start the job from it"
         if any(_OF_THE_JOB.search(line) for line in lines)
