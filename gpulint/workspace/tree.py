@@ -76,6 +76,12 @@ class Tree(Users):
             tree.discard(path)
         return tree
 
+    def adopt(self, other: Tree) -> None:
+        """Take over what another tree whose files hold the same has read of single files."""
+        for name in _OF_ONE_FILE:
+            known = getattr(self, name)
+            known.update({path: value for path, value in getattr(other, name).items() if path not in known})
+
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         super().discard(path)
