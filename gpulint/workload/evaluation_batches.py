@@ -116,7 +116,7 @@ def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> 
 
 @query
 def _reads_by_name(module: ModuleIndex) -> dict[str, list[ast.Name]]:
-    """Where a module reads each name."""
+    """The places where a module reads each name."""
     found: dict[str, list[ast.Name]] = {}
     for node in module.syntax.of(ast.Name):
         if isinstance(node.ctx, ast.Load):
