@@ -134,7 +134,7 @@ class _Task:
             besides.record(failure)
         done = project.db.tell(project) if project.db.tell is not None else None
         return pickle.dumps(
-            (project.disk_asked, _packed(besides), done, project.summaries() if done is not None else {})
+            (project.disk_asked, _packed(besides), done, tuple(project.known_modules() if done is not None else ()))
         )
 
     def take(self, learned: bytes | None) -> None:
@@ -142,9 +142,9 @@ class _Task:
         if learned is None:
             self._run.project.knows_all_asked = False
             return
-        asked, besides, done, summaries = pickle.loads(learned)
-        for path, summary in summaries.items():
-            self._run.project.learn(path, summary)
+        asked, besides, done, modules = pickle.loads(learned)
+        for known in modules:
+            self._run.project.learn(*known)
         self._run.besides.extend(self.unpacked(besides))
         for question, paths in asked.items():
             self._run.project.disk_asked[question] |= paths

@@ -150,7 +150,8 @@ class Writer:
 
 
 def _summary(tree: Tree, path: Path) -> Plain:
-    """Return what tells which inputs may change with a file: digest, identifiers, those on import lines, classes."""
+    """Return what tells which inputs may change with a file: digest, identifiers, those on import lines, classes, and
+    what is known of the parsed module."""
     digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
     if path not in tree.python_set or tree.is_utf16(path):  # whose bytes are not those of its identifiers
         return [digest]
@@ -162,6 +163,7 @@ def _summary(tree: Tree, path: Path) -> Plain:
         b" ".join(sorted(words.imported(path))).decode("latin-1"),
         digest_of(classes) if classes else "",
         tree.summary(path),
+        tree.known_imports(path),
     ]
 
 
@@ -183,7 +185,7 @@ class Change:
             if then is not None and then[0] == hashlib.blake2b(tree.content(path), digest_size=16).hexdigest():
                 if len(then) > 1:
                     tree.word_index.learn(path, then[1].encode("latin-1"), then[2].encode("latin-1"))
-                    tree.learn(path, then[4])
+                    tree.learn(path, then[4], then[5])
                 continue
             self.paths |= {path}
         self._own = own | files.keys()
@@ -201,8 +203,9 @@ class Change:
         """Return whether an input may be another than it was."""
         match kind:
             case (
-                "content" | "matches" | "is_test" | "imports" | "stars" | "bound" | "callers" | "calls"
-                | "words.holds" | "words.holds one" | "words.calls" | "words.imported" | "words.vocabulary"
+                "content" | "matches" | "is_test" | "imports" | "bound imports" | "stars" | "bound" | "callers"
+                | "calls" | "contains" | "finds" | "words.holds" | "words.holds one" | "words.among" | "words.finds"
+                | "words.calls" | "words.imported" | "words.vocabulary"
             ):  # fmt: skip
                 return key[0] in self.paths or key[0] not in self._own
             case "imported":

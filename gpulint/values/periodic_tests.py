@@ -80,8 +80,13 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
-        elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
-            return True  # `step == 0`, `step == len(loader) - 1`: once
+        elif (
+            isinstance(part, ast.Compare)
+            and holds
+            and isinstance(part.ops[0], ast.Eq | ast.In)
+            and is_counter(part.left)
+        ):
+            return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(module, part):

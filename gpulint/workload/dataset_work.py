@@ -27,6 +27,11 @@ _TOY = regex.compile(
 """Data sets that hold little, or make their samples from nothing."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
+_MAKES_TENSOR = frozenset(
+    f"torch.{name}"
+    for name in "tensor as_tensor from_numpy stack cat zeros ones rand randn Tensor FloatTensor LongTensor".split()
+)
+"""What makes a tensor: as a data set, one whose samples are its rows."""
 _LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
@@ -36,7 +41,8 @@ MAX_STEPS = 12
 _CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
-        "Tensor LongTensor FloatTensor clone"
+        "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
+        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum"
     ).split()
 )
 
@@ -122,7 +128,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         seen.add(node)
         if isinstance(node, ast.ListComp | ast.List) or (isinstance(node, ast.Call) and _is_toy(node)):
             return True
-        if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & _LOADED:
+        if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & (_LOADED | _MAKES_TENSOR):
             return True
         for owner in _classes_of(project, where):
             unset = _left_out(project, owner, node) if isinstance(node, ast.Call) else frozenset[str]()

@@ -144,11 +144,11 @@ def declared(project: Project, module: ModuleIndex) -> Iterator[Settings]:
 def optional(project: Project, module: ModuleIndex) -> Settings:
     """Defaults of a module's options, as far as they are known; but evaluation sizes that other modules take, which
     make the batches."""
-    elsewhere = [project.data(path) for path in project.imported(module.path)]
+    elsewhere = project.imported(module.path)
     return {
         name: setting
         for name, setting in _known(project, module, _options(project, module))
-        if split(name) is not Split.EVAL or not any(word_of(_plain(name)) in data for data in elsewhere)
+        if split(name) is not Split.EVAL or not any(project.contains(path, word_of(_plain(name))) for path in elsewhere)
     }
 
 

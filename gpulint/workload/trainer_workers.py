@@ -60,7 +60,7 @@ def _trainers(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
     home = arguments.module
     resolver = project.fact(Resolver)
     for path in dict.fromkeys((home.path, *project.fact(GpuPrograms).users(home.path), *project.imported(home.path))):
-        module = project.module_at(path) if b"Trainer" in project.data(path) else None
+        module = project.module_at(path) if project.contains(path, b"Trainer") else None
         for call in module.calls if module is not None else ():
             given = passed_as(call, "args", 1) if _TRAINER.search(last_name(call.func)) else None
             if given is None or module is None:

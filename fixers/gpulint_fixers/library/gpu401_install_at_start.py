@@ -41,6 +41,8 @@ _ELSEWHERE = frozenset({"--python", "--target", "--prefix", "--root", "-t"})
 _ENVIRONMENTS = frozenset({"activate", "virtualenv", "venv", "module", "ml"})
 _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET"})
 _FILES = ("-r", "--requirement", "-c", "--constraint")
+_SETS_UP = regex.compile(r"(^|[_-])(set_?up|install|bootstrap|create_env|make_env|build_env)([_-]|$)", re.IGNORECASE)
+"""Names of scripts that are run once, by hand."""
 _MAX_MOVED = 100
 _MAX_LINE = 5000
 
@@ -55,6 +57,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         return Declined("the command is text within a Python program")
     job = found.held.job
+    if _SETS_UP.search(document.path.stem):
+        return Declined("the job is there to set an environment up, once: submit it without GPUs")
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, NewFile, Safety
@@ -21,6 +22,7 @@ from gpulint_fixers.stages.writing import Stage, can_fetch
 
 _OTHERS = "only scripts, and jobs of Slurm, Kubernetes and SkyPilot are split"
 _MAX_EDITS = 100
+_ASKS_GPU = regex.compile(r"\b(nvidia-smi|rocm-smi|nvcc|deviceQuery)\b|cuda\.(is_available|get_device)")
 
 
 def split(finding: Finding, project: Project) -> Fix | Declined:
@@ -91,6 +93,8 @@ def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
     assert isinstance(made, Plan)
     stage = _stage(project, document, job, made)
     texts = {stage.name: stage.text()}
+    if _ASKS_GPU.search(texts[stage.name]):
+        return Declined("a step asks which GPU the job has, and a stage without one would get another answer")
     if stage.submit:
         texts[stage.submit] = slurm.submission(document, stage.name)
     if taken := next((name for name in texts if project.exists(document.path.with_name(name))), None):
