@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint import engine
+from gpulint.workspace.revision import adopt
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -28,7 +29,7 @@ class Rescans:
         """As :func:`gpulint.engine.run`, with what earlier scans have found that still holds."""
         live = self._holding_the_same_as(project)
         report = engine.run(live, files, rules, **options)
-        project.adopt(live)
+        adopt(project, live)
         return report
 
     def _holding_the_same_as(self, wanted: Project) -> Project:
