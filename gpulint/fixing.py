@@ -17,6 +17,7 @@ from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.records import dataclass, field
 from gpulint.report import Report, Result
+from gpulint.rescans import Rescans
 from gpulint.texts import Refused, edited
 from gpulint.writing import Change
 
@@ -30,7 +31,6 @@ ROUNDS = 10
 
 Key = tuple[str, Path, int | None, int, str]
 """Names a finding within one round: code, file, cell, character offset, message."""
-
 
 Refusal = Callable[[Path], str | None]
 """Says why a file may not be changed."""
@@ -55,13 +55,13 @@ def fix(
 ) -> Fixed:
     """Repair what ``rules`` find in ``files`` of ``project`` with safe fixes, and with ``unsafe`` ones if asked.
 
-    A fix may change other files of the project as well, and bring new ones, but never touches a file that is none of
-    the project's. ``refusal`` says which files may not be changed for other reasons, ``approval`` is asked once about
-    each fix, and ``not_accepted`` leaves out findings that are neither shown nor fixed.
+    A fix may change other files, but none outside of the project, and bring new ones. ``refusal`` says why one may not
+    be changed, ``approval`` is asked once about each fix, and ``not_accepted`` leaves out what is not shown nor fixed.
     """
+    rescans = Rescans(project)
 
     def scan(project: Project, new: Sequence[Path], shown: Collection[Key]) -> Report:
-        report = engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
+        report = rescans.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
         if not_accepted is not None:
             kept = {*map(id, not_accepted(report.results, project))}
             results = [(one, _unnumbered(_key(one.finding, project))) for one in report.results]

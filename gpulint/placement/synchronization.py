@@ -14,6 +14,7 @@ from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.host_results import copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -89,26 +90,25 @@ class SyncPoints:
     """Host synchronisations of one project."""
 
     def __init__(self, project: Project) -> None:
-        self._project = project
+        self._project, self.db = project, project.db
         self._waits = project.models.derived(Waits)
         self._tensors = TensorLocations(project)
         self._handed = TensorLocations(project, callers=True)
 
-    def in_module(self, module: ModuleIndex) -> Iterator[SyncPoint]:
+    @query
+    def in_module(self, module: ModuleIndex) -> tuple[SyncPoint, ...]:
         """All primitives of a module, wherever they stand, in no order."""
-        for call in module.calls_where(self._may_wait):
-            if (found := self._of_call(module, call)) is not None:
-                yield found
         branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
-        for branch in branches:
-            if (found := self._of_test(module, branch.test)) is not None:
-                yield found
-        for item in module.syntax.of(ast.Subscript):
-            if self._is_old_item(module, item):
-                assert isinstance(item.value, ast.Attribute)
-                yield SyncPoint(item, SyncKind.READ, item.value.value)
-            elif self._selects(module, item):
-                yield SyncPoint(item, SyncKind.SELECT, item.value)
+        calls = (self._of_call(module, call) for call in module.calls_where(self._may_wait))
+        tests = (self._of_test(module, branch.test) for branch in branches)
+        items = (self._of_item(module, item) for item in module.syntax.of(ast.Subscript))
+        return tuple(found for found in (*calls, *tests, *items) if found is not None)
+
+    def _of_item(self, module: ModuleIndex, item: ast.Subscript) -> SyncPoint | None:
+        if self._is_old_item(module, item):
+            assert isinstance(item.value, ast.Attribute)
+            return SyncPoint(item, SyncKind.READ, item.value.value)
+        return SyncPoint(item, SyncKind.SELECT, item.value) if self._selects(module, item) else None
 
     def _is_old_item(self, module: ModuleIndex, node: ast.Subscript) -> bool:
         """``loss.data[0]``, as ``loss.item()`` was written once."""

@@ -26,7 +26,7 @@ def trains_only_head(project: Project, module: ModuleIndex) -> bool:
         if (name := _set_by(loop, False)) and not project.fact(Guards).is_conditional(module, loop)
     }
     thawed = {name for loop in loops if (name := _set_by(loop, True))}
-    return not frozen.isdisjoint(_with_head(module)) and not frozen & thawed
+    return bool(frozen) and not frozen & thawed and not frozen.isdisjoint(_with_head(module))
 
 
 def _set_by(loop: ast.For, wanted: bool) -> str:

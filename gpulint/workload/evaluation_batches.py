@@ -12,6 +12,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.query import query
 from gpulint.training.bounded_loops import only_first_batches, reads_few_batches
 from gpulint.training.frozen_models import trains_only_head
 from gpulint.training.loop_contexts import LoopContexts
@@ -98,11 +99,7 @@ def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> 
     if statement is None or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
         return False
     name = statement.targets[0].id
-    parents = [
-        module.syntax.parents.get(node)
-        for node in module.syntax.of(ast.Name)
-        if node.id == name and isinstance(node.ctx, ast.Load)
-    ]
+    parents = [module.syntax.parents.get(node) for node in _reads_by_name(module).get(name, ())]
     calls = [up for up in parents if isinstance(up, ast.Call)]
     drawn = [up for up in calls if last_name(up.func) == "next"]
     if (
@@ -115,6 +112,16 @@ def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> 
         loop is not None and project.fact(LoopContexts).role(module, loop) is Role.STEP
         for loop in (next(project.fact(LoopContexts).around(module, up), None) for up in drawn)
     )
+
+
+@query
+def _reads_by_name(module: ModuleIndex) -> dict[str, list[ast.Name]]:
+    """The places where a module reads each name."""
+    found: dict[str, list[ast.Name]] = {}
+    for node in module.syntax.of(ast.Name):
+        if isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, []).append(node)
+    return found
 
 
 def _bounded(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
@@ -145,8 +152,9 @@ def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if not name or (module.class_of(call) is not None and module.function(call) is None):
         return False
     function = module.function(call)
-    nodes = walk(function) if function is not None else module.syntax.of(ast.Name)
-    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    read: Set[str] = _reads_by_name(module).keys()
+    if function is not None:
+        read = {node.id for node in walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     if name in read:
         return False
     if function is not None:

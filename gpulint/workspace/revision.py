@@ -11,6 +11,7 @@ from gpulint.query import LOOKUPS
 from gpulint.reads import Input
 from gpulint.records import dataclass
 from gpulint.workspace.training_words import TrainingWords
+from gpulint.workspace.tree import OF_ONE_FILE
 from gpulint.workspace.word_index import matches_one
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
             classes = then.classes != now.classes
             tree.word_index.revise(path, then.words ^ now.words, then.imports ^ now.imports, classes=classes)
     tree.db.revise(tree, [*change.gone()])
+
+
+def adopt(tree: Tree, other: Tree) -> None:
+    """Let a tree take over what another one whose files hold the same has read of single files."""
+    for name in OF_ONE_FILE:
+        known = getattr(tree, name)
+        known.update({path: value for path, value in getattr(other, name).items() if path not in known})
 
 
 def _summary(tree: Tree, path: Path) -> _Summary:

@@ -31,12 +31,12 @@ MAX_STARS = 5
 """How many star imports are followed one after the other."""
 
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
-_OF_ONE_FILE = (
+OF_ONE_FILE = (
     "_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports", "_bound_imports",
     "_summaries",
 )  # fmt: skip
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
-_OF_BYTES = _OF_ONE_FILE[:3]
+_OF_BYTES = OF_ONE_FILE[:3]
 """Those of them that depend on no rows."""
 
 
@@ -72,7 +72,7 @@ class Tree(Users):
         tree = type(self)(self.root, self.files if files is None else files, config or self.config)
         tree.explicit_files, tree.use_byte_gate = self.explicit_files, self.use_byte_gate
         same = config is None or config.models == self.config.models
-        for name in _OF_ONE_FILE if same else _OF_BYTES:
+        for name in OF_ONE_FILE if same else _OF_BYTES:
             setattr(tree, name, getattr(self, name).copy())
         tree.word_index.adopt(self.word_index)
         for path in changed:
@@ -88,7 +88,7 @@ class Tree(Users):
         """The same, without what was looked up in the whole tree."""
         super().forget(path)
         self.word_index.forget(path)
-        for name in ("_imported", *_OF_ONE_FILE[len(_OF_BYTES) :]):
+        for name in ("_imported", *OF_ONE_FILE[len(_OF_BYTES) :]):
             getattr(self, name).pop(path, None)
 
     @contextlib.contextmanager
