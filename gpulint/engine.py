@@ -47,6 +47,8 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
+    besides: Report = field(default_factory=Report)
+    """What other processes report besides their units."""
     by_kinds: dict[frozenset[Kind], Candidates] = field(default_factory=dict)
     """Rules that look at single documents, by the kind of document."""
 
@@ -257,6 +259,7 @@ def run(
         report.extend(part)
         if progress is not None:
             progress(done, len(units))
+    report.extend(work.besides)
     _finish(report, project, files, rules, report_unused_ignores)
     return report
 

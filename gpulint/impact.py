@@ -66,3 +66,6 @@ class Cost:
     """The loader whose batches are concerned."""
     basis: str = ""
     """What the rule knows of the amount, as a part of the sentence: ``2 of 8 GPUs in use``."""
+    assumed: str = ""
+    """What has to hold for the cost and nothing in the code establishes, as a part of the sentence: ``assuming samples
+    of one shape``. The impact is low then."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint import workers
+from gpulint import peers, workers
 from gpulint.finding import Problem
 from gpulint.records import dataclass
 from gpulint.rule import Rule
@@ -34,15 +35,21 @@ def worker_count(wanted: int | None, units: Sequence[Unit]) -> int:
         return workers.worker_count(wanted, len(units))
     size = 0
     for path in {path for _, path in units}:
-        with suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
             size += path.stat().st_size
     return workers.worker_count(None, min(len(units), size // USUAL_BYTES))
 
 
 def reports(run: Run, units: Sequence[Unit], count: int) -> Iterator[Report]:
     """The reports of all units, in order, from ``count`` processes."""
-    task = _Task(run)
-    return map(task.unpacked, workers.spread(task, units, count))
+    with contextlib.ExitStack() as stack:
+        folder = None
+        with contextlib.suppress(OSError):  # then each process finds out everything itself
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory("", "gpulint-", ignore_cleanup_errors=True)))
+            for number in range(count):
+                peers.file_of(folder, number).touch()
+        task = _Task(run, folder, count)
+        yield from map(task.unpacked, workers.spread(task, units, count))
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class _Inputs:
     use_byte_gate: bool
     provided: Mapping[Path, bytes | None]
     estimates: Estimates | None
+    tell: Callable[[Any], Any] | None
     rules: tuple[str, ...]
     fixers: tuple[str, ...]
 
@@ -69,7 +77,7 @@ class _Inputs:
         rules = {rule.code: rule for rule in loaded.rules}
         project = Project(self.root, self.files, self.config)
         project.explicit_files, project.use_byte_gate = self.explicit_files, self.use_byte_gate
-        project.estimates = self.estimates
+        project.estimates, project.db.tell = self.estimates, self.tell
         for path, data in self.provided.items():
             project.provide(path, data)
         return Run(project, [rules[code] for code in self.rules], {code: loaded.fixers[code] for code in self.fixers})
@@ -78,10 +86,11 @@ class _Inputs:
 class _Task:
     """The :class:`gpulint.workers.Task` of a run. A forked process inherits the run, any other makes it anew."""
 
-    def __init__(self, run: Run | _Inputs) -> None:
-        self._given = run
+    def __init__(self, run: Run | _Inputs, folder: Path | None, count: int) -> None:
+        """``folder`` is where the ``count`` processes tell each other answers."""
+        self._given, self._folder, self._count = run, folder, count
 
-    def __reduce__(self) -> tuple[type[_Task], tuple[_Inputs]]:
+    def __reduce__(self) -> tuple[type[_Task], tuple[_Inputs, Path | None, int]]:
         project = self._run.project
         inputs = _Inputs(
             project.root,
@@ -91,10 +100,11 @@ class _Task:
             project.use_byte_gate,
             project.provided,
             project.estimates,
+            project.db.tell,
             tuple(rule.code for rule in self._run.rules),
             tuple(self._run.fixers),
         )
-        return _Task, (inputs,)
+        return _Task, (inputs, self._folder, self._count)
 
     @property
     def _run(self) -> Run:
@@ -102,29 +112,40 @@ class _Task:
             self._given = self._given.run()
         return self._given
 
-    def start(self) -> None:
-        """Make the run."""
-        _ = self._run
-
-    def prepare(self) -> None:
-        """Read the modules that every process asks about."""
-        self._run.project.training_modules()
+    def start(self, number: int | None) -> None:
+        """Make the run, and open what the processes tell each other."""
+        project = self._run.project
+        project.db.keeps_reads = project.db.tell is not None
+        if number is not None and self._folder is not None:
+            with contextlib.suppress(OSError):
+                project.db.peers = peers.Peers(project, self._folder, number, self._count)
 
     def answer(self, unit: Unit) -> bytes:
         """The packed report of a unit."""
         return _packed(self._run.unit(unit))
 
     def learned(self) -> bytes:
-        """Return what was asked of the disk, and the units that were done if somebody keeps them."""
-        project = self._run.project
-        return pickle.dumps((project.disk_asked, project.db.tell() if project.db.tell is not None else None))
+        """Return what was asked of the disk, what failed besides units, and, if somebody keeps them, the units that
+        were done and the summaries of modules."""
+        from gpulint.report import Report
+
+        project, besides = self._run.project, Report()
+        for failure in project.take_failures():
+            besides.record(failure)
+        done = project.db.tell(project) if project.db.tell is not None else None
+        return pickle.dumps(
+            (project.disk_asked, _packed(besides), done, tuple(project.known_modules() if done is not None else ()))
+        )
 
     def take(self, learned: bytes | None) -> None:
         """Count what a worker asked of the disk as asked here."""
         if learned is None:
             self._run.project.knows_all_asked = False
             return
-        asked, done = pickle.loads(learned)
+        asked, besides, done, modules = pickle.loads(learned)
+        for known in modules:
+            self._run.project.learn(*known)
+        self._run.besides.extend(self.unpacked(besides))
         for question, paths in asked.items():
             self._run.project.disk_asked[question] |= paths
         if done is not None:

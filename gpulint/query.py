@@ -16,15 +16,18 @@ answer stays the same, all that rests on it stays valid. They outlive the proces
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableSequence
+from collections.abc import Callable, Hashable, Iterable, MutableSequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
 from gpulint.reads import NOTHING, Earlier, Entry, Input, Read, Rests, StoredEntry, StoredQuery, rests_of
 from gpulint.revisions import Previous
+
+if TYPE_CHECKING:
+    from gpulint.peers import Peers
 
 NOWHERE: MutableSequence[Any] = deque(maxlen=0)
 """Takes reads that nobody wants to know."""
@@ -51,9 +54,11 @@ class Db:
         """The units of work that a run has done, with what their reports rest on."""
         self.spent = 0.0
         """CPU seconds that they took, as far as no earlier run had done them."""
-        self.tell: Callable[[], Any] | None = None
+        self.tell: Callable[[Any], Any] | None = None
         self.told: list[Any] = []
         """What other processes tell of theirs, if somebody wants to keep them (see :mod:`gpulint.traces`)."""
+        self.peers: Peers | None = None
+        """Other processes that work on the same tree now."""
         self.previous: Previous | None = None
         """Answers of this tree before files got another content."""
         self.inputs: defaultdict[str, dict[tuple[Hashable, ...], Input]] = defaultdict(dict)
@@ -162,16 +167,17 @@ class Db:
 
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""
-        if (found := self.revised(query, args)) is not None:
-            self.reads.append(found)
-            return found
-        if self.earlier is not None:
+
+        def compute() -> StoredEntry:
+            return self.record(query, args, lambda: query.compute(keeper, *args))
+
+        entry = self.revised(query, args)
+        if entry is None and self.earlier is not None:
             entry = self.earlier.get(query, args)
-            if entry is not None:
-                self.put(query.compute, args, entry)
-                self.reads.append(entry)
-                return entry
-        entry = self.record(query, args, lambda: query.compute(keeper, *args))
+        if entry is not None:
+            self.reads.append(entry)
+        else:
+            entry = compute() if self.peers is None else self.peers.answer(query, args, compute)
         self.put(query.compute, args, entry)
         return entry
 
@@ -342,9 +348,3 @@ def asked_once(answer: Callable[[S], T]) -> Callable[[S], T]:
         return known[subject]
 
     return remembered
-
-
-def entries(db: Db) -> Iterator[Entry]:
-    """All answers."""
-    for table in db.tables.values():
-        yield from table.values()

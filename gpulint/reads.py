@@ -92,6 +92,15 @@ class StoredEntry(Entry):
         self.inline = (self,)
 
 
+class TakenEntry(StoredEntry):
+    """The answer of a stored query that another process has found, which knows what it rests on."""
+
+    __slots__ = ()
+
+    def __init__(self, query: StoredQuery, key: tuple[Any, ...], value: Any) -> None:
+        super().__init__(query, key, value, NOTHING)
+
+
 class Earlier(Protocol):
     """Answers of an earlier run, of which each is checked before it is used."""
 

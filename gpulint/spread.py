@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from gpulint.peers import in_turn
 from gpulint.query import query, stored
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ class Spread(Generic[K, V]):
         @stored(f"{name}: modules", module)
         def modules(project: Project) -> tuple[tuple[Home, tuple[Path, ...]], ...]:
             found: dict[Home, list[Path]] = {}
-            for path in files(project) if files is not None else project.training_files():
+            paths = files(project) if files is not None else project.training_files()
+            for path in in_turn(project.db.peers, paths):
+                homes(project, path)
+            for path in paths:
                 for home in homes(project, path):
                     found.setdefault(home, []).append(path)
             return tuple((home, tuple(paths)) for home, paths in found.items())

@@ -13,14 +13,15 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint import regex
 from gpulint.codec import Codec, Plain
+from gpulint.merging import Merged
 from gpulint.query import LOOKUPS, STORED
-from gpulint.reads import Input, Read, StoredEntry, StoredQuery, followed, rests_of
+from gpulint.reads import Input, Read, StoredEntry, StoredQuery, TakenEntry, followed, rests_of
 from gpulint.workspace.training_words import TrainingWords
 from gpulint.workspace.word_index import matches_one
 
@@ -69,6 +70,8 @@ def value_of(tree: Tree, kind: str, key: tuple[Any, ...]) -> Any:
         return tree.python_files
     if kind == "named":
         return key[0] in tree.explicit_files
+    if kind == "words.vocabulary":  # which is in another order in each process
+        return tree.word_index.of(*key)
     keeper = tree.word_index if kind.startswith("words.") else tree
     return LOOKUPS[kind](keeper, *key)
 
@@ -102,27 +105,24 @@ class Writer:
                 return None
             nodes.append(number)
         query = entry.query
+        if isinstance(entry, TakenEntry):
+            self._rows.append([query.name, self._codec.out(entry.key)])
+            return len(self._rows) - 1
         value = self._codec.out(entry.value) if "|" in query.name else self._encode(entry.value)
         self._rows.append([query.name, self._codec.out(entry.key), value, inputs, nodes])
         return len(self._rows) - 1
 
-    def take(self, part: Plain) -> None:
-        """Take up what another process found about the same tree (its :meth:`part`)."""
+    def take(self, parts: Sequence[Plain]) -> None:
+        """Take up what other processes found about the same tree (their :meth:`part`)."""
         codec, db = self._codec, self._tree.db
-        inputs: list[int | None] = []
-        for kind, key, digest in part["inputs"]:
-            item = db.input(kind, codec.back(key))
-            same = self._known.setdefault(item, digest) == digest
-            inputs.append(self._inputs.setdefault(item, len(self._inputs)) if same else None)
-        nodes: list[int | None] = []
-        for name, key, value, read, below in part["nodes"]:
-            reads = [inputs[number] for number in read]
-            rests = [nodes[number] for number in below]
-            if None in reads or None in rests:
-                nodes.append(None)  # a file has changed in between
-                continue
-            self._rows.append([name, key, value, reads, rests])
-            nodes.append(len(self._rows) - 1)
+        inputs: list[list[int | None]] = []
+        for part in parts:
+            inputs.append([])
+            for kind, key, digest in part["inputs"]:
+                item = db.input(kind, codec.back(key))
+                same = self._known.setdefault(item, digest) == digest
+                inputs[-1].append(self._inputs.setdefault(item, len(self._inputs)) if same else None)
+        Merged([part["nodes"] for part in parts], inputs, self._rows).add_all()
 
     def part(self) -> dict[str, Plain]:
         """Return what was taken up, fit for JSON."""
@@ -150,7 +150,8 @@ class Writer:
 
 
 def _summary(tree: Tree, path: Path) -> Plain:
-    """Return what tells which inputs may change with a file: digest, identifiers, those on import lines, classes."""
+    """Return what tells which inputs may change with a file: digest, identifiers, those on import lines, classes, and
+    what is known of the parsed module."""
     digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
     if path not in tree.python_set or tree.is_utf16(path):  # whose bytes are not those of its identifiers
         return [digest]
@@ -162,6 +163,7 @@ def _summary(tree: Tree, path: Path) -> Plain:
         b" ".join(sorted(words.imported(path))).decode("latin-1"),
         digest_of(classes) if classes else "",
         tree.summary(path),
+        tree.known_imports(path),
     ]
 
 
@@ -183,7 +185,7 @@ class Change:
             if then is not None and then[0] == hashlib.blake2b(tree.content(path), digest_size=16).hexdigest():
                 if len(then) > 1:
                     tree.word_index.learn(path, then[1].encode("latin-1"), then[2].encode("latin-1"))
-                    tree.learn(path, then[4])
+                    tree.learn(path, then[4], then[5])
                 continue
             self.paths |= {path}
         self._own = own | files.keys()
@@ -201,8 +203,9 @@ class Change:
         """Return whether an input may be another than it was."""
         match kind:
             case (
-                "content" | "matches" | "is_test" | "imports" | "stars" | "bound" | "callers" | "calls"
-                | "words.holds" | "words.holds one" | "words.calls" | "words.imported" | "words.vocabulary"
+                "content" | "matches" | "is_test" | "imports" | "bound imports" | "stars" | "bound" | "callers"
+                | "calls" | "contains" | "finds" | "words.holds" | "words.holds one" | "words.among" | "words.finds"
+                | "words.calls" | "words.imported" | "words.vocabulary"
             ):  # fmt: skip
                 return key[0] in self.paths or key[0] not in self._own
             case "imported":

@@ -39,11 +39,9 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 class Task(Protocol[T]):
     """What is done with units. It is pickled, unless processes are forked."""
 
-    def prepare(self) -> None:
-        """Find out, before processes are forked, what all of them need."""
-
-    def start(self) -> None:
-        """Get ready, in a worker; it may raise what it likes where the work cannot be done there."""
+    def start(self, number: int | None) -> None:
+        """Get ready, in the worker of this number (from 0), or in one that makes up for another; it may raise what it
+        likes where the work cannot be done there."""
 
     def answer(self, unit: T) -> bytes:
         """The answer for a unit, in a worker."""
@@ -125,9 +123,10 @@ class _Pool(Generic[U]):
 
     def answers(self, count: int) -> Iterator[bytes]:
         chunks = _chunks(len(self.units), count)
-        if start_method() == "fork":
-            self.task.prepare()
-        self.workers = [worker for own in chunks if (worker := self._start(own)) is not None]
+        for number, own in enumerate(chunks):
+            worker = self._start(own, number)
+            if worker is not None:
+                self.workers.append(worker)
         if not self.workers:
             yield from map(self.task.answer, self.units)
             return
@@ -151,13 +150,13 @@ class _Pool(Generic[U]):
             worker.process.terminate()
             self._dismiss(worker)
 
-    def _start(self, own: deque[Chunk]) -> _Worker | None:
+    def _start(self, own: deque[Chunk], number: int | None = None) -> _Worker | None:
         """A new process; None where none can be started."""
         context = multiprocessing.get_context(start_method())
         here, there = context.Pipe()
         others = [here, *(worker.connection for worker in self.workers)] if start_method() == "fork" else []
         process = context.Process(  # type: ignore[attr-defined]  # every context has it
-            target=_work, args=(there, self.task, self.units, others, gc.isenabled()), daemon=True
+            target=_work, args=(there, self.task, number, self.units, others, gc.isenabled()), daemon=True
         )
         try:
             process.start()
@@ -247,7 +246,12 @@ def _chunks(units: int, count: int) -> list[deque[Chunk]]:
 
 
 def _work(
-    connection: Connection, task: Task[U], units: Sequence[U], others: Sequence[Connection], collects_garbage: bool
+    connection: Connection,
+    task: Task[U],
+    number: int | None,
+    units: Sequence[U],
+    others: Sequence[Connection],
+    collects_garbage: bool,
 ) -> None:
     """The main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
@@ -256,12 +260,12 @@ def _work(
     if not collects_garbage:
         gc.disable()
     try:
-        task.start()
+        task.start(number)
     except Exception:
         os._exit(1)  # the parent does the work then
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
         connection.send_bytes(b"")
         while chunk := connection.recv():
-            for number in chunk:
-                connection.send_bytes(task.answer(units[number]))
+            for position in chunk:
+                connection.send_bytes(task.answer(units[position]))
         connection.send_bytes(task.learned())

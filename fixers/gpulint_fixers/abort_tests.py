@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LOOPS, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.log_intervals import interval
 
 _TESTS = frozenset({"isnan", "isinf", "isfinite"})
@@ -20,24 +20,34 @@ def test_less_often(project: Project, found: HostWait) -> Fix | Declined:
     """``if not torch.isfinite(loss): raise ...``: a loss that is no number stays so, and is found N steps later."""
     module, loop = found.module, found.context.loop.node
     branch = next((up for up in module.syntax.ancestors(found.statement) if isinstance(up, ast.stmt)), None)
-    if found.context.calls or not isinstance(loop, LOOPS) or not isinstance(branch, ast.If) or branch.orelse:
+    if found.context.calls or not isinstance(loop, LOOPS) or not isinstance(branch, ast.If):
         return _DECIDES
-    if loop not in module.syntax.ancestors(branch) or not _ends_program(branch.body[-1]):
+    if loop not in module.syntax.ancestors(branch) or not is_abort_test(branch):
         return _DECIDES
-    if any(isinstance(part, ast.NamedExpr | ast.BoolOp) for part in walk(branch.test)) or not any(
+    made = less_often(project, module, loop, branch)
+    return made if isinstance(made, Declined) else Fix(made[1], Safety.UNSAFE, made[0])
+
+
+def is_abort_test(branch: ast.If) -> bool:
+    """Return whether a condition only asks whether a value is a number, and ends the program if it is not."""
+    if branch.orelse or not _ends_program(branch.body[-1]):
+        return False
+    return not any(isinstance(part, ast.NamedExpr | ast.BoolOp) for part in walk(branch.test)) and any(
         isinstance(part, ast.Call) and last_name(part.func) in _TESTS for part in walk(branch.test)
-    ):
-        return _DECIDES
+    )
+
+
+def less_often(
+    project: Project, module: ModuleIndex, loop: LoopNode, branch: ast.If
+) -> tuple[tuple[Edit, ...], str] | Declined:
+    """The edits after which a condition of a loop is looked at every N steps, and what they change."""
     when = interval(project, module, loop, branch)
     if isinstance(when, Declined):
         return when
     start = module.syntax.offsets(branch.test)[0]
     more = Edit(module.path, module.syntax.span_at(start, start), f"{when.test} and ")
-    return Fix(
-        f"look every {when.every} steps whether the loss is a number: one that is not mostly stays so",
-        Safety.UNSAFE,
-        (*when.edits, more),
-    )
+    told = f"look every {when.every} steps whether the loss is a number: one that is not mostly stays so"
+    return (*when.edits, more), told
 
 
 def _ends_program(statement: ast.stmt) -> bool:

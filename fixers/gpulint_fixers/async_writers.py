@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
@@ -49,7 +50,7 @@ def _distributed(project: Project, payload: BlockingCheckpoint) -> Fix | Decline
     loop = _outermost(module, call)
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute) or loop is None:
         return Declined("the loop that saves is in another function, or the call's value is used")
-    path = next((keyword.value for keyword in call.keywords if keyword.arg == "checkpoint_id"), None)
+    path = keyword_value(call, "checkpoint_id")
     if path is None or _PENDING in module.named:
         return Declined("where the checkpoint goes could not be determined")
     if (user := touched_later(project, payload.save.call, path, payload.contexts)) is not None:

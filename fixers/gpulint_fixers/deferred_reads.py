@@ -16,9 +16,10 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.log_intervals import Interval, interval, logged_seldom, throttled
+from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.statements import insert_above
+from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -30,6 +31,8 @@ class Deferred:
     edits: tuple[Edit, ...]
     logs: Interval | None = None
     """How often it is logged now, where that was every step."""
+    reasons: tuple[str, ...] = ()
+    """What else changes: values that are computed of it on the GPU as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,17 @@ class Variable:
     document: Document
     loop: LoopNode
     name: str
+    definition: ast.Assign | None = None
+    """The assignment of the loop whose value alone counts; None for a variable that the loop adds to."""
+    integers: bool = False
+    """Whether the values are counts."""
+    through: frozenset[str] = frozenset()
+    """Variables of which it is computed on the GPU."""
 
     def occurrences(self) -> list[ast.Name] | None:
-        """Return where it is read, set or deleted; None if it is not only the function's own."""
+        """Return where it is read, set or deleted; None if it is not only the function's own.
+
+        With a definition only what may see its value counts, and other values must be numbers."""
         module, owner = self.module, self.module.scope(self.loop)
         bindings = owner.bindings.get(self.name)
         if not bindings or any(self.name in scope.outer for scope in module.scope_of.values()):
@@ -55,7 +66,30 @@ class Variable:
             if isinstance(node.ctx, ast.Del) or (inner and inner[0] is not function) or (inner and function is None):
                 return None
             found.append(node)
+        return found if self.definition is None else self._defined(found)
+
+    def _defined(self, nodes: list[ast.Name]) -> list[ast.Name] | None:
+        """The uses among ``nodes`` that may see the definition's value; None if others are mixed up with it."""
+        assert self.definition is not None
+        bindings, found = self.module.scope(self.loop).bindings[self.name], list[ast.Name]()
+        for node in nodes:
+            changed = not isinstance(node.ctx, ast.Load)
+            if changed and not isinstance(self.module.syntax.parents.get(node), ast.AugAssign):
+                continue
+            seen = reaching(self.module, bindings, node)
+            if not any(self._is_definition(binding) for binding in seen):
+                continue
+            others = [binding for binding in seen if not self._is_definition(binding)]
+            if changed or not all(isinstance(binding.value, ast.Constant) for binding in others):
+                return None
+            if others and self.is_inside(node):
+                return None
+            found.append(node)
         return found
+
+    def _is_definition(self, binding: Binding) -> bool:
+        assert self.definition is not None
+        return binding.node is self.definition or binding.node in self.definition.targets
 
     def initial(self) -> list[ast.expr] | None:
         """Return what it is set to besides what is added to it, before or in the loop; None if that is not known."""
@@ -81,6 +115,8 @@ class Variable:
 
     def is_set_anew(self, node: ast.Name) -> bool:
         """Return whether a use outside of the loop sees another value than the loop's."""
+        if self.definition is not None:
+            return False
         bindings = self.module.scope(self.loop).bindings.get(self.name, [])
         return not set(self._live()).intersection(reaching(self.module, bindings, node))
 
@@ -113,7 +149,7 @@ def defer(
     if isinstance(made, Declined):
         return made
     after = _outside(variable, convert, outside, in_place=in_place)
-    return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs)
+    return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs, made.reasons)
 
 
 def _is_changed(variable: Variable, node: ast.Name) -> bool:
@@ -122,15 +158,31 @@ def _is_changed(variable: Variable, node: ast.Name) -> bool:
 
 
 def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.Name]) -> Deferred | Declined:
-    edits, logs = list[Edit](), None
+    from gpulint_fixers.passed_on import passed_on, tested  # what is computed of the variable is deferred, too
+
+    edits, logs, reasons = list[Edit](), None, list[str]()
     seldom: dict[tuple[ast.AST, str], dict[ast.stmt, list[ast.Name]]] = {}
-    for statement, names in _by_statement(variable, reads).items():
+    tests = tested(project, variable, reads)
+    if isinstance(tests, Declined):
+        return tests
+    for test in tests:
+        edits += test.edits
+        reasons += test.reasons
+        for statement, names in _by_statement(variable, test.inside).items():
+            seldom.setdefault(_block(variable.module, statement), {})[statement] = names
+    looked_at = {node for test in tests for node in test.nodes}
+    for statement, names in _by_statement(variable, [node for node in reads if node not in looked_at]).items():
         if logged_seldom(project, variable.module, names[0]):
             seldom.setdefault(_block(variable.module, statement), {})[statement] = names
             continue
         run = log_run(project, variable.module, statement)
         if run is None:
-            return Declined(f"`{variable.name}` is used in every step, and not only to log it")
+            onward = passed_on(project, variable, statement, names)
+            if isinstance(onward, Declined):
+                return onward
+            edits += onward.edits
+            reasons += onward.reasons
+            continue
         when = interval(project, variable.module, variable.loop, run[0])
         if isinstance(when, Declined):
             return when
@@ -147,7 +199,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(read, Declined):
             return read
         edits += read
-    return Deferred(tuple(edits), logs)
+    return Deferred(tuple(dict.fromkeys(edits)), logs, tuple(dict.fromkeys(reasons)))
 
 
 def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, list[ast.Name]]:

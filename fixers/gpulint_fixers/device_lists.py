@@ -53,9 +53,18 @@ def listed(
 
 
 def kept(
-    project: Project, variable: Variable, statement: ast.stmt, value: ast.expr, reads: list[DeviceRead]
+    project: Project,
+    variable: Variable,
+    statement: ast.stmt,
+    value: ast.expr,
+    reads: list[DeviceRead],
+    *,
+    integers: bool = False,
 ) -> Fix | Declined:
-    """Let the list ``variable``, to which ``value`` is appended, hold tensors inside of the loop."""
+    """Let the list ``variable``, to which ``value`` is appended, hold tensors inside of the loop.
+
+    ``integers`` says that the reads are counts.
+    """
     module = variable.module
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) for value in initial):
@@ -71,14 +80,14 @@ def kept(
     }
     if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
-    each = "[float(value) for value in {}]"
+    plain = value is reads[0].whole
+    each = f"[{'int' if integers and plain else 'float'}(value) for value in {{}}]"
     made = defer(project, variable, each, own={statement, *changes})
     if isinstance(made, Declined) or made.logs is not None:
         return made if isinstance(made, Declined) else Declined("the list is read in every step")
     if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
         return Declined(f"`{variable.name}` is never read in this function")
-    plain = value is reads[0].whole
-    suffix = kept_value(reads[0].tensor) if plain else ".detach()"
+    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(reads[0].tensor)
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
@@ -175,7 +184,7 @@ def gathered(
         return Declined(f"`{target.id}` is read in every step")
     if not made.edits:
         return Declined(f"`{target.id}` is not read once after the loop")
-    kept = f"{module.syntax.text(read.tensor)}.detach(){'' if _is_fresh(module, loop, read.tensor) else '.clone()'}"
+    kept = f"{module.syntax.text(read.tensor)}.detach(){'' if is_fresh(module, loop, read.tensor) else '.clone()'}"
     edit = Edit(module.path, module.syntax.span(statement), f"{target.id}.append({kept})")
     return Fix(
         "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them",
@@ -184,7 +193,7 @@ def gathered(
     )
 
 
-def _is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
+def is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
     """Return whether a tensor is made anew in each step, and nothing changes it in place."""
     if isinstance(tensor, ast.Call):
         return True

@@ -185,7 +185,22 @@ def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool
             return is_plain_number(module, left, depth) and is_plain_number(module, right, depth)
         case ast.Name() if depth < 2:
             bound = _only_value(module, node)
-            return bound is not None and is_plain_number(module, bound, depth + 1)
+            return _counts_steps(module, node) or (bound is not None and is_plain_number(module, bound, depth + 1))
+    return False
+
+
+def _counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
+    """The first variable of a loop over ``enumerate(...)``."""
+    bindings = reaching(module, module.scope(node).lookup(node.id), node)
+    return bool(bindings) and all(
+        binding.kind is BindingKind.LOOP and _is_first_of(binding.node, node.id) for binding in bindings
+    )
+
+
+def _is_first_of(loop: ast.AST, name: str) -> bool:
+    match loop:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=first), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            return first == name
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -93,10 +94,14 @@ def added_up(
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
     if not known and not all(is_about_loss(module.syntax.text(read.tensor)) for read in reads):
         reasons.append(f"`{variable.name}` becomes a float")
-    suffix = "" if counts else ".detach().double()" if doubles else ".detach()"
-    made = defer(project, variable, "int({})" if counts else "float({})", own={*additions(variable)})
+    kept = replace(variable, integers=counts)
+    made = defer(project, kept, "int({})" if counts else "float({})", own={*additions(variable)})
     if isinstance(made, Declined):
         return made
+    suffix = (
+        ".double()" if counts and made.reasons and doubles else "" if counts else ".detach()" + ".double()" * doubles
+    )
+    reasons += made.reasons
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
@@ -203,14 +208,20 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
                         "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
                     )
                 return not _has(right, wholes) and visit(left) and _number(right)
+            case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
+                return all(visit(side) if _has(side, wholes) else _number(side) for side in (body, other))
         return False
 
     def _number(node: ast.expr) -> bool:
-        if not is_plain_number(module, node):
-            if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-                return False
-            reasons.append(f"`{ast.unparse(node)}` is taken for a number")
-        return True
+        match node:
+            case _ if is_plain_number(module, node):
+                return True
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), left=left, right=right):
+                return _number(left) and _number(right)
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                reasons.append(f"`{ast.unparse(node)}` is taken for a number")
+                return True
+        return False
 
     if not visit(value):
         return Declined("more is done with the number than adding it up")

@@ -1,4 +1,5 @@
-"""Lists in a table or an object to which a training step appends what it reads: ``history["loss"].append(...)``."""
+"""Lists in a table or an object to which a training step appends what it reads: ``history["loss"].append(...)``,
+``self.losses.append(...)``, ``losses[name].append(...)``."""
 
 from __future__ import annotations
 
@@ -8,45 +9,120 @@ from collections.abc import Iterator
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
-from gpulint.fix import Declined, Fix, Safety
-from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex
-from gpulint_fixers.deferred_reads import insert_after
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, last_name
+from gpulint_fixers.deferred_reads import defer, insert_after, loops_around
 from gpulint_fixers.device_lists import appends_number, kept_value
-from gpulint_fixers.device_reads import is_integer, reads_of
+from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
+from gpulint_fixers.device_sums import exactness, variable_of
 
 
-def recorded(found: HostWait, statement: ast.stmt, loop: LoopNode, target: ast.Subscript) -> Fix | Declined:
+def recorded(
+    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, target: ast.Subscript | ast.Attribute
+) -> Fix | Declined:
     """Keep tensors in the list, and make numbers of them below the loop."""
-    module, table, key = found.module, target.value, target.slice
+    module = found.module
+    table, key = (target.value, target.slice) if isinstance(target, ast.Subscript) else (target, None)
     own = isinstance(table, ast.Attribute) and isinstance(table.value, ast.Name) and table.value.id == "self"
-    if not isinstance(key, ast.Constant) or not (own or isinstance(table, ast.Name)):
+    if isinstance(table, ast.Name) and not isinstance(key, ast.Constant):
+        return _by_key(project, found, statement, loop, table)
+    if not (key is None or isinstance(key, ast.Constant)) or not (own or isinstance(table, ast.Name)):
         return Declined("the list is not one entry of a table")
     name = ast.unparse(table)
     if not _starts_as_list(module, name, key):
         return Declined(f"`{ast.unparse(target)}` does not start as an empty list in this module")
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    match statement:
-        case ast.Expr(value=ast.Call(args=[value])) if len(reads) == 1 and value is reads[0].whole:
-            pass
-        case _:
-            return Declined("more is done with the number than listing it")
-    if is_integer(module, reads[0].tensor):
-        return Declined("the list holds integers")
+    value = _appended(project, found, statement)
+    if isinstance(value, Declined):
+        return value
     if not all(_only_appends(module, use, key) for use in _uses(loop, name)) or (
         own and _methods_read(module, loop, table)
     ):
         return Declined(f"`{name}` is read in the loop")
+    if any(isinstance(part, ast.Return) for part in walk(loop)):
+        return Declined("the loop may return before the list is converted")
     text = module.syntax.text(target)
     below = insert_after(module, loop, f"{text}[:] = map(float, {text})")
     if below is None or loop.orelse:
         return Declined("the loop shares a line with another statement, or has an `else`")
-    return Fix(
-        "keep the values on the GPU and read them after the loop",
-        Safety.UNSAFE,
-        (reads[0].replaced(module, kept_value(reads[0].tensor)), below),
-    )
+    edits, reasons = value
+    description = "; ".join(["keep the values on the GPU and read them after the loop", *reasons])
+    return Fix(description, Safety.UNSAFE, (*edits, below))
+
+
+def _appended(
+    project: Project, found: HostWait, statement: ast.stmt
+) -> tuple[tuple[Edit, ...], tuple[str, ...]] | Declined:
+    """The edits after which a statement appends tensors, and what may differ."""
+    module, reads = found.module, reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    match statement:
+        case ast.Expr(value=ast.Call(args=[value])):
+            exact = exactness(project, module, value, reads)
+        case _:
+            exact = Declined("")
+    if isinstance(exact, Declined):
+        return Declined("more is done with the number than listing it")
+    if any(is_integer(module, read.tensor) for read in reads):
+        return Declined("the list holds integers")
+    if not isinstance(value, ast.BinOp):
+        return tuple(read.replaced(module, kept_value(read.tensor)) for read in reads), exact.reasons
+    doubles = has_doubles(project)
+    suffix = ".detach().double()" if doubles else ".detach()"
+    reasons = exact.reasons if doubles else ("they are computed in the precision of the GPU", *exact.reasons)
+    return tuple(read.replaced(module, suffix) for read in reads), reasons
+
+
+def _by_key(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, table: ast.Name) -> Fix | Declined:
+    """``losses[name].append(loss.item())``"""
+    module, variable = found.module, variable_of(project, found, loop, table.id)
+    initial = variable.initial()
+    if not initial or not all(map(_holds_lists, initial)):
+        return Declined(f"`{table.id}` does not start as a table of empty lists in this function")
+    inside = [start for start in initial if variable.is_inside(start)]
+    if not all(loops_around(module, start) == loops_around(module, loop) for start in initial if start not in inside):
+        return Declined(f"`{table.id}` is not set anew before the loop, which runs several times")
+    value = _appended(project, found, statement)
+    if isinstance(value, Declined):
+        return value
+    own = {use for use in map(variable.statement, variable.occurrences() or []) if _lists(use, table.id)}
+    if not all(variable.is_inside(use) and appends_number(module, use) for use in own):
+        return Declined(f"other statements change the lists of `{table.id}` as well")
+    convert = "{{key: [*map(float, values)] for key, values in {}.items()}}"
+    if isinstance(start := initial[0], ast.Call):
+        convert = f"{ast.unparse(start.func)}(list, {convert})"
+    made = defer(project, variable, convert, own=own, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    if made.logs is not None or not made.edits:
+        return Declined(f"`{table.id}` is not read once after the loop")
+    edits, reasons = value
+    description = "; ".join(["keep the values on the GPU and read them after the loop", *reasons])
+    return Fix(description, Safety.UNSAFE, (*edits, *made.edits))
+
+
+def _lists(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Subscript(value=ast.Name(id=own))))):
+            return own == name
+    return False
+
+
+def _holds_lists(value: ast.expr) -> bool:
+    """``defaultdict(list)``, ``{"loss": []}``, ``{name: [] for name in names}``"""
+    match value:
+        case ast.Call(func=func, args=[ast.Name(id="list")], keywords=[]):
+            return last_name(func) == "defaultdict"
+        case ast.Dict(values=[_, *_] as values):
+            return all(map(_is_empty, values))
+        case ast.DictComp(value=start):
+            return _is_empty(start)
+    return False
+
+
+def _is_empty(value: ast.expr) -> bool:
+    return isinstance(value, ast.List) and not value.elts
 
 
 def _uses(loop: LoopNode, name: str) -> Iterator[ast.expr]:
@@ -56,8 +132,13 @@ def _uses(loop: LoopNode, name: str) -> Iterator[ast.expr]:
             yield part
 
 
-def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant) -> bool:
+def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant | None) -> bool:
     """``history["loss"].append(loss.item())``, or anything that another list of the table gets."""
+    if key is None:
+        up = module.syntax.parents.get(use)
+        call = module.syntax.parents.get(up) if isinstance(up, ast.Attribute) else None
+        alone = module.syntax.parents.get(call) if isinstance(call, ast.Call) and call.func is up else None
+        return isinstance(alone, ast.stmt) and appends_number(module, alone)
     entry = module.syntax.parents.get(use)
     method = module.syntax.parents.get(entry) if isinstance(entry, ast.Subscript) and entry.value is use else None
     call = module.syntax.parents.get(method) if isinstance(method, ast.Attribute) else None
@@ -68,11 +149,18 @@ def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant) -> bool
     return False
 
 
-def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant) -> bool:
-    """``history["loss"] = []`` or ``history = {"loss": []}``, and nothing else that sets either."""
+def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> bool:
+    """``history["loss"] = []``, ``history = {"loss": []}`` or ``losses = []``, and nothing else that sets either."""
     found = False
     for node in module.syntax.nodes:
         match node:
+            case ast.Assign(targets=[table], value=value) if key is None:
+                if ast.unparse(table) == name:
+                    found = _is_empty(value)
+                    if not found:
+                        return False
+            case _ if key is None:
+                pass
             case ast.Assign(targets=[ast.Subscript(value=table, slice=ast.Constant(value=own))], value=value):
                 if own == key.value and ast.unparse(table) == name:
                     found = isinstance(value, ast.List) and not value.elts

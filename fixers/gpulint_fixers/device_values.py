@@ -14,9 +14,11 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
 from gpulint_fixers.device_sums import averaged, summed
+from gpulint_fixers.held_values import held
 from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised, throttled
+from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
+from gpulint_fixers.throttled_runs import throttled
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
@@ -34,7 +36,11 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     if run is not None:
         return logged(project, found, run, loop)
     average = averaged(project, found, statement, loop)
-    return summed(project, found, statement, loop) if average is None else average
+    if isinstance(average, Fix):
+        return average
+    total = summed(project, found, statement, loop)
+    kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
+    return average if isinstance(kept, Declined) and average is not None else kept
 
 
 def handed_over(found: HostWait) -> Fix | Declined:

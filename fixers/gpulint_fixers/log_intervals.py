@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from gpulint import regex
-from gpulint.documents import Document
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
@@ -15,11 +14,8 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
-from gpulint_fixers.calls import WIDTH
 from gpulint_fixers.logging_runs import is_logging
 from gpulint_fixers.numbers import replace_number
-from gpulint_fixers.structural import indentation_step as _step
-from gpulint_fixers.structural import wrap_once
 
 EVERY = 50
 """Steps between two lines of a log, where the program has no interval of its own."""
@@ -86,7 +82,7 @@ def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stm
             case ast.If(
                 test=ast.Compare(
                     left=ast.BinOp(
-                        left=ast.Name(id=name),
+                        left=ast.Name() | ast.Attribute() as counter,
                         op=ast.Mod(),
                         right=ast.Constant() | ast.Name() | ast.Attribute() as every,
                     ),
@@ -94,8 +90,8 @@ def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stm
                     comparators=[ast.Constant(value=0)],
                 ),
                 orelse=[],
-            ) if any(map(is_logging, statement.body)) and name in _set_in(loop):
-                if statement.lineno < at.lineno and not _same_value(module, loop, name, statement, at):
+            ) if any(map(is_logging, statement.body)) and ast.unparse(counter) in _set_in(loop):
+                if statement.lineno < at.lineno and not _same_value(loop, ast.unparse(counter), statement, at):
                     continue
                 text = ast.unparse(every)
                 if isinstance(every, ast.Constant) and not (isinstance(every.value, int) and every.value >= 5):
@@ -104,14 +100,24 @@ def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stm
     return None
 
 
-def _same_value(module: ModuleIndex, loop: LoopNode, name: str, one: ast.stmt, other: ast.stmt) -> bool:
+def _same_value(loop: LoopNode, name: str, one: ast.stmt, other: ast.stmt) -> bool:
     """Return whether nothing between two statements sets the counter."""
     low, high = sorted((one.lineno, other.lineno))
-    return not any(low < node.lineno < high and isinstance(node.ctx, ast.Store) for node in module.named.get(name, []))
+    return not any(low < node.lineno < high for node in _stores(loop) if ast.unparse(node) == name)
 
 
 def _set_in(loop: LoopNode) -> set[str]:
-    return {part.id for part in walk(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return {ast.unparse(node) for node in _stores(loop)}
+
+
+def _stores(loop: LoopNode) -> list[ast.Name | ast.Attribute]:
+    """The variables, and the attributes of variables, that a loop sets."""
+    return [
+        part
+        for part in walk(loop)
+        if (isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+        or (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name))
+    ]
 
 
 def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
@@ -182,8 +188,12 @@ def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
 
 
 def _increment(statement: ast.stmt) -> str | None:
-    """``step += 1``, of a variable whose name says that it counts steps."""
+    """``step += 1``, ``self.step += 1``, of a variable whose name says that it counts steps."""
     match statement:
+        case ast.AugAssign(
+            target=ast.Attribute(value=ast.Name(), attr=name), op=ast.Add(), value=ast.Constant(value=1)
+        ) if _COUNTER.search(name):
+            return ast.unparse(statement.target)
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
             return name if _COUNTER.search(name) else None
         case ast.Assign(
@@ -279,72 +289,3 @@ def logged_seldom(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a place of a loop is reached every N steps only, or on the way out."""
     guards = project.fact(Guards)
     return guards.is_periodic(module, node) or guards.is_before_loop_exit(module, node)
-
-
-def throttled(
-    document: Document, module: ModuleIndex, statements: list[ast.stmt], when: Interval
-) -> tuple[Edit, ...] | Declined:
-    """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
-    to them."""
-    before, after = _neighbours(module, statements)
-    if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
-        edits = wrap_once(module, document, tuple(statements), "")
-        if not isinstance(edits, Declined):
-            return edits
-    if (joined := _joined(module, statements, when)) is not None:
-        return (*when.edits, joined)
-    edits = wrap_once(module, document, tuple(statements), f"if {when.test}:")
-    if isinstance(edits, Declined):
-        return edits
-    if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):
-        source = module.syntax.source
-        first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
-        edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
-    return (*when.edits, *edits)
-
-
-def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Edit | None:
-    """Add the interval to the condition of the block that the statements are all of: ``if rank == 0 and step % 50 ==
-    0:``."""
-    branch, syntax = module.syntax.parents.get(statements[0]), module.syntax
-    if not isinstance(branch, ast.If) or branch.body != statements or branch.orelse:
-        return None
-    if not isinstance(branch.test, ast.Name | ast.Attribute | ast.Call | ast.Compare | ast.UnaryOp):
-        return None
-    (_, end), source = syntax.offsets(branch.test), syntax.source
-    line, column = source.position(end)
-    more = f" and {when.test}"
-    alone = syntax.text(branch.test) in source.line(line) and source.line(line)[column - 1 :].startswith(":")
-    fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
-    return Edit(module.path, syntax.span_at(end, end), more) if alone and fits else None
-
-
-def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:
-    """The ``if`` right above statements of a block and the one right below, with nothing but blank lines between."""
-    place, parent = module.syntax.place(statements[0]), module.syntax.parents.get(statements[0])
-    assert place is not None
-    block: list[ast.stmt] = getattr(parent, place[0])
-    start, end = place[1], place[1] + len(statements)
-    above = block[start - 1] if start > 0 else None
-    below = block[end] if end < len(block) else None
-    return (
-        above if isinstance(above, ast.If) and _is_blank(module, above, statements[0]) else None,
-        below if isinstance(below, ast.If) and _is_blank(module, statements[-1], below) else None,
-    )
-
-
-def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
-    syntax = module.syntax
-    return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
-
-
-def _is_same(module: ModuleIndex, branch: ast.If, when: Interval) -> bool:
-    """Return whether a block runs under the same condition, which its first line says and nothing else."""
-    syntax = module.syntax
-    head = syntax.source.line(branch.lineno).strip()
-    return not branch.orelse and syntax.text(branch.test) == when.test and head == f"if {when.test}:"
-
-
-def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:
-    """Return whether a statement that is indented once more has the indentation of the block."""
-    return _step(module.syntax, statement) == _step(module.syntax, branch)

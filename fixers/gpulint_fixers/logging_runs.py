@@ -19,7 +19,7 @@ _LOGS = frozenset(
     "set_postfix_str set_description set_description_str log_metric log_metrics log_value log_scalar linePlot scalar "
     "progress_bar print_rank_0 print_rank0 rank_zero_info rank0_print line".split()
 )
-_WRITERS = regex.compile(r"(^|[._])(tqdm|pbar|bar|stdout|stderr|f|log_?file|t|progress)$")
+_WRITERS = regex.compile(r"(^|[._])(tqdm|pbar|bar|stdout|stderr|f|log_?file|(\w+_)?log(ger)?|t|progress)$")
 """Receivers on which ``write`` only logs."""
 _NOT_A_LOGGER = regex.compile(r"torch|math|np|numpy|jnp|F\b")
 _PURE = frozenset(
@@ -36,6 +36,9 @@ _MOST_IN_HELPER = 12
 
 def is_logging(statement: ast.AST) -> bool:
     """Return whether a statement does nothing but write to a log, a progress bar or the terminal."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(attr="desc")]):  # of a bar
+            return not any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in walk(statement))
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     func = statement.value.func
@@ -44,7 +47,7 @@ def is_logging(statement: ast.AST) -> bool:
     name = last_name(func)
     if isinstance(func, ast.Attribute):
         receiver = ast.unparse(func.value)
-        if name == "write":
+        if name in ("write", "writelines"):
             return bool(_WRITERS.search(receiver))
         return name in _LOGS and not _NOT_A_LOGGER.match(receiver)
     return name in _LOGS and name not in ("log", "line", "info", "debug", "scalar")
@@ -56,7 +59,7 @@ def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
     if is_logging(statement):
         return True
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute()) as call):
+        case ast.Expr(value=ast.Call(func=ast.Attribute() | ast.Name()) as call):
             callees = project.fact(Resolver).callees(module, call)
             return bool(callees) and all(
                 isinstance(callee.node, FUNCTIONS) and _is_log_helper(callee.module, callee.node) for callee in callees
@@ -68,7 +71,20 @@ def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
 def _is_log_helper(module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether the body of a function does nothing but write to a log."""
     body = [part for part in function.body if not isinstance(part, ast.Pass) and not _is_docstring(part)]
-    return 0 < len(body) <= _MOST_IN_HELPER and all(map(is_logging, body))
+    within = (part for one in body for part in walk(one))
+    return len(body) <= _MOST_IN_HELPER and all(map(_only_logs, body)) and any(map(is_logging, within))
+
+
+def _only_logs(statement: ast.stmt) -> bool:
+    """Return whether a statement of a function logs, or sets a variable that it logs, in every call or none."""
+    match statement:
+        case ast.If(test=test, body=body, orelse=rest):
+            periodic = any(isinstance(part, ast.Mod | ast.Call) for part in walk(test))
+            return not periodic and all(map(_only_logs, (*body, *rest)))
+        case ast.Assign(value=value) if "" not in names_stored(statement):
+            calls = [part for part in walk(value) if isinstance(part, ast.Call)]
+            return all(last_name(call.func) in _PURE | _TEXTS for call in calls)
+    return is_logging(statement)
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

@@ -15,7 +15,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
 """Methods that make a new tensor, in memory that is not pinned."""
 ON_CPU = "NumPy reads the moved tensor, so that the program runs on the CPU"
-_NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
+NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
 
@@ -29,11 +29,11 @@ def no_gain(project: Project, transfer: Transfer) -> str:
     if stays_on_cpu(transfer):
         return ON_CPU
     if _joins(transfer.value):
-        return _NOT_PINNED
+        return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
         if any(one.value is not None and _makes_new(project, module, one.value) for one in bound):
-            return _NOT_PINNED
+            return NOT_PINNED
     return ""
 
 

@@ -37,8 +37,9 @@ def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
     return Edit(module.path, module.span_at(first, last), "")
 
 
-def with_own_comment(source: SourceText, edit: Edit) -> Edit:
-    """A removal together with the comment behind, and the one above if nothing else stands below that one.
+def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] | None = None) -> Edit:
+    """A removal together with the comment behind, and the one above if nothing else is below that one, or if its last
+    line matches ``speaks_of``.
 
     Left alone, the comment would describe what is gone.
     """
@@ -51,7 +52,9 @@ def with_own_comment(source: SourceText, edit: Edit) -> Edit:
             return edit
         below += 1
     indent = _indent(source.line(first))
-    if not source.line(below).strip() or _indent(source.line(below)) < indent:
+    after = source.line(below)
+    speaks = speaks_of is not None and speaks_of.search(source.line(first - 1)) is not None
+    if not after.strip() or _indent(after) < indent or after.lstrip().startswith("#") or speaks:
         while _is_comment(source.line(first - 1)) and _indent(source.line(first - 1)) == indent:
             first -= 1
         if first == 1 and source.line(1).startswith("#!"):

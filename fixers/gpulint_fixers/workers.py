@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.launch.gpu_counts import processes
-from gpulint.launch.job import Launched
+from gpulint.launch.job import Job, Launched
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
@@ -21,6 +23,8 @@ USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
 _POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
+_ONE_TASK = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks[= ]|-n ?)1\b")
+_CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d]|ntasks-per-core")
 _MAX_CALLERS = 4
 
 
@@ -56,8 +60,11 @@ def _handed_to_daemon(function: NodeRef) -> bool:
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
-    """(number of workers, why that many)."""
-    launches = project.fact(JobIndex).launches_of(program)
+    """(number of workers, why that many) for a program, or for those that import a module which no job starts."""
+    index = project.fact(JobIndex)
+    launches = index.launches_of(program) or [
+        launch for user in project.fact(GpuPrograms).users(program) for launch in index.launches_of(user)
+    ]
     shares = [_share(project, launch) for launch in launches]
     known = [share for share in shares if share is not None]
     if known and len(known) == len(shares):
@@ -69,13 +76,25 @@ def worker_count(project: Project, program: Path) -> tuple[str, str]:
 def _share(project: Project, launch: Launched) -> int | None:
     """Cores of the job for each of the processes that it starts on a node; None if one of both is unknown."""
     job = launch.job
-    if job.cpus is None or job.cpus.value is None:
+    cores = 1 if job.cpus is None and _has_one_core_per_task(job) else job.cpus.value if job.cpus is not None else None
+    if cores is None:
         return None
     tasks = 1
     if job.task.system == "slurm" and job.tasks_per_node is not None:  # its cores are those of one task
         tasks = job.tasks_per_node.value or 1
     count = _processes(project, launch)
-    return None if count is None else job.cpus.value * tasks // count
+    return None if count is None else cores * tasks // count
+
+
+def _has_one_core_per_task(job: Job) -> bool:
+    """Return whether a job of Slurm says how many tasks a node has, and not how many cores: one for each, by default.
+
+    https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task
+    """
+    text = job.document.source.text
+    tasks = job.tasks_per_node.value if job.tasks_per_node is not None else None
+    known = tasks is not None or _ONE_TASK.search(text) is not None
+    return job.task.system == "slurm" and _CORES.search(text) is None and known
 
 
 def _processes(project: Project, launch: Launched) -> int | None:

@@ -50,6 +50,8 @@ _SIDE = regex.compile(
     r"(?P<side>\d{2,4})\b",
     re.IGNORECASE,
 )
+_GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
+_COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
 MIN_SIDE, MAX_SIDE = 16, 2048
 """Sides of images that are taken for such, in pixels."""
 MAX_BATCH = 100_000
@@ -67,12 +69,14 @@ class Batch:
     stated: bool
     side: int = 0
     """Pixels of a side of its images, where the code says it."""
+    channels: int = 3
+    """Numbers of a pixel."""
 
     @property
     def bytes(self) -> float:
         """Its bytes on the host."""
         if self.kind == "image" and self.side:
-            return float(self.size * 3 * self.side**2 * 4)
+            return float(self.size * self.channels * self.side**2 * 4)
         return float(self.size * figure("bytes", self.kind if self.kind != "other" else "table"))
 
     @property
@@ -107,7 +111,15 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    return Batch(found, size if stated else _usual(found), stated, _side(loader.module) if found == "image" else 0)
+    side, channels = (_side(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
+    return Batch(found, size if stated else _usual(found), stated, side, channels)
+
+
+@query
+def _channels(module: ModuleIndex) -> int:
+    """One where all images of a module are made grey (``transforms.Grayscale()``), else three."""
+    text = module.syntax.source.text
+    return 1 if _GREY.search(text) is not None and _COLOUR.search(text) is None else 3
 
 
 @query

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.amounts import Batch, batch_of, in_words
+from gpulint.assessment.assumptions import assumed
 from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle
 from gpulint.assessment.frequency import Frequency, frequency
@@ -43,8 +44,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         row = kind(cost.kind)
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
-        level = _level(loss, often, gpus)
-        parts += [often.phrase, *([loss.phrase] if loss.phrase else [])]
+        supposed = cost.assumed or assumed(subject, often, gpus)
+        level = _level(loss, often, gpus) if not supposed else Level.LOW
+        parts += [part for part in (often.phrase, loss.phrase, supposed) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if gpus is not None:

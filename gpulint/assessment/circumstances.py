@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.assessment import file_facts, job_facts, micro_steps, place_facts, siblings
+from gpulint.assessment import file_facts, job_facts, loader_facts, micro_steps, place_facts, repeats, siblings
 from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
@@ -48,16 +48,21 @@ _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _INSTALL = frozenset({"install"})
+_OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
+_ON_DISK = frozenset({"local-checkpoint"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
+    Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
+    Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
     Circumstance("nothing is seen to import it", 1, place_facts.is_orphan),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
+    Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
     Circumstance("a copy of another file", TO_LOW, file_facts.is_copy),
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
@@ -71,8 +76,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
-    Circumstance("loaded above already", TO_LOW, place_facts.repeats_call, kinds=frozenset({"download"})),
-    Circumstance("after the same download failed", TO_LOW, place_facts.is_fallback, kinds=frozenset({"download"})),
+    Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
+    Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
@@ -93,8 +98,19 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
+    Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
+    Circumstance("sets an environment up, by its name", TO_LOW, job_facts.sets_up_by_name, kinds=_MACHINE),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
+    Circumstance("a part of the checkpoint above", TO_LOW, repeats.completes_checkpoint, kinds=_ON_DISK),
     Circumstance("set up once for several runs", 1, job_facts.is_machine_setup, kinds=_MACHINE),
+    Circumstance(
+        "texts that are tokenised already",
+        TO_LOW,
+        loader_facts.holds_tokenised,
+        kinds=frozenset({"in-process-loading"}),
+    ),
+    Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
+    Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),

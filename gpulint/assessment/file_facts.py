@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.constants import figure
 from gpulint.assessment.copies import has_line, original
 from gpulint.finding import Severity
 from gpulint.query import query, stored
@@ -31,9 +32,13 @@ _OUTDATED = regex.compile(
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?)/",
+    r"|node_modules|forks?)/"
+    r"|(^|/)\.(claude|cursor|codex|gemini|agents?|windsurf|opencode|copilot|continue|roo|kiro|cline|factory)/",
     re.IGNORECASE,
 )
+"""Folders for the code of others; what is written for assistants is documentation with examples."""
+_SKILL = "SKILL.md"
+"""The file at the head of a folder that explains a task to an assistant."""
 _UNPACKED = ("-main", "-master")
 """Ends of the folders that archives of repositories unpack into."""
 _PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")
@@ -109,6 +114,8 @@ def is_vendored(subject: Subject) -> bool:
         return True
     root, folder = subject.project.root, subject.path.parent
     while folder != root and folder.is_relative_to(root):
+        if _SKILL in subject.project.entries(folder):
+            return True
         if folder.name.endswith(_UNPACKED) and _has_programs_beside(subject.project, folder):
             return True
         names = [name.upper() for name in subject.project.entries(folder)]
@@ -128,6 +135,13 @@ def _has_programs_beside(project: Project, folder: Path) -> bool:
 @stored("files beside a folder")
 def _has_files_beside(project: Project, folder: Path) -> bool:
     return any(not path.is_relative_to(folder) for path in project.files)
+
+
+def is_library_copy(subject: Subject) -> bool:
+    """Return whether the file belongs to a copy of a library's package, and the tree is not the library's own."""
+    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in figure("copied", "packages")]
+    root = subject.project.root.name.lower().replace("-", "_")
+    return bool(packages) and not any(part.lower() in root for part in packages)
 
 
 def is_adapted(subject: Subject) -> bool:

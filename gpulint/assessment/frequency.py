@@ -61,7 +61,7 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     per = (cost.per if cost is not None else "") or kind.per
     if cost is not None and cost.loader is not None and per in ("step", "place"):
         held_out = draws_held_out(subject.project, cost.loader)
-        if held_out:
+        if held_out or subject.roles == {Role.EVAL}:
             return Frequency("evaluation")
         if per != "place":
             return Frequency(per)

@@ -10,13 +10,16 @@ from gpulint.impact import Range
 
 _NAME = regex.compile(r"[A-Za-z][\w.-]*")
 _FILE = regex.compile(r"\.(txt|ya?ml|toml|lock|in)$")
-_PARAMETERS = regex.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])|[-_](\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_PARAMETERS = regex.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])|[-_](\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 """Billions of parameters in the id of a model: ``llama-7b``."""
 _BITS = regex.compile(r"(?<![a-z0-9])(?:(4|8)-?bit|(?:int|fp|nf)(4|8)|awq|gptq)(?![a-z0-9])", re.IGNORECASE)
 """Bits of a parameter in the id of a quantised model: ``qwen3-32b-bnb-4bit``; 4 for AWQ and GPTQ."""
 _SMALL = regex.compile(
     r"tokenizer|processor|featureextractor|config|scheduler|nltk|evaluate|metric|punkt|stopwords|spacy", re.IGNORECASE
 )
+
+_ADAPTER = regex.compile(r"^Peft\w*\.from_pretrained$|load_lora_weights$|load_adapter$")
+"""Calls that load adapters, which are small beside the model that their ids name."""
 
 
 def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
@@ -41,15 +44,15 @@ def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
 def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:
     """Seconds to download what is named, where its name says how large it is."""
     text = " ".join(items)
+    missing = figure("download", "missing")
     if items and _SMALL.search(items[0]):
         low, high = figure("download", "small")
-        return (low, high), "a small download"
+        return (missing * low, missing * high), "a small download"
     match = _PARAMETERS.search(text)
-    if match is None:
+    if match is None or _ADAPTER.search(items[0]):
         return None
     bits = _BITS.search(text)
     stored = figure("download", "bytes_per_parameter") if bits is None else int(bits[1] or bits[2] or 4) / 8
     size = float(match[1] or match[2]) * 1e9 * stored
     slow, fast = figure("download", "rate")
-    missing = figure("download", "missing")
     return (missing * size / fast, missing * size / slow), f"about {size / 1e9:.0f} GB where no cache has it"

@@ -6,9 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.jobs import gpus_of
+from gpulint.assessment.jobs import gpus_of, most_gpus
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.kept_environments import keeps_environment as keeps
+from gpulint.programs.kept_environments import runs_without_image
+from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -22,13 +25,21 @@ _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
+_INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv)\b")
+_AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
+"""What makes an installer do its work again."""
+_SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
+MANY_GPUS_WAIT = 8
+"""GPUs from which on even a look at what is installed already costs something (assumed)."""
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 
 
 def has_one_gpu(subject: Subject) -> bool:
-    """Return whether every job that runs the file holds one GPU, or shows its programs only one."""
-    return bool(subject.jobs) and all(gpus_of(job) == 1 or _shows_one(job) for job in subject.jobs)
+    """Return whether every job that runs the file and says how many GPUs it holds has one, or shows its programs only
+    one. Plain scripts beside them say nothing."""
+    stated = [job for job in subject.jobs if job.gpus is not None or job.task.system or _shows_one(job)]
+    return bool(stated) and all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
 
 
 def _shows_one(job: Job) -> bool:
@@ -79,6 +90,41 @@ def keeps_packages(subject: Subject) -> bool:
     return bool(_LOCAL_PACKAGES.search(text)) or any(
         setting.name in _PACKAGE_CACHES for job in subject.jobs for setting in job.env if _keeps_folder(setting)
     )
+
+
+def keeps_environment(subject: Subject) -> bool:
+    """Return whether a Python installer finds what it installed in an earlier run: on the disks of a cluster or of a
+    runner of one's own. Conda solves the environment again, and ``git+`` builds are not kept. Even to find all in place
+    takes many GPUs some time."""
+    document, span = subject.document, subject.finding.span
+    if document is None or not subject.is_launcher or not subject.jobs:
+        return False
+    if (most_gpus(subject.project, subject.path) or 1) >= MANY_GPUS_WAIT:
+        return False
+    source = document.cell_source(span.cell)
+    text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
+    if not _INSTALLER.search(text) or _AGAIN.search(text):
+        return False
+    return all(keeps(subject.project.models, job) for job in subject.jobs)
+
+
+def sets_up_by_name(subject: Subject) -> bool:
+    """Return whether a script that is started by itself is named for setting an environment up, which is done once on
+    a cluster or a rented machine."""
+    jobs = subject.jobs
+    return (
+        subject.document is not None
+        and subject.document.kind is Kind.SHELL
+        and bool(jobs)
+        and bool(_SET_UP.search(subject.path.stem))
+        and all(_starts_on_machine(subject, job) for job in jobs)
+    )
+
+
+def _starts_on_machine(subject: Subject, job: Job) -> bool:
+    """Return whether a job is the script itself, outside of an image."""
+    plain = not job.task.system and job.task.image is None
+    return job.document.path == subject.path and (plain or runs_without_image(subject.project.models, job))
 
 
 def is_machine_setup(subject: Subject) -> bool:

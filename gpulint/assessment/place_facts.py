@@ -14,16 +14,15 @@ from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
+from gpulint.semantic import operating_systems
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
-from gpulint.transfers.downloads import Downloads
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -41,8 +40,14 @@ _MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECAS
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
 MAX_USERS = 6
 """Most importing modules that are asked whether they train."""
+_WORKS = regex.compile(r"(^|_)(main|train|fit|run|parse_args|DataLoader)", re.IGNORECASE)
+"""Calls of programs that do more than try a class."""
 _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|rank", re.IGNORECASE)
 """Words of switches that those who train on GPUs set."""
+
+
+_FOR_CPU = regex.compile(r"^(?!.*(gpu|cuda|offload|to_cpu|from_cpu|2cpu)).*(^|_)cpu(_|$)", re.IGNORECASE)
+"""Names of modules and functions that are for machines without GPUs: ``cpu_settings.py``."""
 
 
 def is_not_called(subject: Subject) -> bool:
@@ -52,6 +57,30 @@ def is_not_called(subject: Subject) -> bool:
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
         return False  # a framework calls it
     return is_unused(subject.project, module, node)
+
+
+def tries_classes(subject: Subject) -> bool:
+    """Return whether a place only runs when a module is started that defines classes and takes no training step, to try
+    what it defines (``if __name__ == "__main__": print(Net()(torch.randn(2, 3, 32, 32)).shape)``)."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not module.classes or subject.jobs or subject.trains:
+        return False
+    block = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.If)), None)
+    if block is None or "__main__" not in source_text(module, block.test):
+        return False
+    called = {last_name(part.func) for part in walk(block) if isinstance(part, ast.Call)}
+    own = {owner.name for owner in module.classes}
+    return not called.isdisjoint(own | {function.name for function in module.functions}) and not any(
+        _WORKS.search(name) for name in called
+    )
+
+
+def is_for_another_system(subject: Subject) -> bool:
+    return (
+        subject.module is not None
+        and subject.node is not None
+        and operating_systems.is_for_another_system(subject.module, subject.node)
+    )
 
 
 def is_off(subject: Subject) -> bool:
@@ -80,55 +109,6 @@ def is_choice(subject: Subject) -> bool:
         and subject.node is not None
         and is_other_choice(subject.project, subject.module, subject.node)
     )
-
-
-def repeats_call(subject: Subject) -> bool:
-    """Return whether what is loaded here is loaded above already, by the same name."""
-    return subject.module is not None and subject.node in _repetitions(subject.module)
-
-
-def is_fallback(subject: Subject) -> bool:
-    """Return whether a download only runs after the same one in a ``try``, whose cache it then finds."""
-    module = subject.module
-    items = subject.project.fact(Downloads).in_module(module) if module is not None else ()
-    own = next((item for item in items if item.node is subject.node), None)
-    if module is None or own is None or not own.what:
-        return False
-    same = (item for item in items if (item.name, item.what) == (own.name, own.what))
-    tried = {(module, item.node) for item in same if item.node is not own.node}
-    if _is_in_handler(module, own.node, tried):
-        return True
-    function = module.function(own.node)
-    sites = subject.project.fact(Resolver).call_sites(module, function) if function is not None else ()
-    return bool(sites) and all(_is_in_handler(site.module, site.node, tried) for site in sites)
-
-
-def _is_in_handler(module: ModuleIndex, node: ast.AST, tried: set[tuple[ModuleIndex, ast.Call]]) -> bool:
-    """Return whether a place is in an ``except`` of a ``try`` around one of some calls."""
-    ups = [up for up in module.syntax.ancestors(node) if isinstance(up, ast.ExceptHandler)]
-    blocks = (part for up in ups if isinstance(whole := module.syntax.parents[up], ast.Try) for part in whole.body)
-    return any((module, part) in tried for block in blocks for part in walk(block))
-
-
-@query
-def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
-    """Calls in a function (or outside of all) whose first argument a call of the same function above them has had. The
-    tokenizer of a name is not its model."""
-    seen = set[tuple[object, ...]]()
-    found = set[ast.AST]()
-    for calls in module.calls_by_name.values():
-        for call in () if len(calls) == 1 else sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
-            first = _first(call)
-            key = (dotted(call.func), first, module.function(call))
-            if first is not None and key in seen:
-                found.add(call)
-            seen.add(key)
-    return frozenset(found)
-
-
-def _first(call: ast.Call) -> str | None:
-    given = call.args[0] if call.args else next((keyword.value for keyword in call.keywords if keyword.arg), None)
-    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Constant) else None
 
 
 def only_infers(subject: Subject) -> bool:
@@ -239,7 +219,11 @@ def is_one_epoch(subject: Subject) -> bool:
 
 def is_without_gpu(subject: Subject) -> bool:
     module, node = subject.module, subject.node
-    return module is not None and node is not None and subject.project.fact(Guards).is_without_gpu(module, node)
+    if module is None or node is None:
+        return False
+    function = module.function(node)
+    named = (module.path.stem, function.name if function is not None else "")
+    return any(map(_FOR_CPU.search, named)) or subject.project.fact(Guards).is_without_gpu(module, node)
 
 
 def is_orphan(subject: Subject) -> bool:

@@ -15,9 +15,16 @@ _REASON = regex.compile(
     r"|must|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
     r"|fails?|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
-    r"|to (keep|save|ensure|make sure))\b",
+    r"|to (keep|save|ensure|make sure)|rather than|instead of|suffic(es|ient)|enough)\b",
     re.IGNORECASE,
 )
+_CURES = regex.compile(
+    r"\b((to|should|which|that) (solve|fix|avoid|prevent|circumvent|silence)s?"
+    r"|(solves|fixes|avoids|prevents|works around)|work-?around"
+    r"|(solve|fix|avoid|prevent|get rid of)\b.*\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?))\b",
+    re.IGNORECASE,
+)
+"""Words of what a setting right below is there for."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -53,6 +60,8 @@ def has_reason(subject: Subject) -> bool:
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True
+    if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
+        return True
     head = _head(subject)
     return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
 

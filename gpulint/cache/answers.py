@@ -37,8 +37,7 @@ def answers_of(project: Project) -> dict[str, Any]:
     writer = Writer(project, findings_of, earlier.known if isinstance(earlier, Snapshot) else {})
     for entry in (*project.db.done, *(earlier.others() if isinstance(earlier, Snapshot) else ())):
         writer.add(entry)
-    for part in project.db.told:
-        writer.take(part)
+    writer.take(project.db.told)
     asked = {question: sorted(map(str, paths)) for question, paths in project.disk_asked.items()}
     return {"asked": asked, **writer.snapshot()}
 
@@ -46,6 +45,6 @@ def answers_of(project: Project) -> dict[str, Any]:
 def told(project: Project) -> dict[str, Any]:
     """Return what a process tells of its part of a run."""
     writer = Writer(project, findings_of, {})
-    for entry in project.db.done:
+    for entry in (*project.db.done, *(project.db.peers.told if project.db.peers is not None else ())):
         writer.add(entry)
     return writer.part()

@@ -72,7 +72,7 @@ class Kept:
             return
         from gpulint.cache.answers import recall, told
 
-        given.project.db.tell = lambda: told(given.project)
+        given.project.db.tell = told
         with self._opened() as cache:
             held = cache.get_answers(self._answers_key) if cache is not None else None
         if held is None:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _PYTHON = regex.compile(r"python[\d.]*|accelerate|torchrun|deepspeed")
 
 
-def hub_words(models: Models, command: Command, exists: Callable[[Path], bool]) -> list[ArgWord]:
-    """Words of a command with identifiers of the hub: models first, then data sets."""
+def hub_words(models: Models, command: Command, exists: Callable[[Path], bool]) -> list[tuple[ArgWord, bool]]:
+    """Words of a command with identifiers of the hub, and whether each is one of a data set: models come first."""
     argv, row, found = _models(models, command)
     if row is None or row.named:
         return []
-    hits = [word for word in found if word.value is not None and is_model_id(word.value, (), exists)]
+    hits = [(word, False) for word in found if word.value is not None and is_model_id(word.value, (), exists)]
     data = [word for option in row.data for word in _given(argv[1:], option)]
-    return hits + [word for word in data if word.value is not None and is_data_set_id(word.value, (), exists)]
+    return hits + [(word, True) for word in data if word.value is not None and is_data_set_id(word.value, (), exists)]
 
 
 def named_model(models: Models, command: Command) -> tuple[ArgWord, str] | None:

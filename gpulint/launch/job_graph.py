@@ -73,19 +73,18 @@ _GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
 def is_launcher(project: Project, path: Path) -> bool:
     """Return whether a file may launch something, by its name and bytes alone."""
     kind = project.kind(path)
-    if kind in (Kind.SHELL, Kind.WORKFLOW):
-        data, added = project.data(path), project.models.added_words(_STARTS)
-        if any(word.encode() in data for word in added):
-            return True
-    if kind is Kind.SHELL:
-        return bool(_RUNS.search(project.data(path)))
+    if kind is Kind.DOCKERFILE:
+        return True
+    if kind not in (Kind.SHELL, Kind.WORKFLOW, Kind.JOBSPEC, Kind.NOTEBOOK):
+        return False
+    data = project.data(path)
     if kind is Kind.JOBSPEC:
-        return bool(_CONCERNS.search(project.data(path)))
+        return bool(_CONCERNS.search(data))
     if kind is Kind.NOTEBOOK:
-        return bool(_NOTEBOOK_GPU.search(data := project.data(path))) and b".py" in data
-    if kind is Kind.WORKFLOW:
-        return bool(_CONCERNS.search(data := project.data(path))) and bool(_RUNS.search(data))
-    return kind is Kind.DOCKERFILE
+        return bool(_NOTEBOOK_GPU.search(data)) and b".py" in data
+    if any(word.encode() in data for word in project.models.added_words(_STARTS)):
+        return True
+    return bool(_RUNS.search(data)) and (kind is Kind.SHELL or bool(_CONCERNS.search(data)))
 
 
 @dataclass

@@ -40,6 +40,7 @@ FILES = {
             "cached-download",
             "auxiliary-heads",
             "hub-download",
+            "hub-alias",
             "sdk-download",
             "data-sets",
             "upload",

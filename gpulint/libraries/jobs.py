@@ -34,6 +34,9 @@ class Command:
     """Words of several places follow one another (``entrypoint``, ``command``)."""
     role: Literal["main", "init", "sidecar"] = "main"
     syntax: Literal["shell", "words"] = "shell"
+    interpreter: Path | None = None
+    """What names the program that reads shell text, or the machine whose default it is; text for another shell than
+    those of Unix is not read."""
 
 
 @dataclass(frozen=True, slots=True)

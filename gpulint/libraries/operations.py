@@ -114,6 +114,27 @@ class HubDownload:
 
 
 @dataclass(frozen=True, slots=True)
+class HubAlias:
+    """Libraries whose calls load something else than the repository of the Hugging Face hub that they are given."""
+
+    modules: tuple[str, ...]
+    """How the qualified names of the calls start."""
+    unless: str = ""
+    """A pattern of identifiers that are loaded as they are."""
+    exact: str = ""
+    """The argument that loads every identifier as it is."""
+    owner: str = ""
+    """The owner of identifiers without one; the copy that is loaded is unknown where no owner is given."""
+    hub: str = ""
+    """The hub that the identifiers are of, if it is another one."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.modules[0]
+
+
+@dataclass(frozen=True, slots=True)
 class DataSets:
     """Packages whose data set classes download when they are first used."""
 
@@ -228,6 +249,7 @@ KINDS = {
     "cached-download": CachedDownload,
     "auxiliary-heads": AuxiliaryHeads,
     "hub-download": HubDownload,
+    "hub-alias": HubAlias,
     "sdk-download": SdkDownload,
     "data-sets": DataSets,
     "upload": Upload,

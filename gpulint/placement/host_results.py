@@ -80,10 +80,26 @@ def is_kept_on_host(
                 if value is not None and not isinstance(home, ast.AugAssign)
             ]
         case _:
-            return False
-    return bool(values) and all(
-        isinstance(value, ast.expr) and value is not node and is_host(where, value) for where, value in values
+            return _collects(module, node, is_host)
+    return _collects(module, node, is_host) or (
+        bool(values)
+        and all(isinstance(value, ast.expr) and value is not node and is_host(where, value) for where, value in values)
     )
+
+
+def _collects(
+    module: ModuleIndex,
+    node: ast.Attribute | ast.Subscript,
+    is_host: Callable[[ModuleIndex, ast.expr], bool],
+) -> bool:
+    """Return whether only values in host memory are appended to a list (``self.losses["d"].append(loss.item())``)."""
+    name = ast.unparse(node)
+    added = [
+        call.args[0]
+        for call in module.calls_by_name.get("append", ())
+        if isinstance(call.func, ast.Attribute) and len(call.args) == 1 and ast.unparse(call.func.value) == name
+    ]
+    return bool(added) and all(is_host(module, value) for value in added)
 
 
 def framework_steps(module: ModuleIndex) -> bool:

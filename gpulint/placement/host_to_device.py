@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.libraries.frameworks import Mover
@@ -121,7 +122,7 @@ class HostToDevice:
                 continue
             if not row.device:
                 return not is_on_cpu(self._project, ref.module, ref.node)
-            device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == row.device), None)
+            device = keyword_value(ref.node, row.device)
             return device is not None and self._project.fact(Devices).may_be_gpu(ref.module, device)
         return False
 

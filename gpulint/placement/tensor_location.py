@@ -92,9 +92,8 @@ class TensorLocations:
                         return False
                     if roots == {"torch"} and node.args:
                         return self.is_host(module, node.args[0])
-                    return self.is_host(module, func.value) or draws_on_host(
-                        self._project, module, func, self.is_tensor
-                    )
+                    drawn = draws_on_host(self._project, module, func, self.is_tensor)
+                    return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)
                 return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
@@ -106,12 +105,14 @@ class TensorLocations:
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return bool(parts) and all(self.is_host(module, part) for part in parts)
             case ast.Name(id=name):
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 values = [
                     b.value
                     for b in bindings
-                    if b.kind is BindingKind.ASSIGN
+                    if b.kind in (BindingKind.ASSIGN, BindingKind.LOOP)
                     and b.value is not None
                     and (not b.path or (isinstance(b.value, ast.Call) and self._gets_host(module, b.value)))
                 ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpulint.documents.shell.script import Block
     from gpulint.launch.job import Job, JobCommand, JobLaunch
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
 
 _STAGE = regex.compile(r"\$\{?(start_?|stop_?)?stage\b")
 _IS_ON = regex.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
@@ -38,6 +39,9 @@ _ARGUMENT = regex.compile(r"[\"']?\$\{?([1-9])(?:[:?-][^}]*)?\}?[\"']? in (.+)",
 MAX_CALLS = 20
 """Calls of one function or script that are looked at."""
 _OFF = frozenset({"false", "0", "no", "n", ""})
+_PIPELINE_CALLS = frozenset(
+    {"Compiler", "create_run_from_pipeline_func", "create_run_from_pipeline_package", "PipelineJob"}
+)
 _CPU = regex.compile(r"^(?!.*(gpu|cuda)).*(^|[_-]|run)cpu([_-]|$)")
 """Names of scripts that are for machines without GPUs: ``run_cpu.sh``."""
 
@@ -72,6 +76,14 @@ def may_skip(job: Job, document: Document, command: Command) -> bool:
     calls = [item.launch.command for item in job.calls.get(document.path, ())]
     return any(
         _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
+    )
+
+
+def _compiles_pipeline(module: ModuleIndex) -> bool:
+    """Return whether a program only writes down or submits a pipeline of Kubeflow, whose tasks run on other
+    machines."""
+    return bool(module.calls_by_name.keys() & _PIPELINE_CALLS) and any(
+        binding.target.partition(".")[0] == "kfp" for binding in module.imports
     )
 
 
@@ -298,7 +310,9 @@ class GpuJobs:
             return False
         if start.program is not None:
             module = self._project.module_at(start.program)
-            return module is not None and self._project.fact(GpuPrograms).runs_on_gpu(module)
+            if module is None or _compiles_pipeline(module):
+                return False
+            return self._project.fact(GpuPrograms).runs_on_gpu(module)
         if start.module is not None:
             text = start.module.source.text.encode("utf-8", "replace")
             program = self._project.fact(MultiGpuUse).started(start)

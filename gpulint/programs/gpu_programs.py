@@ -14,7 +14,7 @@ from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs import cpu_workers
-from gpulint.query import query
+from gpulint.query import query, stored
 from gpulint.semantic.hardware_words import GpuWords, is_for_tpu, runs_on_other_hardware
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training import workflow_steps
@@ -49,6 +49,11 @@ _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
 _TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
 _ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")
 _CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
+
+
+@stored("programs that compute on a GPU")
+def _computes(project: Project, path: Path) -> bool:
+    return project.fact(GpuPrograms).computes(path)
 
 
 class GpuPrograms:
@@ -145,16 +150,18 @@ class GpuPrograms:
             any(map(self._drives, users)) or self._is_given_device(text, users)
         )
 
-    @query
     def _computes(self, path: Path) -> bool:
+        return _computes(self._project, path)
+
+    def computes(self, path: Path) -> bool:
+        """Return whether a program computes on a GPU, by its text and by jobs that start it."""
         text = self._project.data(path)
         found = self.words.computes_on_gpu(text) or self._takes_device(path, text)
         return found and not (cpu_workers.may_use_no_gpus(text) and self._elsewhere(path))
 
     def _drives(self, program: Path) -> bool:
         """Return whether a program leaves training to a module that it imports (``TrainLoop(model, data).run()``)."""
-        data = self._project.data(program)
-        if b"__main__" not in data or not _CALLS_TRAINING.search(data):
+        if not self._project.contains(program, b"__main__") or not self._project.finds(program, _CALLS_TRAINING):
             return False
         return any(
             self._project.word_index.holds(file, b"backward") and self._computes(file)
@@ -173,7 +180,7 @@ class GpuPrograms:
             and self.words.text_computes(text)
             and not runs_on_other_hardware(text)
             and (
-                any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
+                any(self._project.finds(file, _CHOOSES) for file in self._project.imported(path))
                 or self._gets_gpus(path)
             )
         )
@@ -194,7 +201,7 @@ class GpuPrograms:
             _TAKEN.search(text) is not None
             and self.words.text_computes(text)
             and not runs_on_other_hardware(text)
-            and any(_CHOOSES.search(self._project.data(user)) and not self._elsewhere(user) for user in users)
+            and any(self._project.finds(user, _CHOOSES) and not self._elsewhere(user) for user in users)
         )
 
     def users(self, file: Path) -> Iterator[Path]:

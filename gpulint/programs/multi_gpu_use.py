@@ -70,11 +70,22 @@ _WORD = regex.compile(r"[A-Za-z_]\w*")
 class Program:
     """One program: its module and those of the tree that it imports, which are parsed when somebody asks."""
 
-    def __init__(self, project: Project, main: ModuleIndex | None, paths: tuple[Path, ...], heads: frozenset[str]):
-        """``main`` may stand in a job spec; ``paths`` are what it imports, ``heads`` the names of foreign packages."""
-        self._project, self._main, self._imported, self._heads = project, main, paths, heads
+    def __init__(
+        self, project: Project, main: ModuleIndex | Path | None, paths: tuple[Path, ...], heads: frozenset[str]
+    ):
+        """``main`` is a module of the tree, or one that stands in a job spec; ``paths`` are what it imports, ``heads``
+        the names of foreign packages."""
+        self._project, self._imported, self._heads = project, paths, heads
+        self._inline = main if isinstance(main, ModuleIndex) else None
+        self._path = main.path if isinstance(main, ModuleIndex) else main
         self.db = project.db
         self._libraries = project.models.derived(Libraries)
+
+    @property
+    def _main(self) -> ModuleIndex | None:
+        if self._inline is not None or self._path is None:
+            return self._inline
+        return self._project.module_at(self._path)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -89,8 +100,8 @@ class Program:
 
     def modules_where(self, test: Callable[[Project, Path], bool]) -> Iterator[ModuleIndex]:
         """The main module and those modules whose files pass a test, one by one; none of the others is parsed."""
-        if self._main is not None:
-            yield self._main
+        if (main := self._main) is not None:
+            yield main
         for path in self._imported:
             if test(self._project, path) and (module := self._project.module_at(path)) is not None:
                 yield module
@@ -100,19 +111,20 @@ class Program:
         return any(self._matches(path, pattern) for path in self.files)
 
     def _matches(self, path: Path, pattern: re.Pattern[str]) -> bool:
-        if self._main is not None and self._main.path == path:
-            return pattern.search(self._main.syntax.source.text) is not None
+        if self._inline is not None and self._path == path:
+            return pattern.search(self._inline.syntax.source.text) is not None
         return self._project.matches(path, pattern)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of its modules; none if the program is unknown."""
-        return (self._main.path, *self._imported) if self._main is not None else ()
+        return (self._path, *self._imported) if self._path is not None else ()
 
     def text(self, path: Path) -> str:
         """The Python text of one of its modules."""
-        is_main = self._main is not None and self._main.path == path
-        return self._main.syntax.source.text if is_main else self._project.python_text(path)  # type: ignore[union-attr]
+        if self._inline is not None and self._path == path:
+            return self._inline.syntax.source.text
+        return self._project.python_text(path)
 
     @query_property
     def use(self) -> Use:
@@ -120,7 +132,7 @@ class Program:
         if self.libraries:
             return Use.YES
         known = self._heads <= self._libraries.no_gpu | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
-        if not known or self._main is None or self.mentions(HINT) or self.mentions(OPAQUE):
+        if not known or self._path is None or self.mentions(HINT) or self.mentions(OPAQUE):
             return Use.UNKNOWN
         return Use.NO
 
@@ -180,7 +192,7 @@ class Program:
         return False
 
     def _module(self, path: Path) -> ModuleIndex | None:
-        return self._main if self._main is not None and self._main.path == path else self._project.module_at(path)
+        return self._main if self._path == path else self._project.module_at(path)
 
     def _place(self, path: Path, match: re.Match[str]) -> Place:
         module = self._module(path)
@@ -197,14 +209,16 @@ class MultiGpuUse:
     @query
     def of(self, path: Path) -> Program:
         """The program in a file of the tree."""
-        return self._program(self._project.module_at(path))
+        names = self._project.bound_imports(path)
+        return self._program(None, (), path) if names is None else self._program(path, names, path)
 
     def started(self, start: JobLaunch) -> Program | None:
         """The program that a launch starts, also one whose text a job spec carries; None if it is unknown."""
         if start.program is not None:
             return self.of(start.program)
         if start.module is not None:
-            return self._program(index_module(start.module))
+            module = index_module(start.module)
+            return self._program(module, [binding.target for binding in module.imports], module.path)
         return None
 
     def uses(self, job: Job) -> Use:
@@ -223,15 +237,15 @@ class MultiGpuUse:
             return Use.YES
         return Use.UNKNOWN if Use.UNKNOWN in answers or not job.commands else Use.NO
 
-    def _program(self, main: ModuleIndex | None) -> Program:
+    def _program(self, main: ModuleIndex | Path | None, names: Iterable[str], home: Path) -> Program:
         if main is None:
             return Program(self._project, None, (), frozenset())
-        seen, todo = {main.path}, [main.path]
-        heads = self._foreign([binding.target for binding in main.imports], main.path)
+        seen, todo = {home}, [home]
+        heads = self._foreign(names, home)
         for path in todo:
             if len(todo) > MAX_MODULES:
                 break
-            if path != main.path:
+            if path != home:
                 heads |= self._foreign(self._project.imports(path), path)
             more = sorted(self._project.imported(path) - seen)
             seen.update(more)

@@ -46,6 +46,8 @@ class Step:
     command: Span
     """Of the whole command."""
     evidence: Place
+    told: str | None = None
+    """The arguments of the program, where they are all known."""
 
 
 def steps(
@@ -65,7 +67,9 @@ def steps(
         if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
             continue
         seen.add(span)
-        yield Step(name, span, start.launch.command.span, evidence)
+        words = [word.value for word in start.launch.args]
+        told = " ".join(word for word in words if word) if None not in words else None
+        yield Step(name, span, start.launch.command.span, evidence, told)
 
 
 def _name(start: JobLaunch) -> str:
@@ -84,6 +88,6 @@ def _is_named(project: Project, start: JobLaunch, names: re.Pattern[str], foreig
     module = project.module_at(start.program)
     return (
         module is not None
-        and b"cuda" not in project.word_index.of(start.program)
+        and not project.word_index.holds(start.program, b"cuda")
         and not project.fact(LoopContexts).has_training_step(module)
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.argument_binding import RECEIVERS, callback_call
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
@@ -259,7 +260,7 @@ def _handed_over(
         passed: list[ast.expr] = []
         named: dict[str, ast.expr] = {}
         if last_name(call.func) in _RUNS or resolver.call_names(where, call) & _SPAWN:
-            given = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
+            given = keyword_value(call, "args")
             if given is None and len(call.args) > 1 and isinstance(call.args[1], ast.Tuple):
                 given = call.args[1]
             passed = list(given.elts) if isinstance(given, ast.Tuple | ast.List) else []
@@ -273,7 +274,7 @@ def _handed_over(
 
 def _in_dictionary(resolver: Resolver, where: ModuleIndex, call: ast.Call, option: str) -> dict[str, ast.expr]:
     """Return what the dictionary of the module that a call takes as ``option`` hands over by name."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+    given = keyword_value(call, option)
     made = resolver.points_to(where, given) if given is not None else ()
     return {
         key.value: value

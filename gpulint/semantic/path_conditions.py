@@ -194,6 +194,28 @@ def ends_after_repair(module: ModuleIndex, node: ast.AST) -> bool:
     return is_ending(module, node) and any(isinstance(up, ast.ExceptHandler) for up in module.syntax.ancestors(node))
 
 
+def parts_of(test: ast.expr, holds: bool) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what must be true or false for a test to hold: of ``not (a or not b)`` that a is false and b true."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is holds:
+        for value in test.values:
+            yield from parts_of(value, holds)
+    elif holds and isinstance(test, ast.IfExp) and isinstance(test.orelse, ast.Constant) and not test.orelse.value:
+        yield from parts_of(test.test, True)
+        yield from parts_of(test.body, True)
+    else:
+        yield test, holds
+
+
+def spelt(module: ModuleIndex, test: ast.expr) -> ast.expr:
+    """The value of a name that is bound once (``logs = tracer.due(step) if tracer.enabled else False``), else the
+    test."""
+    bindings = module.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
+    value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+    return value if isinstance(value, ast.IfExp | ast.BoolOp) else test
+
+
 def contexts_of(up: ast.AST) -> list[ast.expr]:
     """The context managers of a ``with``, or the decorators of a function or class: what may switch things inside."""
     if isinstance(up, ast.With | ast.AsyncWith):

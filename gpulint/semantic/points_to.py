@@ -26,6 +26,7 @@ from gpulint.semantic.attribute_sources import (
 )
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
+from gpulint.semantic.operating_systems import excludes_linux
 from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
@@ -100,9 +101,10 @@ class Resolver(ClassHierarchy):
                     yield from self._starred_origins(module, node, path)
             case ast.Attribute():
                 yield from self._attribute_origins(module, node, path)
-            case ast.IfExp(body=body, orelse=orelse):
-                yield from self.points_to(module, body, path)
-                yield from self.points_to(module, orelse, path)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                for part, holds in ((body, True), (orelse, False)):
+                    if not excludes_linux(module, test, holds):
+                        yield from self.points_to(module, part, path)
             case ast.BoolOp(values=values):
                 for value in values:
                     yield from self.points_to(module, value, path)

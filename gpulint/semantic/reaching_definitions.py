@@ -6,6 +6,7 @@ import ast
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from gpulint.semantic.operating_systems import is_for_another_system
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -17,19 +18,27 @@ def reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> 
     """The bindings that may be in force at ``use``.
 
     The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
-    branch of an ``if`` are left out. From another scope (a closure or a global) every binding counts. Where more than
-    MAX_BINDINGS would have to be looked at, one of unknown value is the answer.
+    branch of an ``if`` are left out, as are those for Windows or macOS if there are others. From another scope (a
+    closure or a global) every binding counts. Where more than MAX_BINDINGS would have to be looked at, one of unknown
+    value is the answer.
     """
     if len(bindings) <= 1:
         return bindings
     question = use, bindings[0]
     if question not in module.reaching:
-        module.reaching[question] = _find_reaching(module, bindings, use)
+        found = _find_reaching(module, bindings, use)
+        module.reaching[question] = _on_linux(module, found, use) if found is not None else None
     found = module.reaching[question]
     if found is None:
         module.report_limit(f"a name has more than {MAX_BINDINGS} assignments that may reach one use")
         return [Binding(BindingKind.OTHER, use, bindings[0].scope)]
     return found
+
+
+def _on_linux(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding]:
+    """Those that hold where jobs with GPUs run; all, if none does or the use is for another system itself."""
+    here = [binding for binding in bindings if not is_for_another_system(module, binding.node)]
+    return here if here and len(here) < len(bindings) and not is_for_another_system(module, use) else bindings
 
 
 def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding] | None:
@@ -144,6 +153,11 @@ def _find_blocks(module: ModuleIndex, node: ast.AST) -> tuple[dict[ast.AST, str]
                 loops.add(up)
         inner = up
     return blocks, loops
+
+
+def are_exclusive(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
+    """Return whether two places of a scope are in different branches of one ``if`` or ``match``."""
+    return _exclusive(_blocks(module, one)[0], _blocks(module, other)[0])
 
 
 def _exclusive(use: dict[ast.AST, str], own: dict[ast.AST, str]) -> bool:

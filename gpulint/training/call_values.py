@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import default_of
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
 from gpulint.semantic.path_conditions import conditions
@@ -104,7 +105,7 @@ def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name:
         return None
     passed = argument_of(function, site.node, name)
     if passed is None:
-        default = _default(function, name)
+        default = default_of(function.args, name)
         # Who calls what it is handed may pass more than anybody sees.
         if isinstance(site.node, CallbackCall) or not isinstance(default, ast.Constant):
             return None
@@ -122,13 +123,3 @@ def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name:
     if values.complete and len(values.constants) == 1 and values.values[0].source == "literal":
         return Known(values.constants[0])
     return _GIVEN
-
-
-def _default(function: FunctionNode, name: str) -> ast.expr | None:
-    own = function.args
-    positional = [*own.posonlyargs, *own.args]
-    pairs = [
-        *zip(positional[len(positional) - len(own.defaults) :], own.defaults, strict=True),
-        *zip(own.kwonlyargs, own.kw_defaults, strict=True),
-    ]
-    return next((default for arg, default in pairs if arg.arg == name), None)

@@ -11,7 +11,7 @@ from gpulint.libraries.operations import Collective
 from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import Binding, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -72,21 +72,21 @@ def _is(node: ast.expr | None, value: bool) -> bool:
 
 def wraps_itself(module: ModuleIndex, project: Project) -> bool:
     """Return whether the module names DDP or FSDP."""
-    return bool(project.word_index.of(module.path) & _WRAPPERS) and not _only_asks(module)
+    return project.word_index.holds_one(module.path, _WRAPPERS) and not _only_asks(module)
 
 
 @query
 def _only_asks(module: ModuleIndex) -> bool:
     """Return whether the module names DDP and FSDP only to test what a model is (``type(model) in (DataParallel,
-    DDP)``), or only speaks of them."""
+    DDP)``), or only imports or speaks of them."""
     named = [
         node
         for node in module.syntax.nodes
         if isinstance(node, ast.Name | ast.Attribute) and last_name(node) in WRAPPERS
     ]
     if not named:
-        imported = {binding.target.rpartition(".")[2] for binding in module.imports}
-        return not imported & {*WRAPPERS, "*"}
+        wrappers = [binding for binding in module.imports if binding.target.rpartition(".")[2] in {*WRAPPERS, "*"}]
+        return not any(binding.target.endswith("*") or _is_used(module, binding) for binding in wrappers)
     return all(
         any(
             isinstance(up, ast.Compare) or (isinstance(up, ast.Call) and last_name(up.func) in _ASKS)
@@ -96,6 +96,11 @@ def _only_asks(module: ModuleIndex) -> bool:
     )
 
 
+def _is_used(module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a module uses what it imports, under the name that it gives it."""
+    return any(binding in bound and name in module.uses for name, bound in binding.scope.bindings.items())
+
+
 def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
     """Return whether the module, or one that imports it or that it imports, wraps a model in DDP or FSDP."""
     if wraps_itself(module, project):
@@ -103,7 +108,7 @@ def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
     for binding in module.imports:
         target = project.absolute(binding.target, module.path)
         path = project.module_path(target, module.path) or project.module_path(target.rpartition(".")[0], module.path)
-        if path is not None and project.word_index.of(path) & _WRAPPERS:
+        if path is not None and project.word_index.holds_one(path, _WRAPPERS):
             other = project.module_at(path)
             if other is None or not _only_asks(other):
                 return True

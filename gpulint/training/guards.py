@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from itertools import chain
 from operator import or_
 from pathlib import PurePath
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits
+from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits, parts_of, spelt
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
@@ -95,7 +94,7 @@ class Guards:
     def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` is behind a debug, profile or verbosity switch."""
         for test, holds in conditions(module, node):
-            if holds and (_DEBUG.search(text := source_text(module, test)) or "__debug__" in text):
+            if holds and (_DEBUG.search(text := source_text(module, spelt(module, test))) or "__debug__" in text):
                 return True
         function = module.function(node)
         return function is not None and bool(_DEBUGS.search(function.name)) and self._is_asked_for(module, node)
@@ -104,7 +103,7 @@ class Guards:
         """Return whether ``node`` only runs if a parameter of its function says so (``if not enabled: return``)."""
         function = module.function(node)
         names = {arg.arg for arg in function.args.args} if function is not None else set[str]()
-        parts = (part for test, holds in conditions(module, node) for part, wanted in _parts(test, holds) if wanted)
+        parts = (part for test, holds in conditions(module, node) for part, wanted in parts_of(test, holds) if wanted)
         return any(isinstance(part, ast.Name) and part.id in names for part in parts)
 
     def is_before_loop_exit(self, module: ModuleIndex, node: ast.AST) -> bool:
@@ -132,7 +131,7 @@ class Guards:
         """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, and
         none for several processes: whoever has several GPUs sets it."""
         for test, holds in conditions(module, node, until):
-            for part, wanted in _parts(test, holds):
+            for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds)):
                 if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
                     above_zero = ast.unparse(part.comparators[0]) == "0"
                     known = self._project.fact(Constants).of(module, part.left)
@@ -240,17 +239,6 @@ class Guards:
                         return False
                     return True
         return False
-
-
-def _parts(test: ast.expr, holds: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield what must be true or false for a test to hold: of ``not (a or not b)`` that a is false and b true."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is holds:
-        for value in test.values:
-            yield from _parts(value, holds)
-    else:
-        yield test, holds
 
 
 def _makes(body: list[ast.stmt]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.records import dataclass
@@ -60,7 +61,7 @@ class Loader(CallSite):
         """The device on which the loader puts its batches itself, if one is given."""
         if self.row is None or not self.row.places_on:
             return None
-        return next((keyword.value for keyword in self.node.keywords if keyword.arg == self.row.places_on), None)
+        return keyword_value(self.node, self.row.places_on)
 
 
 def loader_argument(project: Project, loader: Loader, name: str) -> Argument:

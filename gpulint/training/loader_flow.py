@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
@@ -274,8 +275,7 @@ def _forwards(owner: ast.ClassDef) -> bool:
 
 def _holds_few(call: ast.Call) -> bool:
     """``DataLoader(Subset(data, [index]))``: the samples are listed one by one."""
-    data = next((keyword.value for keyword in call.keywords if keyword.arg == "dataset"), None)
-    match data or (call.args[0] if call.args else None):
+    match passed_as(call, "dataset", 0):
         case ast.Call(func=func, args=[_, ast.List(elts=indices) | ast.Tuple(elts=indices)]):
             return last_name(func) == "Subset" and not any(isinstance(index, ast.Starred) for index in indices)
     return False

@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.workspace.module_index import last_name
 
 _LOADER_NAME = regex.compile(
@@ -59,7 +60,7 @@ def unwrap_iterable(node: ast.expr) -> ast.expr:
 
 def _iterable(call: ast.Call) -> ast.expr | None:
     """Return what ``tqdm(iterable=loader)`` shows the progress of."""
-    return next((keyword.value for keyword in call.keywords if keyword.arg == "iterable"), None)
+    return keyword_value(call, "iterable")
 
 
 def unwrap_zipped(node: ast.expr) -> list[ast.expr]:

@@ -30,6 +30,8 @@ _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_g
 _STEPPING = frozenset({"step", "gradient", "run", "value_and_grad"})
 """Names of calls that may take a training step, as their receiver or their arguments say."""
 _STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
+_SCHEDULES = regex.compile(r"sched|warm_?up|annealing|(^|_)lr(_|$)", re.IGNORECASE)
+"""Names of what changes the learning rate, once per epoch in many programs: ``opt_scheduler.step()``."""
 _FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
 """Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
 _STEP = r"_?(?:train|training|update|optimi[sz]e)_?(?:step|batch|iter|iteration|one_batch|one_step)|_?step_train"
@@ -43,7 +45,14 @@ _EVAL_STEP = regex.compile(
     r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
 _FORWARD = ("forward", "__call__")
-_TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
+_OF_BUILT_IN = frozenset(
+    name for kind in (str, list, dict, set) for name in dir(kind) if not name.startswith("_")
+) - {"update", "translate", "encode", "join"}  # fmt: skip
+"""Methods of strings and collections, but for those that models and agents have too: whatever else is called so takes
+no training steps. To know what such a method belongs to may take half of the tree."""
+_TRAINING_WORDS = regex.compile(
+    rb"backward|minimize|gradient|train_on_batch|value_and_grad|epoch|optim|scaler|train_|_step"
+)
 _UPDATES = regex.compile(
     rb"optim|\nopt(_|\n)|_opt\n|\n(_?train_|_?update_)?step\n|scaler|engine|minimize|apply_grad|train_on_batch|tape"
     rb"|value_and_grad|train_?op",
@@ -155,6 +164,8 @@ class LoopRoles:
 
         if _EVAL_STEP.search(last_name(call.func)) or _only_forward(call):
             return ()
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_BUILT_IN:
+            return ()
         found = self._project.fact(Resolver).callees(module, call)
         return () if found and self._project.fact(Guards).is_without_gradients(module, call) else found
 
@@ -178,14 +189,13 @@ class LoopRoles:
     def _speaks_of_training(self, module: ModuleIndex) -> bool:
         """Return whether a module's words speak of training. If not, what its models run forward is not searched for
         steps."""
-        vocabulary = self._project.word_index.vocabulary(module.path)
-        return any(word in vocabulary for word in _TRAINING_WORDS)
+        return self._project.word_index.finds(module.path, _TRAINING_WORDS)
 
     @query
     def _explains(self, module: ModuleIndex) -> bool:
         """Return whether a module computes gradients to show what a model looks at, and updates no weights."""
-        vocabulary = self._project.word_index.vocabulary(module.path)
-        return bool(_EXPLAINS.search(vocabulary)) and not _UPDATES.search(vocabulary)
+        words = self._project.word_index
+        return words.finds(module.path, _EXPLAINS) and not words.finds(module.path, _UPDATES)
 
     def _steps(self, module: ModuleIndex, owner: ast.AST) -> bool:
         """Return whether a training step happens directly in the body of a loop or function."""
@@ -205,7 +215,7 @@ class LoopRoles:
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
                 return name != "backward" or not only_for_inputs(module, call)
-            if name == "step" and _STEPPED.search(last_name(func.value)):
+            if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
                 return True
             if name == "gradient" and "tape" in last_name(func.value).lower():
                 return True

@@ -162,12 +162,12 @@ def _number(value: object) -> int | None:
 
 def is_small_state(project: Project, module: ModuleIndex, saved: ast.expr) -> bool:
     """Return whether all models whose state an expression holds are known, and have few parameters together."""
-    counts = [parameters(project, *model) for model in _models(project, module, saved)]
+    counts = [parameters(project, *model) for model in models_in(project, module, saved)]
     known = [count for count in counts if count is not None]
     return 0 < len(known) == len(counts) and sum(known) < FEW
 
 
-def _models(project: Project, module: ModuleIndex, saved: ast.expr) -> list[tuple[ModuleIndex, ast.expr]]:
+def models_in(project: Project, module: ModuleIndex, saved: ast.expr) -> list[tuple[ModuleIndex, ast.expr]]:
     """The models whose state an expression holds: ``{"model": net.state_dict(), "epoch": epoch}``; those of optimizers
     are left out."""
     found = list[tuple[ModuleIndex, ast.expr]]()

@@ -67,7 +67,9 @@ def _uses(module: ModuleIndex, call: ast.Call) -> list[ast.expr]:
             return [
                 use
                 for use in module.uses.get(variable.id, ())
-                if use is not variable and module.scope(use).lookup(variable.id) is bindings
+                if use is not variable
+                and module.scope(use).lookup(variable.id) is bindings
+                and any(one.value is call for one in reaching(module, bindings, use))
             ]
     return [call]
 

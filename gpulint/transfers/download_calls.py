@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.launch.transfer_commands import OWN_HOST
 from gpulint.libraries import downloads as tables
@@ -276,7 +277,7 @@ class DownloadCalls:
 
         if not names & URL_CALLS:
             return None
-        argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
+        argument = passed_as(call, "url", 0)
         if argument is None:
             return None
         texts = [

@@ -6,7 +6,7 @@ import ast
 
 from gpulint.libraries import Models
 from gpulint.libraries.dataset_classes import is_class
-from gpulint.libraries.operations import DataSets, HubDownload, SdkDownload
+from gpulint.libraries.operations import DataSets, HubAlias, HubDownload, SdkDownload
 from gpulint.libraries.operations import Download as Row
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
@@ -38,6 +38,7 @@ class DownloadTable:
 
     def __init__(self, models: Models) -> None:
         self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
+        self.aliases: tuple[HubAlias, ...] = models.rows("hub-alias")
         rows: tuple[Row, ...] = models.rows("download")
         self.always = {name: row for row in reversed(rows) for name in row.calls}
         sdks: tuple[SdkDownload, ...] = models.rows("sdk-download")

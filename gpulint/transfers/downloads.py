@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.libraries.dataset_classes import GRAPH_BASE
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -111,15 +112,11 @@ class Downloads:
     def _is_fetcher(function: FunctionNode) -> bool:
         if FETCHES.search(function.name):
             return True
-        args = [*function.args.posonlyargs, *function.args.args]
-        defaults = dict(
-            zip([a.arg for a in args[len(args) - len(function.args.defaults) :]], function.args.defaults, strict=True)
-        )
         return any(
-            name in ("download", "autodownload", "auto_download")
+            parameter.arg in ("download", "autodownload", "auto_download")
             and isinstance(value, ast.Constant)
             and value.value is True
-            for name, value in defaults.items()
+            for parameter, value in with_defaults(function.args)
         )
 
     def _contains(self, function: NodeRef) -> bool:

@@ -6,12 +6,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
-from gpulint.libraries.operations import HubDownload
+from gpulint.libraries.operations import HubAlias, HubDownload
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee
+from gpulint.transfers.download_table import DownloadTable
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _FETCH = frozenset({"snapshot_download", "hf_hub_download"})
 """Functions of the hub that return where they have put what they fetched."""
+_SETTINGS = regex.compile(r"\.(json|txt|md|ya?ml|model|jinja|py)$")
+"""Ends of patterns for files without weights."""
 
 
 class HubDownloads:
@@ -39,8 +43,7 @@ class HubDownloads:
         name, kind = row.name, row.what
         if not self._asks_hub(module, call, row):
             return None
-        file = self._project.fact(Arguments).value(module, call, "filename", 1) if name == "hf_hub_download" else None
-        if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
+        if self._is_small(module, call, name):
             return None
         given = self._project.fact(Arguments).of(module, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
@@ -56,7 +59,8 @@ class HubDownloads:
                 continue  # a builder that reads the files
             if self._is_id(text, row, near):
                 place = value.place if value.place.path != module.path or value.source != "literal" else None
-                return Download(NodeRef(module, call), callee(call), text, f"from {tables.HUB}", kind, place)
+                what, origin = self._loaded(module, call, text)
+                return Download(NodeRef(module, call), callee(call), what, origin, kind, place)
         if name == "snapshot_download" and known.unknown and not known.values and not _is_parameter(known):
             return Download(NodeRef(module, call), callee(call), "", f"from {tables.HUB}", kind)
         if name == "from_pretrained" and (adapter := self._adapter(module, call, known, row)) is not None:
@@ -67,6 +71,9 @@ class HubDownloads:
     def launched(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> Iterator[tuple[str, Place]]:
         """Identifiers that launchers of the tree give a call of the hub, each with its place in the launcher."""
         if not self._asks_hub(module, call, row):
+            return
+        alias = self._alias(module, call)
+        if alias is not None and (alias.hub or not alias.owner):
             return
         for value in self._identifier(module, call, row).values:
             text, place = value.value, value.place
@@ -90,6 +97,39 @@ class HubDownloads:
         return is_model_id(text, near, self._project.exists) or (
             row.name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
         )
+
+    def _is_small(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:
+        """Return whether a call fetches only labels or settings of a repository."""
+        arguments = self._project.fact(Arguments)
+        if name == "hf_hub_download":
+            return arguments.value(module, call, "filename", 1).every(
+                lambda value: bool(tables.LABELS.search(str(value)))
+            )
+        if name != "snapshot_download":
+            return False
+        patterns = next((word.value for word in call.keywords if word.arg == "allow_patterns"), None)
+        listed = patterns.elts if isinstance(patterns, ast.List | ast.Tuple) else [patterns]
+        return all(
+            isinstance(item, ast.Constant) and _SETTINGS.search(str(item.value)) is not None for item in listed if item
+        ) and any(listed)
+
+    def _loaded(self, module: ModuleIndex, call: ast.Call, text: str) -> tuple[str, str]:
+        """Return what a call loads for an identifier, "" if its library chooses among copies, and where from."""
+        alias = self._alias(module, call)
+        if alias is None or (alias.unless and re.fullmatch(alias.unless, text)):
+            return text, f"from {tables.HUB}"
+        if alias.hub:
+            return text, f"from {alias.hub}"
+        if alias.exact and self._project.fact(Arguments).value(module, call, alias.exact).any(bool):
+            return text, f"from {tables.HUB}"
+        if alias.owner:
+            return f"{alias.owner}/{text}", f"from {tables.HUB}"
+        return "", f"its copy of {text!r} from {tables.HUB}"
+
+    def _alias(self, module: ModuleIndex, call: ast.Call) -> HubAlias | None:
+        rows = self._project.models.derived(DownloadTable).aliases
+        names = self._project.fact(Resolver).call_names(module, call)
+        return next((row for row in rows if any(name.startswith(row.modules) for name in names)), None)
 
     def artifact(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         """``wandb.use_artifact("team/project/data:v0").download()``."""

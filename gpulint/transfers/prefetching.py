@@ -80,8 +80,9 @@ class Prefetching:
             return None
         return None if self.is_switched_off(held) else word
 
-    def loaded(self, held: GpuJobCommand) -> list[ArgWord]:
-        """Identifiers of the hub that a known program in a job is given, unless the job switches the hub off."""
+    def loaded(self, held: GpuJobCommand) -> list[tuple[ArgWord, bool]]:
+        """Identifiers of the hub that a known program in a job is given, unless the job switches the hub off, and
+        whether each is one of a data set."""
         words = hub_words(self._project.models, held.command, self._project.is_dir)
         return [] if words and self.is_switched_off(held) else words
 

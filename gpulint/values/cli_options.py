@@ -199,7 +199,10 @@ class Options:
                 if path is None or path in seen:
                     continue
                 seen.add(path)
-                if b"add_argument" in self._project.data(path) and (other := self._project.module_at(path)) is not None:
+                if (
+                    self._project.contains(path, b"add_argument")
+                    and (other := self._project.module_at(path)) is not None
+                ):
                     found = self._table(other).get(name)
                     if found:
                         yield from found

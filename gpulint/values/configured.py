@@ -32,7 +32,7 @@ def always_overridden(project: Project, name: str, path: Path) -> bool:
 @query
 def mentioning(project: Project, name: str) -> tuple[Path, ...]:
     word = word_of(name)
-    found = (path for path in project.files if path.suffix in _SUFFIXES and word in project.data(path))
+    found = (path for path in project.files if path.suffix in _SUFFIXES and project.contains(path, word))
     return tuple(path for path in found if not project.is_test(path))[:MAX_FILES]
 
 

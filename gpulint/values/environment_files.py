@@ -24,6 +24,9 @@ _SETTINGS = frozenset({"pydantic_settings.BaseSettings", "pydantic.BaseSettings"
 _LOADS = ("load_dotenv", "dotenv_values")
 _LINE = regex.compile(r"""^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*("[^"\n]*"|'[^'\n]*'|[^#\n]*?)[ \t]*(?:#.*)?$""", 8)
 """``NAME=value  # comment``; the flag is MULTILINE."""
+_SECRET = regex.compile(r"(?:^|_)(?:\w*key|token|secret|passw\w*|pwd|credentials?|auth|cookie|dsn)(?:_|$)", 2)
+"""Names of variables whose values are nobody's business; the flag is IGNORECASE."""
+_LOGIN = regex.compile(r"://[^/\s]*@")
 MAX_SIZE = 100_000
 """Bytes of the largest such file that is read."""
 
@@ -116,9 +119,11 @@ class EnvironmentFiles:
                 folder = folder.parent
 
     def _in_file(self, path: Path, name: str) -> list[Value]:
-        """The last line of a file that sets a variable, whatever the case of its letters."""
+        """The last line of a file that sets a variable, whatever the case of its letters; never a secret."""
         from gpulint.values.constants import Value
 
+        if _SECRET.search(name):
+            return []
         data = self._project.data(path)
         if len(data) > MAX_SIZE:
             return []
@@ -126,7 +131,7 @@ class EnvironmentFiles:
         found: list[Value] = []
         for match in _LINE.finditer(source.text):
             text = match[2].strip("\"'")
-            if match[1].upper() == name.upper() and "$" not in text:
+            if match[1].upper() == name.upper() and "$" not in text and not _LOGIN.search(text):
                 place = Place(path, source.span(match.start(2), match.end(2)), "set here")
                 found = [Value(typed(text), place, "config")]
         return found

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import NodeRef
 
 
-def got(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
     """The values of ``mapping.get(key, default)``.
 
     The default counts if the key may be missing, and if nothing is known of the mapping.

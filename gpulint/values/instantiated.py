@@ -7,6 +7,7 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.finding import Place
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -87,11 +88,5 @@ def _parameter(ref: NodeRef) -> tuple[FunctionNode, str] | None:
         return None
     if isinstance(ref.node, ast.arg):
         return function, ref.node.arg
-    own = function.args
-    positional = [*own.posonlyargs, *own.args]
-    pairs = [
-        *zip(positional[len(positional) - len(own.defaults) :], own.defaults, strict=True),
-        *zip(own.kwonlyargs, own.kw_defaults, strict=True),
-    ]
-    named = next((arg.arg for arg, default in pairs if default is ref.node), None)
+    named = next((arg.arg for arg, default in with_defaults(function.args) if default is ref.node), None)
     return (function, named) if named is not None and isinstance(ref.node, ast.Constant) else None

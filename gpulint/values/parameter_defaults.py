@@ -9,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
@@ -53,13 +54,7 @@ def is_overridden(project: Project, module: ModuleIndex, place: Place) -> bool:
 def _parameter(module: ModuleIndex, place: Place) -> tuple[FunctionNode, str] | None:
     """The function and the name of its parameter whose default stands at a place."""
     for function in module.functions:
-        args = function.args
-        positional = [*args.posonlyargs, *args.args]
-        pairs = [
-            *zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True),
-            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-        ]
-        for arg, default in pairs:
+        for arg, default in with_defaults(function.args):
             if default is not None and module.syntax.span(default) == place.span:
                 return function, arg.arg
     return None

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
@@ -79,8 +80,13 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
-        elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
-            return True  # `step == 0`, `step == len(loader) - 1`: once
+        elif (
+            isinstance(part, ast.Compare)
+            and holds
+            and isinstance(part.ops[0], ast.Eq | ast.In)
+            and is_counter(part.left)
+        ):
+            return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(module, part):
@@ -310,13 +316,8 @@ def _given_tests(module: ModuleIndex, given: ast.expr) -> list[ast.expr | None]:
 
 def _is_off_by_default(function: FunctionNode, name: str) -> bool:
     """Return whether a parameter is ``False`` or ``None`` by default."""
-    spec = function.args
-    positional = [*spec.posonlyargs, *spec.args]
-    pairs = [
-        *zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True),
-        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-    ]
-    return any(one.arg == name and isinstance(value, ast.Constant) and not value.value for one, value in pairs)
+    value = default_of(function.args, name)
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def is_counter(node: ast.expr) -> bool:

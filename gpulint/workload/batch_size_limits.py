@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -108,7 +109,7 @@ class BatchSizeLimits:
     def _default_models(self, module: ModuleIndex) -> Iterator[str]:
         """Models that a module loads, or has options for, whose names are constants of other modules."""
         for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
-            default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+            default = keyword_value(call, "default")
             if isinstance(default, ast.Name | ast.Attribute) and "model" in ast.unparse(call).lower():
                 known = self._project.fact(Constants).of(module, default)
                 yield from (value for value in known.constants if isinstance(value, str))
@@ -253,7 +254,7 @@ def declared_sizes(project: Project, module: ModuleIndex) -> Iterable[tuple[Node
     for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
         name = next((flag for flag in flags if is_batch_size(flag)), None)
-        default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+        default = keyword_value(call, "default")
         if name is None or default is None or is_required_by_position(call):
             continue
         if any(launched.option(flags) for launched in project.fact(JobIndex).launches_of(module.path)):

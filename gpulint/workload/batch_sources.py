@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
@@ -179,7 +180,7 @@ class BatchSources:
                 return None if self._takes_batches(module, call) else NodeRef(module, keyword.value)
         if self._is_loader(module, call):
             argument = self._project.fact(Arguments).of(module, call, "batch_size", 1)
-            if argument.is_absent and (sampler := _keyword(call, "batch_sampler")) is not None:
+            if argument.is_absent and (sampler := keyword_value(call, "batch_sampler")) is not None:
                 return sampled_size(self._project, module, sampler)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
@@ -312,10 +313,6 @@ def _written_keywords(module: ModuleIndex, call: ast.Call) -> Iterator[tuple[str
             for key, value in zip(given.keys, given.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield key.value, value
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _label(node: ast.expr) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -26,6 +27,11 @@ _TOY = regex.compile(
 """Data sets that hold little, or make their samples from nothing."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
+_MAKES_TENSOR = frozenset(
+    f"torch.{name}"
+    for name in "tensor as_tensor from_numpy stack cat zeros ones rand randn Tensor FloatTensor LongTensor".split()
+)
+"""What makes a tensor: as a data set, one whose samples are its rows."""
 _LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
@@ -35,7 +41,8 @@ MAX_STEPS = 12
 _CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
-        "Tensor LongTensor FloatTensor clone"
+        "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
+        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum"
     ).split()
 )
 
@@ -121,7 +128,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         seen.add(node)
         if isinstance(node, ast.ListComp | ast.List) or (isinstance(node, ast.Call) and _is_toy(node)):
             return True
-        if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & _LOADED:
+        if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & (_LOADED | _MAKES_TENSOR):
             return True
         for owner in _classes_of(project, where):
             unset = _left_out(project, owner, node) if isinstance(node, ast.Call) else frozenset[str]()
@@ -243,12 +250,10 @@ def _left_out(project: Project, dataset: NodeRef, made: ast.Call) -> frozenset[s
     if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.keywords):
         return frozenset()
     args = init.node.args
-    defaults = dict(zip(reversed(args.args), reversed(args.defaults), strict=False))
-    defaults |= {arg: value for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is not None}
     given = {arg.arg for arg in args.args[: len(made.args) + 1]} | {keyword.arg for keyword in made.keywords}
     absent = {
         arg.arg
-        for arg, value in defaults.items()
+        for arg, value in with_defaults(args)
         if isinstance(value, ast.Constant) and value.value is None and arg.arg not in given
     }
     return frozenset(

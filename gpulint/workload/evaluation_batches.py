@@ -154,7 +154,7 @@ def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     beside = {_assigned_to(project, module, source.node) for source in project.fact(BatchSources).in_module(module)}
     if not beside & read or name in module.strings:
         return False
-    return not any(word_of(name) in project.data(user) for user in project.fact(GpuPrograms).users(module.path))
+    return not any(project.contains(user, word_of(name)) for user in project.fact(GpuPrograms).users(module.path))
 
 
 def _feeds_empty_hook(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -203,7 +203,7 @@ def never_evaluates(project: Project, module: ModuleIndex) -> bool:
     if not _EVALUATES.isdisjoint(module.calls_by_name):
         return False
     others = [*project.imported(module.path), *project.fact(GpuPrograms).users(module.path)]
-    return not any(_ASKS.search(project.data(path)) for path in others)
+    return not any(project.finds(path, _ASKS) for path in others)
 
 
 def _only_trains(arguments: ast.Call) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import whole
 from gpulint.records import dataclass
@@ -143,11 +144,11 @@ def declared(project: Project, module: ModuleIndex) -> Iterator[Settings]:
 def optional(project: Project, module: ModuleIndex) -> Settings:
     """Defaults of a module's options, as far as they are known; but evaluation sizes that other modules take, which
     make the batches."""
-    elsewhere = [project.data(path) for path in project.imported(module.path)]
+    elsewhere = project.imported(module.path)
     return {
         name: setting
         for name, setting in _known(project, module, _options(project, module))
-        if split(name) is not Split.EVAL or not any(word_of(_plain(name)) in data for data in elsewhere)
+        if split(name) is not Split.EVAL or not any(project.contains(path, word_of(_plain(name))) for path in elsewhere)
     }
 
 
@@ -155,7 +156,7 @@ def _options(project: Project, module: ModuleIndex) -> Iterator[tuple[str, ast.e
     """Names, defaults and places of a module's options that no launcher sets."""
     for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
-        default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+        default = keyword_value(call, "default")
         name = next((flag for flag in flags if flag.startswith("--")), None)
         if name is None or default is None or not (_SIZE.search(name) or _ASKS.search(_plain(name))):
             continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value, passed_as
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.records import dataclass
@@ -59,9 +60,9 @@ def _trainers(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
     home = arguments.module
     resolver = project.fact(Resolver)
     for path in dict.fromkeys((home.path, *project.fact(GpuPrograms).users(home.path), *project.imported(home.path))):
-        module = project.module_at(path) if b"Trainer" in project.data(path) else None
+        module = project.module_at(path) if project.contains(path, b"Trainer") else None
         for call in module.calls if module is not None else ():
-            given = _given(call, "args", 1) if _TRAINER.search(last_name(call.func)) else None
+            given = passed_as(call, "args", 1) if _TRAINER.search(last_name(call.func)) else None
             if given is None or module is None:
                 continue
             origins = resolver.points_to(module, given)
@@ -69,19 +70,12 @@ def _trainers(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
                 yield NodeRef(module, call)
 
 
-def _given(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
-    found = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    if found is None and place is not None and len(call.args) > place:
-        return call.args[place]
-    return found
-
-
 def _prepares(project: Project, trainer: NodeRef) -> tuple[NodeRef, str] | None:
     """The heavy work that the collator or the data set of a trainer does for each batch or sample."""
     assert isinstance(trainer.node, ast.Call)
     resolver, paths = project.fact(Resolver), SamplePreprocessing(project)
     for parameter, methods in _DATA.items():
-        given = _given(trainer.node, parameter)
+        given = keyword_value(trainer.node, parameter)
         if given is None:
             continue
         functions = [ref for ref in resolver.points_to(trainer.module, given) if isinstance(ref.node, FUNCTIONS)]

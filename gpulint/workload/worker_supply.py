@@ -1,4 +1,4 @@
-"""Whether loaders have so many workers that their work per sample keeps up with the GPU."""
+"""Whether loaders have workers, and so many that their work per sample keeps up with the GPU."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
@@ -21,6 +22,17 @@ MANY_WORKERS = 10
 
 _OPENERS = frozenset({"h5py.File", "lmdb.open", "sqlite3.connect"})
 """What opens a file that forked processes cannot share."""
+
+
+def loads_in_process(project: Project, loader: Loader) -> bool:
+    """Return whether the training process certainly makes the batches: no workers are set, or 0."""
+    argument = loader_argument(project, loader, "num_workers")
+    if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
+        return False
+    if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
+        return False
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+    return all(value.every(lambda number: number == 0) for value in known)
 
 
 def shares_handle(project: Project, loader: Loader) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import FIELDS, PythonModule, children, walk
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
@@ -226,12 +227,7 @@ class _IndexBuilder:
 
     def _arguments(self, args: ast.arguments, outside: Scope, inside: Scope) -> None:
         self._each([*args.defaults, *args.kw_defaults], outside)
-        positional = [*args.posonlyargs, *args.args]
-        defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults)) + list(args.defaults)
-        for arg, default in [
-            *zip(positional, defaults, strict=True),
-            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-        ]:
+        for arg, default in with_defaults(args):
             self._bind(inside, arg.arg, BindingKind.PARAMETER, arg, default)
         for extra in (args.vararg, args.kwarg):
             if extra is not None:

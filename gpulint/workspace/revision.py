@@ -24,8 +24,9 @@ _OF_BYTES = frozenset({"has", "python files with", "in other files"})
 """Inputs that ask which files hold some bytes."""
 _OF_FILE = frozenset(
     {
-        "matches", "is_test", "imports", "stars", "imported", "bound", "callers", "calls",
-        "words.holds", "words.holds one", "words.calls", "words.imported", "words.vocabulary",
+        "matches", "is_test", "imports", "bound imports", "stars", "imported", "bound", "callers", "calls", "contains",
+        "finds", "words.holds", "words.holds one", "words.among", "words.finds", "words.calls", "words.imported",
+        "words.vocabulary",
     }
 )  # fmt: skip
 """Inputs that ask about the content of one file, which their key starts with."""

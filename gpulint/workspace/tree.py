@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,8 @@ MAX_STARS = 5
 
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = (
-    "_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports", "_summaries",
+    "_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports", "_bound_imports",
+    "_summaries",
 )  # fmt: skip
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
 _OF_BYTES = _OF_ONE_FILE[:3]
@@ -54,6 +56,7 @@ class Tree(Users):
         self._documents: dict[Path, Document | None] = {}
         self._module_indexes: dict[Path, ModuleIndex | None] = {}
         self._imports: dict[Path, tuple[str, ...]] = {}
+        self._bound_imports: dict[Path, tuple[str, ...] | None] = {}
         self._stars: dict[Path, tuple[str, ...]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
         self._summaries: dict[Path, Summary] = {}
@@ -85,9 +88,8 @@ class Tree(Users):
         """The same, without what was looked up in the whole tree."""
         super().forget(path)
         self.word_index.forget(path)
-        read = self._documents, self._module_indexes, self._imports, self._stars, self._imported
-        for known in (*read, self._summaries):
-            known.pop(path, None)
+        for name in ("_imported", *_OF_ONE_FILE[len(_OF_BYTES) :]):
+            getattr(self, name).pop(path, None)
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
@@ -238,10 +240,21 @@ class Tree(Users):
         known = self._summaries.get(path)
         return known.text if known is not None else ""
 
-    def learn(self, path: Path, summary: str) -> None:
-        """Take over what :meth:`summary` said of a file of the very same content."""
+    def known_imports(self, path: Path) -> tuple[str, ...] | None:
+        """Return what :meth:`bound_imports` found, for :meth:`learn`; None if nobody has asked, or it is no module."""
+        return self._bound_imports.get(path)
+
+    def known_modules(self) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
+        """Return what :meth:`learn` takes of each module that somebody has asked such questions of."""
+        for path in sorted({*self._asked_of_summary, *self._bound_imports}):
+            yield path, self.summary(path), self.known_imports(path)
+
+    def learn(self, path: Path, summary: str, imports: Iterable[str] | None) -> None:
+        """Take over what :meth:`summary` and :meth:`known_imports` said of a file of the very same content."""
         if summary:
             self._summaries[path] = Summary(summary)
+        if imports is not None:
+            self._bound_imports[path] = tuple(imports)
 
     @lookup("stars")
     def _starred(self, path: Path) -> tuple[str, ...]:
@@ -256,6 +269,20 @@ class Tree(Users):
     def python_files_with(self, text: bytes) -> tuple[Path, ...]:
         """Python files and notebooks whose bytes hold ``text``."""
         return tuple(path for path in self.all_python if text in self.content(path))
+
+    @lookup("contains")
+    def contains(self, path: Path, text: bytes) -> bool:
+        """Return whether some bytes are in a file. What rests on that, unlike on ``data``, stays valid while the
+        answer is the same."""
+        return text in self.content(path)
+
+    def finds(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        """Return whether there is a match in a file's bytes; the same holds for what rests on that."""
+        return self._finds(path, pattern.pattern, pattern.flags)
+
+    @lookup("finds")
+    def _finds(self, path: Path, pattern: bytes, flags: int) -> bool:
+        return re.compile(pattern, flags).search(self.content(path)) is not None
 
     @lookup("notebooks")
     def notebooks(self) -> tuple[Path, ...]:
@@ -298,6 +325,15 @@ class Tree(Users):
                 module = self.module_at(path)
                 self._imports[path] = tuple(binding.target for binding in module.imports) if module is not None else ()
         return self._imports[path]
+
+    @lookup("bound imports")
+    def bound_imports(self, path: Path) -> tuple[str, ...] | None:
+        """Return the same for a module that can be parsed, from its tree; None if it is none."""
+        if path not in self._bound_imports:
+            module = self.module_at(path)
+            found = None if module is None else tuple(binding.target for binding in module.imports)
+            self._bound_imports[path] = found
+        return self._bound_imports[path]
 
     @lookup("imported")
     def imported(self, path: Path) -> frozenset[Path]:

@@ -246,6 +246,20 @@ class WordIndex:
         words, data = {*re.findall(pattern, self._words_of(path), flags)}, self._files.text_of(path)
         return len(words) > MAX_SEARCHES or any(re.search(rb"%b\s*[(\[)\\#]" % word, data) for word in words)
 
+    @lookup("words.among")
+    def among(self, path: Path, words: frozenset[bytes]) -> frozenset[bytes]:
+        """Return those of some identifiers that are in a file's bytes."""
+        vocabulary = self._words_of(path)
+        return frozenset(word for word in words if on_line(word) in vocabulary)
+
+    def finds(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        """Return whether there is a match in a file's identifiers, each on a line of its own."""
+        return self._finds(path, pattern.pattern, pattern.flags)
+
+    @lookup("words.finds")
+    def _finds(self, path: Path, pattern: bytes, flags: int) -> bool:
+        return re.search(pattern, self._words_of(path), flags) is not None
+
     @lookup("words.holds one")
     def holds_one(self, path: Path, words: frozenset[bytes]) -> bool:
         """Return whether one of some identifiers is in a file's bytes."""

@@ -181,6 +181,20 @@ def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("# Set to solve an issue\nimport os\nos.environ", "high"),
+        ("# Set to solve an issue\nos.environ", "low"),
+        ("# Launch one kernel at a time, rather than many\nos.environ", "low"),
+        ("# Settings\nos.environ", "high"),
+    ],
+)
+def test_a_comment_directly_above_tells_what_a_setting_is_for(tmp_path: Path, lines: str, level: str) -> None:
+    text = f"import os\n{lines}['CUDA_LAUNCH_BLOCKING'] = '1'\n" + HEAD + IMAGES + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(
     ("comment", "level"),
     [("# Sync the counters once, now that the inner loop is over.", "low"), ("# counters of the step", "medium")],
 )
@@ -359,7 +373,7 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
 @pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])
 def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows: int, low: bool) -> None:
     text = (
-        "import datasets, torch\nfrom net import Net\n\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
+        "import datasets, torch\nfrom net import Net\n\ntokenizer = BertTokenizer.from_pretrained('bert')\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
         "train = rows.map(lambda row: tokenizer(row['text']))\nmodel = Net().cuda()\n"
         "for batch in train:\n    model(batch.cuda()).backward()\n    optimizer.step()\n"
     )
@@ -392,9 +406,108 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
     ],
 )
 def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\npython train.py\n"
+    image = "#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{image}{line}\npython train.py\n"
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line", "level"),
+    [
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --upgrade torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "conda create -y -n net torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
+        ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
+        ("runpod_setup.sh", "set -e", "pip install --upgrade torch pandas", "low"),
+        ("run.sh", "set -e", "pip install --upgrade torch pandas", "medium"),
+    ],
+)
+def test_an_environment_that_outlives_a_run_is_made_once(
+    tmp_path: Path, name: str, head: str, line: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n{head}\n{line}\npython train.py\n"
+    files = {name: job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("keys", "level"),
+    [
+        ("runs-on: [self-hosted, gpu]", "low"),
+        ("runs-on: [self-hosted, gpu]\n    container: pytorch/pytorch", "medium"),
+        ("runs-on: gpu-t4", "medium"),
+    ],
+)
+def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: str) -> None:
+    job = f"on: push\njobs:\n  train:\n    {keys}\n    steps:\n      - run: pip install torch\n      - run: python train.py\n"
+    files = {".github/workflows/train.yml": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("call", "basis"),
+    [
+        ("AutoModel.from_pretrained('org/net-14b')", "about 28 GB"),
+        ("PeftModel.from_pretrained(model, 'org/net-14b-adapter')", "a download"),
+        ("AutoConfig.from_pretrained('org/net-14b')", "a small download"),
+        ("hf_hub_download('org/net-14b', 'head.pt')", "a download"),
+        ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),
+    ],
+)
+def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call: str, basis: str) -> None:
+    heads = "from transformers import AutoConfig, AutoModel\nfrom peft import PeftModel\n"
+    heads += "from huggingface_hub import hf_hub_download\n"
+    text = HEAD + heads + f"loaded = {call}\n" + IMAGES + TRAINING
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU331"]
+    assert f"once per run, {basis}" in impact.basis
+
+
+def test_the_arms_of_a_choice_fetch_one_model(tmp_path: Path) -> None:
+    loads = """model_id = "org/net-14b"
+if quantised:
+    model = AutoModel.from_pretrained(args.name if args.name else model_id, dtype="int8")
+else:
+    model = AutoModel.from_pretrained(args.name if args.name else model_id)
+"""
+    options = "import argparse\nparser = argparse.ArgumentParser()\n"
+    options += "parser.add_argument('--name', default='org/net-14b')\nargs = parser.parse_args()\n"
+    text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU331") == ["medium", "low"]
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "level"),
+    [("cpu_settings.py", "apply", "low"), ("settings.py", "use_cpu", "low"), ("cpu_to_gpu.py", "apply", "high")],
+)
+def test_what_is_named_for_cpus_costs_no_gpu_time(tmp_path: Path, name: str, function: str, level: str) -> None:
+    text = f"import torch\n\n\ndef {function}():\n    torch.backends.cudnn.enabled = False\n\n\n"
+    files = {"net.py": "", name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
+    assert levels(tmp_path, files, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(("told", "level"), [("--assets tokenizer", "low"), ("--assets weights", "medium")])
+def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython download_files.py {told}\npython train.py\n"
+    files = {"job.sh": job, "download_files.py": "import sys\n", "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU332") == [level]
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpus: int, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    files = {"net.py": "", "train.py": text, "job.sbatch": job, "run.sh": "#!/bin/bash\npython train.py\n"}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+@pytest.mark.parametrize("name", [".claude/skills/net/train.py", "skills/net/train.py", "net/train.py"])
+def test_what_explains_a_task_to_assistants_is_documentation(tmp_path: Path, name: str) -> None:
+    head = "import torch\ntorch.backends.cudnn.enabled = False\n"
+    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", name: head + HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU414") == ["high" if name.startswith("net") else "low"]
 
 
 def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
@@ -721,6 +834,23 @@ def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: P
     assert sorted(str(impact.level) for impact in impacts(tmp_path, files)["GPU303"]) == ["high", "low"]
 
 
+def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+    text = """\
+import torch
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+from net import model
+
+grey = transforms.Compose([transforms.Grayscale(), transforms.Resize(256), transforms.ToTensor()])
+loader = torch.utils.data.DataLoader(ImageFolder("data", transform=grey), batch_size=32)
+for epoch in range(9):
+    for x, y in loader:
+        model(x.cuda()).sum().backward()
+"""
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert impact.basis == "every step, 8 MB from pageable memory"
+
+
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)
@@ -780,3 +910,55 @@ def test_a_cache_that_jobs_share_keeps_what_was_downloaded(tmp_path: Path, cache
         'model = AutoModel.from_pretrained("org/large-8b").cuda()\nmodel(batch).loss.backward()\n',
     }
     assert levels(tmp_path, files, "GPU331") == [level]
+
+
+def bases(folder: Path, files: dict[str, str], code: str) -> list[str]:
+    """Level and basis of the findings of a rule."""
+    return [f"{one.level}, {one.basis}" for one in impacts(folder, {"net.py": "", **files})[code]]
+
+
+def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
+    saves = (
+        "from transformers import AutoModel\nmodel = AutoModel.from_pretrained('some/model').cuda()\n"
+        "for step, x in enumerate(loader):\n    model(x.cuda()).loss.backward()\n    optimizer.step()\n"
+        "    if step % 20 == 0:\n        torch.save(model.state_dict(), 'model.pt')\n"
+        "        torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+    )
+    once = "every 20 steps, a checkpoint to a disk"
+    assert bases(tmp_path, {"train.py": f"import torch\n{saves}"}, "GPU211") == [
+        f"medium, {once}",
+        f"low, {once}, a part of the checkpoint above",
+    ]
+
+
+def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
+    other = (
+        "\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)\nelse:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [("mmseg/apis/train.py", "a copy of a library"), (".claude/skills/train.py", "a vendored copy")],
+)
+def test_what_others_wrote_costs_little(tmp_path: Path, name: str, phrase: str) -> None:
+    (found,) = bases(tmp_path, {name: HEAD + IMAGES + TRAINING}, "GPU303")
+    assert found.startswith("low") and phrase in found
+
+
+def test_a_library_counts_in_its_own_tree(tmp_path: Path) -> None:
+    files = {"mmseg/apis/train.py": HEAD + IMAGES + TRAINING}
+    (found,) = bases(tmp_path / "mmsegmentation", files, "GPU303")
+    assert found.startswith("high")
+
+
+def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
+    test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
+    files = {"train.py": HEAD + IMAGES + TRAINING + test}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("one pass after the training")

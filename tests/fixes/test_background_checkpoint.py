@@ -38,7 +38,7 @@ def train(model, loader, optimizer, epochs):
         print(epoch, flush=True)
 
 
-model = torch.nn.Linear(1000, 2000)
+model = torch.nn.Linear(1000, 3000)
 train(model, [torch.zeros(1, 1000)], torch.optim.SGD(model.parameters(), lr=0.1), int(sys.argv[1]))
 """
 

@@ -35,7 +35,7 @@ def loop(before: str, after: str) -> str:
 CASES = {
     "the step formats the tensor that it adds up": (
         "GPU305",
-        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    bar.desc = "{:.3f}".format(loss)\n')},
+        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    keep("{:.3f}".format(loss))\n')},
         "formats the same tensors in line 12",
     ),
     "a function that the step calls reads": (
@@ -47,6 +47,216 @@ CASES = {
             "edges.py": "import numpy as np\n\n\ndef borders(labels):\n    return np.diff(labels.cpu().numpy())\n",
         },
         "every step waits in line 5 of edges.py as well",
+    ),
+    "nothing overlaps with the copies of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+            """
+        },
+        "line 10 waits for each batch",
+    ),
+    "a framework moves the batches of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            from accelerate import Accelerator
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            accelerator = Accelerator()
+            train_loader = accelerator.prepare(DataLoader(ImageFolder("train"), batch_size=64, shuffle=True))
+            for x, y in train_loader:
+                accelerator.backward(criterion(model(x), y))
+                optimizer.step()
+            """
+        },
+        "the loader has no workers",
+    ),
+    "the copies of a loader without workers would still wait": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.float().cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "still wait: what is converted first",
+    ),
+    "a model of the tree on a mount, once per epoch": (
+        "GPU211",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Net(torch.nn.Module):
+                def __init__(self, layers):
+                    super().__init__()
+                    self.layers = torch.nn.ModuleList([torch.nn.Linear(64, 64) for _ in range(layers)])
+
+
+            def train(loader, optimizer, args):
+                model = Net(args.layers).cuda()
+                for epoch in range(10):
+                    for x in loader:
+                        model(x.cuda()).sum().backward()
+                        optimizer.step()
+                    torch.save({"model": model.state_dict()}, "/mnt/blob/model.pt")
+            """
+        },
+        "size is unknown",
+    ),
+    "somebody has switched the workers off": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(
+                ImageFolder("train"),
+                # num_workers=config["num_workers"],
+                num_workers=0,
+                pin_memory=True,
+            )
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """
+        },
+        "somebody has switched the workers off",
+    ),
+    "a loader for each of many targets": (
+        "GPU303",
+        {
+            "predict.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+
+            def predict(target, model):
+                loader = DataLoader(ImageFolder(target), batch_size=8, pin_memory=True)
+                for x, _ in loader:
+                    yield model(x.cuda(non_blocking=True)).cpu()
+
+
+            for target in targets:
+                save(predict(target, model))
+            """
+        },
+        "each of many short runs",
+    ),
+    "a job that sets an environment up": (
+        "GPU401",
+        {
+            "train.py": "import torch\n\ntorch.zeros(1).cuda()\n",
+            "setup_env.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npip install -r requirements.txt\npython train.py\n",
+        },
+        "to set an environment up",
+    ),
+    "the visible devices are a setting of the program": (
+        "GPU411",
+        {
+            "train.py": """\
+            import json
+            import os
+
+            with open("config.json") as file:
+                config = json.load(file)
+            os.environ["CUDA_VISIBLE_DEVICES"] = config["gpu"]
+
+            import torch
+
+            model = torch.nn.Linear(2, 2).cuda()
+            for x in loader:
+                model(x.cuda()).sum().backward()
+                optimizer.step()
+            """,
+            "config.json": '{"gpu": ""}',
+        },
+        "comes from a setting",
+    ),
+    "an install that depends on the GPU of the job": (
+        "GPU401",
+        {
+            "train.py": "import torch\n\ntorch.zeros(1).cuda()\n",
+            "job.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            GPU=$(nvidia-smi --query-gpu=gpu_name --format=csv,noheader)
+            pip install "torch-for-$GPU"
+            python train.py
+            """,
+        },
+        "only known in the job",
+    ),
+    "what moves is a new tensor, which no loader pins": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4)
+            for x, _ in train_loader:
+                loss = criterion(model(x.double().cuda()))
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "no longer in pinned memory",
+    ),
+    "another program of the tree says why there are no workers": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("train"), num_workers=0, pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "pretrain.py": "loader = make(data, num_workers=0,  # Disabled: causes slowdown on Lustre\n)\n",
+        },
+        "beside another loader",
+    ),
+    "a comment beside the number of a configuration": (
+        "GPU303",
+        {
+            "train.py": """\
+            import yaml
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            with open("config.yaml") as file:
+                config = yaml.safe_load(file)
+            loader = DataLoader(ImageFolder("train"), num_workers=config["workers"], pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "config.yaml": "batch: 8\nworkers: 0  # 0 is safe on a laptop\n",
+        },
+        "the comment beside it",
     ),
     "both branches read": (
         "GPU305",

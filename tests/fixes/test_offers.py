@@ -461,3 +461,15 @@ def test_an_average_that_every_step_goes_on_from_stays_one_of_every_step(job: Ma
     assert "\n    average = average * 0.9 + loss.detach().double() * 0.1\n    if step % 50 == 0:\n" in made.text(
         "train.py"
     )
+
+
+def test_of_long_loops_the_inner_one_runs_without_gradients(job: MakeJob) -> None:
+    program = (
+        "import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nmodel.eval()\nfor name in names:\n"
+        + "".join(f"    note({number})\n" for number in range(70))
+        + "    for x in loader(name):\n        keep(model(x.cuda()))\n"
+    )
+    made = job({"test.py": program})
+    assert made.repair("GPU203") == 1
+    lines = "    with torch.no_grad():\n        for x in loader(name):\n            keep(model(x.cuda()))\n"
+    assert made.text("test.py").endswith(f"    note(69)\n{lines}")

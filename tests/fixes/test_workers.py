@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, pin_memory=True)
-for images, labels in loader:
-    model(images.cuda(non_blocking=True)).backward()
+for epoch in range(9):
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
 """
 POD = """\
 apiVersion: v1
@@ -48,6 +49,8 @@ spec:
             "2",
         ),
         ("pod.yaml", POD, "7"),
+        ("job.sh", "#SBATCH --gres=gpu:1 --ntasks=8\npython train.py", "4"),
+        ("job.sh", "#SBATCH --nodes=1 --ntasks-per-node=8 --gres=gpu:1\npython train.py", "8"),
         # Nothing says how many cores there are: a usual number.
         ("job.sh", "#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node=4 train.py", "4"),
         ("job.sh", "#SBATCH --gres=gpu:1\npython train.py", "4"),
@@ -58,3 +61,53 @@ def test_workers_by_the_jobs_cores(job: MakeJob, name: str, launcher: str, worke
     made.repair("GPU303")
     assert f"num_workers={workers}" in made.text("train.py")
     assert "persistent_workers=True" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "#SBATCH --gres=gpu:1 --ntasks=1\npython train.py",
+        "#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:1\npython train.py",
+        "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=1\npython train.py",
+    ],
+)
+def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
+    assert "one core" in job({"train.py": PROGRAM, "job.sh": launcher}).refusal("GPU303")
+
+
+def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:
+    module = "from torch.utils.data import DataLoader\nfrom torchvision.datasets import ImageFolder\n\n\ndef load():\n"
+    program = "from data import load\n\nloader = load()\nfor epoch in range(9):\n    for images, labels in loader:\n"
+    made = job(
+        {
+            "data.py": module + '    return DataLoader(ImageFolder("train"), batch_size=64, pin_memory=True)\n',
+            "train.py": program + "        model(images.cuda(non_blocking=True)).backward()\n",
+            "job.sh": "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=6\nsrun python train.py",
+        }
+    )
+    made.repair("GPU303")
+    assert "num_workers=6" in made.text("data.py")
+
+
+def test_workers_stay_alive_for_more_than_one_pass_only(job: MakeJob) -> None:
+    program = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+def evaluate(model, loader):
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True))
+
+
+def main():
+    loader = DataLoader(ImageFolder("test"), batch_size=64, pin_memory=True)
+    LINES
+"""
+    once = job({"train.py": program.replace("LINES", "evaluate(model, loader)")})
+    once.repair("GPU303")
+    assert "num_workers=4)" in once.text("train.py")
+    often = job({"train.py": program.replace("LINES", "for epoch in range(9):\n        evaluate(model, loader)")})
+    often.repair("GPU303")
+    assert "persistent_workers=True" in often.text("train.py")

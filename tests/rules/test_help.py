@@ -82,6 +82,52 @@ def test_help_speaks_of_the_program(tmp_path: Path, code: str, program: str, par
         ast.parse("\n".join(snippet))
 
 
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        ('AutoModel.from_pretrained("org/net", revision="v2")', "hf download org/net --revision v2  #"),
+        ('AutoModel.from_pretrained("org/net", revision=chosen)', "hf download org/net --revision <revision>  #"),
+        ('AutoModel.from_pretrained("org/net", gguf_file="net.gguf")', "hf download org/net net.gguf  #"),
+        ('hf_hub_download("org/net", "net.pt")', "hf download org/net net.pt  #"),
+        ('snapshot_download("org/rows", repo_type="dataset")', "hf download org/rows --repo-type dataset  #"),
+        ('load_dataset("org/rows")', "load_dataset('org/rows')\"  #"),
+        ('load_dataset("org/rows", "fr")', "load_dataset('org/rows', 'fr')\"  #"),
+        ('load_dataset("org/rows", chosen)', "load_dataset('org/rows', ...)\"  #"),
+        ('FastModel.from_pretrained("org/net-7b")', "pass the name of the copy"),
+    ],
+)
+def test_help_fetches_what_the_program_loads(tmp_path: Path, call: str, part: str) -> None:
+    """``hf download`` prepares nothing for ``load_dataset``, which finds only its own cache in offline mode."""
+    path = tmp_path / "train.py"
+    heads = ["datasets import load_dataset", "huggingface_hub import hf_hub_download, snapshot_download"]
+    heads += ["transformers import AutoModel", "unsloth import FastModel"]
+    path.write_text("".join(f"from {head}\n" for head in heads) + f"loaded = {call}\nmodel.cuda()(1).backward()\n")
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU331"], (), ())).results
+    assert part in found.finding.help
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "expected"),
+    [
+        ("#SBATCH --gres=gpu:2", "pip install torch", "before the job, in an environment that it activates, or build"),
+        ("#SBATCH --gres=gpu:2", "pip install $WHEELS/torch.whl", "build an image once that has them"),
+        ("#SBATCH --gres=gpu:2", "pip install /sw/torch.whl", "build an image once that has them"),
+        (
+            "#SBATCH --container-image=a/b --gres=gpu:2",
+            "pip install torch",
+            "build an image once with `RUN pip install",
+        ),
+    ],
+)
+def test_help_for_an_installation_fits_where_the_job_runs(tmp_path: Path, head: str, line: str, expected: str) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(f"#!/bin/bash\n{head}\n{line}\npython train.py\n")
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU401"], (), ())).results
+    assert expected in found.finding.help
+
+
 STEP = """\
 import torch
 

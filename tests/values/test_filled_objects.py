@@ -113,6 +113,7 @@ def test_dictionaries(tmp_path: Path, code: str, expected: list[object]) -> None
 
 
 ENV = "# training\nSFT_MODEL='org/large' # the model\nexport SFT_SIZE=16\nSFT_PATH=$HOME/x\nBATCH=8\n"
+ENV += "MAX_TOKENS=512\nHF_TOKEN=hf_abc\nAPI_KEY=8\nSTORE=s3://me:pass@host/data\nBUCKET=s3://data\n"
 SETTINGS = """
 import os
 from dotenv import load_dotenv
@@ -148,6 +149,11 @@ class Bare(BaseSettings):
         ("load_dotenv('.env.train')\nlook(int(os.environ['BATCH']))", [8]),
         ("load_dotenv('.env.train')\nlook(int(os.getenv('BATCH', 2)))", [2, 8]),
         ("load_dotenv()\nlook(os.getenv('BATCH'))", [...]),
+        ("load_dotenv('.env.train')\nlook(os.getenv('BUCKET'))", ["s3://data"]),
+        ("load_dotenv('.env.train')\nlook(int(os.environ['MAX_TOKENS']))", [512]),
+        ("load_dotenv('.env.train')\nlook(os.getenv('STORE'))", [...]),
+        ("load_dotenv('.env.train')\nlook(os.getenv('HF_TOKEN'))", [...]),
+        ("load_dotenv('.env.train')\nlook(int(os.environ['API_KEY']))", [...]),
     ],
 )
 def test_environment_files(tmp_path: Path, code: str, expected: list[object]) -> None:

@@ -1,4 +1,4 @@
-"""Pass ``pin_memory`` to the loader."""
+"""Pass ``pin_memory`` to the loader, and ``non_blocking=True`` to the copies of its batches."""
 
 from __future__ import annotations
 
@@ -7,34 +7,70 @@ from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
-from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
+from gpulint.semantic.path_conditions import is_unreachable
+from gpulint.workload.worker_supply import loads_in_process
+from gpulint_fixers.async_copies import CONVERTED, blocking_copies, together, waits_anyway
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.moved_copies import ON_CPU, stays_on_cpu
+from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, stays_on_cpu
 from gpulint_fixers.pinning import pin
+
+_NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """Pin the loader; see the rule's section on safety."""
+    """Pin the loader, and let the copies of its batches not wait; see the rule's section on safety."""
     payload = finding.payload
     if not isinstance(payload, NotPinned):
         return Declined("the loader is created elsewhere")
-    samples = samples_of(project, payload.loader)
+    loader = payload.loader
+    if is_unreachable(loader.module, loader.node):
+        return Declined("the loader is never made: the code in front of it always leaves its block")
+    samples = samples_of(project, loader)
     if samples.risk:
         return Declined(samples.risk)
-    edit = pin(project, payload.loader)
+    edit = pin(project, loader)
     if isinstance(edit, Declined):
         return edit
-    transfers = list(project.fact(DeviceTransfers).transfers_of(payload.loader))
+    transfers = list(project.fact(DeviceTransfers).transfers_of(loader))
     if transfers and all(map(stays_on_cpu, transfers)):
         return Declined(ON_CPU)
+    copies = [together(project, copy) for copy in blocking_copies(project, loader)]
+    if loads_in_process(project, loader) and (reason := _no_gain(project, transfers, copies)):
+        return Declined(reason)
+    reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
+    if reasons and {*reasons} <= {CONVERTED, NOT_PINNED} and not any(one.non_blocking for one in transfers):
+        return Declined(reasons[0])
+    made = [copy for copy in copies if isinstance(copy, Fix)]
+    more = tuple(dict.fromkeys(one for copy in made for one in copy.edits if one != edit))
+    also = ", and copy them without blocking the host" if made else ""
+    if note := _note(project, transfers, samples):
+        return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
+    if least := next((copy for copy in made if copy.safety is not Safety.SAFE), None):
+        if loads_in_process(project, loader):
+            note = least.description.partition("; ")[2]
+            return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
+        also, more = "", ()
+    return Fix(f"pin the loader's batches in host memory{also}", Safety.SAFE, (edit, *more))
+
+
+def _no_gain(project: Project, transfers: list[Transfer], copies: list[Fix | Declined]) -> str:
+    """Return why pinning a loader without workers gains nothing; empty where the copies can overlap."""
+    if not transfers:
+        return f"{_NO_WORKERS}; set `num_workers` first"
+    if staying := next((copy for copy in copies if isinstance(copy, Declined)), None):
+        return f"{_NO_WORKERS}, and the copies to the GPU still wait: {staying.reason}"
+    return waits_anyway(project, transfers)
+
+
+def _note(project: Project, transfers: list[Transfer], samples: Samples) -> str:
+    """Return what pinning may change; empty where it is safe."""
     if any(is_collated(project, transfer) and is_whole(transfer.value, transfer.batch_read) for transfer in transfers):
-        note = "older versions of PyTorch may turn a batch of a custom class into a plain dict"
-        return Fix(f"pin the loader's batches in host memory; {note}", Safety.UNSAFE, (edit,))
+        return "older versions of PyTorch may turn a batch of a custom class into a plain dict"
     if samples is Samples.UNKNOWN:
-        note = "an error follows if the data set, which could not be determined, has put them on the GPU"
-        return Fix(f"pin the loader's batches in host memory; {note}", Safety.UNSAFE, (edit,))
-    return Fix("pin the loader's batches in host memory", Safety.SAFE, (edit,))
+        return "an error follows if the data set, which could not be determined, has put them on the GPU"
+    return ""
 
 
 FIXER = Fixer("GPU301", fix)

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
+from gpulint.semantic.argument_binding import attribute_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
-from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.trainer_workers import UnhelpedTrainer
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
+from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived, serves_one_pass
 from gpulint_fixers.numbers import replace_number
 from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
+_ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
+_COMMENTED = regex.compile(r"#\s*(num_)?workers\s*=")
+_EXPLAINED = regex.compile(
+    r"num_workers\s*=\s*0\s*,?[ \t]*#.*(slow|hang|dead|crash|disabled|error|issue|fork|fail|faster|avoid|memory|safe)",
+    re.I,
+)
+"""A loader that has no workers for a reason: who wrote it has tried them on this machine."""
 _NONE_ALIVE = regex.compile(r"persistent_workers['\"]?\s*[:=]\s*false", re.IGNORECASE)
 _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 """Folders in which programs leave the settings that they ran with."""
-_ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
 _SENT = frozenset({"collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler"})
 
 
@@ -47,7 +50,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
-    if _short_lived(project, loader):
+    if is_for_a_look(loader):
+        return Declined("the loader is for a look at a few samples, for which starting workers takes longer")
+    if is_short_lived(project, loader):
         return Declined("the loader is made anew for each of many short runs, all of which would start workers")
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return Declined("a device is passed to what makes the samples or batches; forked workers cannot use a GPU")
@@ -57,29 +62,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
+    if workers == "1":
+        return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    persistent = "" if said or _serves_one_pass(project, loader) else "persistent_workers=True"
+    persistent = "" if said or serves_one_pass(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
     if payload.workers is None:
+        if (option := _option(project, loader)) is not None:
+            workers, why = option, "as many as the option says"
+            persistent = f"persistent_workers={option} > 0" if persistent else ""
         edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
-        passed = payload.workers.node
-        own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
-        raised = _raised(project, payload.workers, workers)
-        if raised is None:
-            return Declined("`num_workers` is set elsewhere; raise it there")
-        if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
-            return Declined(_NONE_WANTED)
-        written = isinstance(passed, ast.Constant) and any(passed is argument for argument in own)
-        if isinstance(passed, ast.Constant) and _has_comment(payload.workers.module, passed):
-            return Declined("the comment beside it may explain why there are none")
-        if written and any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
-            return Declined("the call says that it wants no workers, and that none should stay alive")
-        if written and syntax.span(loader.node).cell is not None:
-            return Declined("the notebook sets the number of workers on purpose")
+        raised = _raised_edits(project, loader, payload.workers, workers, persistent)
+        if isinstance(raised, Declined):
+            return raised
         edits = raised
-        if persistent and written:  # an option may still say 0, with which PyTorch refuses persistent workers
-            edits += (add_keyword(syntax, loader.node, persistent),)
     lasting = " and stay alive" if persistent else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
@@ -89,10 +86,39 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
 
 
-def _argument(payload: UnhelpedTrainer, project: Project) -> Fix:
+def _raised_edits(
+    project: Project, loader: Loader, passed: NodeRef, workers: str, persistent: str
+) -> tuple[Edit, ...] | Declined:
+    """Another number where the loader's is set, unless something says that 0 is a choice."""
+    syntax = loader.module.syntax
+    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    raised = _raised(project, passed, workers)
+    if raised is None:
+        return Declined("`num_workers` is set elsewhere; raise it there")
+    if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
+        return Declined(_NONE_WANTED)
+    if any(_has_comment(project, edit) for edit in raised):
+        return Declined("the comment beside it may explain why there are none")
+    if not any(passed.node is argument for argument in own):
+        return raised
+    if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
+        return Declined("the call says that it wants no workers, and that none should stay alive")
+    if _was_switched_off(loader):
+        return Declined("a commented line beside it shows that somebody has switched the workers off")
+    if any(project.matches(path, _EXPLAINED) for path in project.python_files_with(b"num_workers")):
+        return Declined("a comment beside another loader explains why there are no workers")
+    if syntax.span(loader.node).cell is not None:
+        return Declined("the notebook sets the number of workers on purpose")
+    # An option may still say 0, with which PyTorch refuses persistent workers.
+    return (*raised, add_keyword(syntax, loader.node, persistent)) if persistent else raised
+
+
+def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     """Workers for a trainer whose arguments set none."""
     module = payload.arguments.module
     workers, why = worker_count(project, module.path)
+    if workers == "1":
+        return Declined(_ONE_CORE)
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
     return Fix(f"load with workers ({why}), which have their own random states", Safety.UNSAFE, (edit,))
@@ -105,10 +131,35 @@ def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
     return any(document is not None and _NONE_ALIVE.search(document.source.line(number)) for number in numbers)
 
 
-def _has_comment(module: ModuleIndex, number: ast.Constant) -> bool:
-    """Return whether a comment stands behind a number."""
-    span = module.syntax.span(number)
-    return "#" in module.syntax.source.line(span.line)[span.end_column - 1 :] if span.cell is None else False
+def _has_comment(project: Project, edit: Edit) -> bool:
+    """Return whether a comment is behind a number that an edit replaces, other than one on the default."""
+    document, span = project.document(edit.path), edit.span
+    if document is None or span.cell is not None:
+        return False
+    comment = document.source.line(span.line)[span.end_column - 1 :].partition("#")[2]
+    return bool(comment) and "default" not in comment.lower()
+
+
+def _was_switched_off(loader: Loader) -> bool:
+    """``# num_workers=8,`` among the arguments of the call."""
+    syntax = loader.module.syntax
+    start, end = syntax.offsets(loader.node)
+    return _COMMENTED.search(syntax.source.text, start, end) is not None
+
+
+def _option(project: Project, loader: Loader) -> str | None:
+    """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option that
+    is not 0."""
+    module = loader.module
+    values = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    bases = [value.value for value in values if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name)]
+    for base in bases[:1]:
+        for name in ("num_workers", "workers", "n_workers"):
+            wanted = NodeRef(module, attribute_of(module, base, name))
+            found = [value.value for value in project.fact(Constants).options.lookup(wanted)]
+            if found and all(isinstance(value, int) and value > 0 for value in found):
+                return ast.unparse(wanted.node)
+    return None
 
 
 def _forwards_options(loader: Loader) -> bool:
@@ -117,14 +168,6 @@ def _forwards_options(loader: Loader) -> bool:
     given = function.args.kwarg.arg if function is not None and function.args.kwarg is not None else None
     forwarded = (keyword.value for keyword in loader.node.keywords if keyword.arg is None)
     return given is not None and any(isinstance(value, ast.Name) and value.id == given for value in forwarded)
-
-
-def _within_function(loader: Loader) -> Iterator[ast.AST]:
-    """Yield what is around a loader in its function."""
-    for up in loader.module.syntax.ancestors(loader.node):
-        if isinstance(up, FUNCTIONS):
-            return
-        yield up
 
 
 def _setting(finding: Finding, project: Project) -> Fix | Declined:
@@ -171,67 +214,6 @@ def _not_pickled(loader: Loader) -> str:
         if keyword.arg in _SENT and (nested or any(isinstance(node, ast.Lambda) for node in nodes)):
             return f"; `{keyword.arg}` has to be a function of the module where processes are not forked"
     return ""
-
-
-def _short_lived(project: Project, loader: Loader) -> bool:
-    """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
-    around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
-    if not around:
-        return _reads_argument(project, loader)
-    if len(around) != 1:
-        return True
-    is_epoch = project.fact(LoopContexts).role(loader.module, around[0]) is Role.EPOCH
-    return not is_epoch and _serves_one_pass(project, loader)
-
-
-def _reads_argument(project: Project, loader: Loader) -> bool:
-    """Return whether a function makes the loader anew for an array that it is given (``def predict(volume:
-    np.ndarray)``), and draws from it once."""
-    module, function = loader.module, loader.module.function(loader.node)
-    if function is None or isinstance(function, ast.Lambda):
-        return False
-    arrays = {
-        arg.arg
-        for arg in (*function.args.args, *function.args.kwonlyargs)
-        if arg.annotation is not None and _ARRAY.search(ast.unparse(arg.annotation))
-    }
-    draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
-    here = bool(draws) and all(
-        at.module is module
-        and module.function(at.node) is function
-        and not any(isinstance(up, LOOPS) for up in module.syntax.ancestors(at.node) if up in set(walk(function)))
-        for at in draws
-    )
-    return here and any(
-        _mentions(module, source.node, arrays, 2) for source in project.fact(HostToDevice).sources(loader)
-    )
-
-
-def _mentions(module: ModuleIndex, node: ast.AST, names: set[str], depth: int) -> bool:
-    """Return whether an expression, or a variable of it, is computed from one of some parameters."""
-    for part in walk(node):
-        if not isinstance(part, ast.Name):
-            continue
-        if part.id in names:
-            return True
-        bound = module.scope(part).lookup(part.id) if depth else []
-        if any(one.value is not None and _mentions(module, one.value, names, depth - 1) for one in bound):
-            return True
-    return False
-
-
-def _serves_one_pass(project: Project, loader: Loader) -> bool:
-    """Return whether each loader that a loop makes is drawn from once."""
-    module = loader.module
-    around = {up for up in _within_function(loader) if isinstance(up, LOOPS)}
-    draws = [
-        draw.where.node
-        for draw in project.fact(BatchFlow).of_loader(module, loader.node)
-        if draw.where.module is module and module.function(draw.where.node) is module.function(loader.node)
-    ]
-    return bool(around and draws) and not any(
-        isinstance(up, LOOPS) and up not in around for draw in draws for up in module.syntax.ancestors(draw)
-    )
 
 
 def _is_stream(project: Project, loader: Loader) -> bool:

@@ -27,8 +27,10 @@ from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.logging_runs import logs, outermost, run_of
+from gpulint_fixers.log_intervals import interval
+from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.throttled_runs import throttled
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -53,8 +55,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
     others = [one for one in others if one[2] <= here]
-    if (line := _formatted(project, found, loop.node, here)) is not None:
-        return Declined(f"every step formats the same tensors in line {line}, which reads them")
+    if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
+        return _with_text(project, found, made, text, loop.node)
     if made.safety is Safety.SAFE and any(
         isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one, _ in others
     ):
@@ -124,11 +126,23 @@ def _called(project: Project, module: ModuleIndex, loop: ast.AST) -> list[Module
     return [*dict.fromkeys([module, *(callee.module for callee in callees)])]
 
 
-def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> int | None:
-    """The line of a loop that makes a text of a tensor which the loop also reads, where that is no wait of its own:
-    ``bar.desc = "{:.3f}".format(loss)``."""
+def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> ast.stmt | None:
+    """The statement of a loop that makes a text of a tensor which the loop also reads, where that is no wait of its
+    own: ``bar.desc = "{:.3f}".format(loss)``."""
     module = found.module
-    return next((statement.lineno for statement, around in _texts(project, module, loop) if around <= here), None)
+    return next((statement for statement, around in _texts(project, module, loop) if around <= here), None)
+
+
+def _with_text(project: Project, found: HostWait, made: Fix, text: ast.stmt, loop: LoopNode) -> Fix | Declined:
+    """The fix, and a text that reads the same tensors every N steps."""
+    run = log_run(project, found.module, text)
+    if run is None:
+        return Declined(f"every step formats the same tensors in line {text.lineno}, which reads them")
+    less = logged(project, found, run, loop)
+    if isinstance(less, Declined):
+        return less
+    edits = tuple(dict.fromkeys([*made.edits, *less.edits]))
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {less.description}", edits=edits)
 
 
 @query
@@ -189,6 +203,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if _is_lightning_log(found, statement):
         return handed_over(found)
     loop = found.context.loop.node
+    if (less := _logged_by_call(project, found)) is not None:
+        return less
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = _inner_loop(found.module, statement)
         adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
@@ -205,6 +221,42 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     return _by_use(project, found, statement, loop)
+
+
+def _logged_by_call(project: Project, found: HostWait) -> Fix | Declined | None:
+    """The fix where the loop calls a function that does nothing but log: it is called every N steps."""
+    loop, module = found.context.loop.node, found.context.loop.module
+    if len(found.context.calls) != 1 or not isinstance(loop, LOOPS):
+        return None
+    call = found.context.calls[0]
+    statement = next((up for up in module.syntax.ancestors(call.node) if isinstance(up, ast.stmt)), None)
+    if call.module is not module or statement is None or loop not in module.syntax.ancestors(statement):
+        return None
+    if not isinstance(statement, ast.Expr) or not logs(project, module, statement):
+        return _logged_by_method(project, found, statement, loop)
+    run = run_of(project, module, statement, set())
+    return logged(project, replace(found, module=module, statement=statement), run, loop)
+
+
+def _logged_by_method(project: Project, found: HostWait, site: ast.stmt, loop: LoopNode) -> Fix | Declined | None:
+    """The fix where a method logs that the loop calls, of an object that counts the loop's steps itself."""
+    module, statement = found.module, found.statement
+    owner, function = module.class_of(statement), module.function(statement)
+    if module is not found.context.loop.module or owner is None or owner is not module.class_of(loop):
+        return None
+    if not isinstance(statement, ast.stmt) or not logs(project, module, statement):
+        return None
+    if function is None or any(isinstance(up, LOOPS) for up in module.syntax.ancestors(statement)):
+        return None
+    when = interval(project, module, loop, site)
+    if isinstance(when, Declined) or when.edits or not when.test.startswith("self."):
+        return None
+    document = project.document(module.path)
+    assert document is not None
+    edits = throttled(document, module, run_of(project, module, statement, set()), when)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
 
 
 def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
@@ -243,8 +295,12 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
             return accumulated(project, found, statement, loop)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Subscript() as entry), args=[_])):
-            return recorded(found, statement, loop, entry)
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="append", value=ast.Subscript() | ast.Attribute() as entry), args=[_]
+            )
+        ):
+            return recorded(project, found, statement, loop, entry)
         case ast.AugAssign(target=ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())), op=ast.Add()):
             return keyed(project, found, statement, loop)
         case ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add()):

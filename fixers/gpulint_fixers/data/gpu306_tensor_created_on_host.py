@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -140,7 +141,7 @@ def _device(syntax: PythonModule, move: ast.Call, made: ast.Call) -> tuple[str, 
     that makes no difference; None if it carries anything else."""
     assert isinstance(move.func, ast.Attribute)
     values = [*move.args, *(keyword.value for keyword in move.keywords if keyword.arg == "device")]
-    dtype = next((keyword.value for keyword in move.keywords if keyword.arg == "dtype"), None)
+    dtype = keyword_value(move, "dtype")
     if any(keyword.arg not in ("device", "non_blocking", "dtype") for keyword in move.keywords) or len(values) > 1:
         return None
     more = () if dtype is None else (f"dtype={syntax.text(dtype)}",)

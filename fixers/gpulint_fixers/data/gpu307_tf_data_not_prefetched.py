@@ -9,6 +9,7 @@ from gpulint_rules.data.gpu307_tf_data_not_prefetched import Pipeline
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
@@ -31,7 +32,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if tensorflow is None:
         return Declined("TensorFlow is not imported as a module here")
     syntax = module.syntax
-    old = _may_be_old(module, tensorflow)
+    old = _may_be_old(module, tensorflow) or _is_used_by_old(project, module, tensorflow)
     if payload.is_map:
         autotune = "experimental.AUTOTUNE" if old else "AUTOTUNE"
         edit = add_keyword(syntax, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
@@ -51,6 +52,12 @@ def _may_be_old(module: ModuleIndex, tensorflow: str) -> bool:
     """Return whether the module uses what only TensorFlow 1 has, or tests the version. ``tf.data.AUTOTUNE`` came with
     2.4."""
     return re.search(rf"\b{re.escape(tensorflow)}\.({_OLD})\b", module.syntax.source.text) is not None
+
+
+def _is_used_by_old(project: Project, module: ModuleIndex, tensorflow: str) -> bool:
+    """Return whether a module that imports this one opens a session, as only TensorFlow 1 does."""
+    opens = re.compile(rf"\b{re.escape(tensorflow)}\.((Interactive)?Session|ConfigProto|app\.flags|placeholder)\b")
+    return any(project.matches(path, opens) for path in project.fact(GpuPrograms).users(module.path))
 
 
 def _tensorflow(module: ModuleIndex) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint.documents import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -106,7 +107,7 @@ def _edit(project: Project, document: Document, call: ast.Call, count: str) -> E
     module, index = document.python, project.module(document)
     assert module is not None
     assert index is not None
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "num_proc"), None)
+    given = keyword_value(call, "num_proc")
     if isinstance(given, ast.Constant) and given.value is not None:
         return None
     if given is None or isinstance(given, ast.Constant):

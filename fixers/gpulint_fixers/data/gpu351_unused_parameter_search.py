@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpulint_rules.data.gpu351_unused_parameter_search import UnusedSearch
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
@@ -82,7 +83,7 @@ def _builds(project: Project, module: ModuleIndex, call: ast.Call, row: Auxiliar
         return False
     if not matches(row.calls, project.fact(Resolver).call_names(module, call)):
         return False
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == row.switch), None)
+    given = keyword_value(call, row.switch)
     if given is None:
         return row.by_default
     return not project.fact(Constants).of(module, given).every(lambda value: not value)

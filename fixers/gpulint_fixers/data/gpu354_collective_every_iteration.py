@@ -14,8 +14,9 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef
-from gpulint_fixers.log_intervals import interval, throttled
+from gpulint_fixers.log_intervals import interval
 from gpulint_fixers.logging_runs import adjacent, computed_runs
+from gpulint_fixers.throttled_runs import throttled
 from gpulint_fixers.waits import remove_wait
 
 

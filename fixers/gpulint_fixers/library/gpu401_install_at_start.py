@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from functools import lru_cache
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
@@ -19,6 +18,7 @@ from gpulint.launch.job import Job
 from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -41,6 +41,8 @@ _ELSEWHERE = frozenset({"--python", "--target", "--prefix", "--root", "-t"})
 _ENVIRONMENTS = frozenset({"activate", "virtualenv", "venv", "module", "ml"})
 _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET"})
 _FILES = ("-r", "--requirement", "-c", "--constraint")
+_SETS_UP = regex.compile(r"(^|[_-])(set_?up|install|bootstrap|create_env|make_env|build_env)([_-]|$)", re.IGNORECASE)
+"""Names of scripts that are run once, by hand."""
 _MAX_MOVED = 100
 _MAX_LINE = 5000
 
@@ -55,6 +57,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if document.kind in (Kind.PYTHON, Kind.NOTEBOOK):
         return Declined("the command is text within a Python program")
     job = found.held.job
+    if _SETS_UP.search(document.path.stem):
+        return Declined("the job is there to set an environment up, once: submit it without GPUs")
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:
@@ -64,7 +68,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return _moved(project, document, job)
 
 
-@lru_cache(maxsize=1)
+@query
 def _installs(project: Project, document: Document) -> dict[int, list[tuple[GpuJobCommand, str]]]:
     """The installs in a document by the identity of the task that runs them."""
     found: dict[int, list[tuple[GpuJobCommand, str]]] = {}
@@ -73,7 +77,7 @@ def _installs(project: Project, document: Document) -> dict[int, list[tuple[GpuJ
     return found
 
 
-@lru_cache(maxsize=1)
+@query
 def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     """The fix that all the installs of a job share."""
     around = _around(project, document, job)
@@ -121,7 +125,7 @@ class _Around:
     chooses_environment: bool
 
 
-@lru_cache(maxsize=1)
+@query
 def _around(project: Project, document: Document, job: Job) -> _Around:
     before = [words_of(item.command) for item in job.commands]
     assigned = {item.name for script in document.scripts for item in script.assignments}

@@ -26,11 +26,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     above = [document.source.line(number).strip() for number in range(max(1, finding.span.line - 2), finding.span.line)]
     if any(_ON_PURPOSE.match(line) for line in above):
         return Declined("the comment above says that this is intentional")
+    if found.setting.node is not None and not _is_literal(document, found.setting.node):
+        return Declined("the value comes from a setting of the program; change it there")
     edit = _removal(finding, found, document)
     if edit is None:
         return Declined("the setting shares its line or list with others")
     edit = with_own_comment(document.source, edit)
     return Fix("remove the setting, so that the program sees the job's GPUs", Safety.UNSAFE, (edit,))
+
+
+def _is_literal(document: Document, node: ast.AST) -> bool:
+    """Return whether the statement that sets the variable holds its value itself."""
+    module = document.python
+    ups = (node, *module.ancestors(node)) if module is not None else ()
+    statement = next((up for up in ups if isinstance(up, ast.stmt)), None)
+    return not isinstance(statement, ast.Assign) or isinstance(statement.value, ast.Constant)
 
 
 def _removal(finding: Finding, found: Hidden, document: Document) -> Edit | None:

@@ -16,9 +16,11 @@ from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.entries import remove_entry
-from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment
+from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 
 _DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
+_SPEAKS = regex.compile(r"debug|anomal|anorm|blocking|\bnan\b|device-side", re.IGNORECASE)
+"""Words of comments that are about a debugging switch."""
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
@@ -62,10 +64,29 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return twins
     if twins:
         return Fix(f"remove {mode.what}, also for the container", Safety.SAFE, (edit, *twins))
-    whole = with_own_comment(document.cell_source(edit.span.cell), edit)
+    source = document.cell_source(edit.span.cell)
+    whole = with_own_comment(source, edit, _SPEAKS)
+    unused = [one for one in _unused_import(document, mode.node) if one.span.cell == whole.span.cell]
+    edits = tuple(without_gaps(source, [whole, *unused]))
     if whole != edit:
-        return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, (whole,))
-    return Fix(f"remove {mode.what}", Safety.SAFE, (edit,))
+        return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
+    return Fix(f"remove {mode.what}", Safety.SAFE, edits)
+
+
+def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
+    """Remove ``import os`` if ``os.environ[...] = ...`` was all that it was for."""
+    module = document.python
+    if module is None or node is None or module.source.text.count("import os") != 1:
+        return []
+    used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == "os"]
+    statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
+    if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
+        return []
+    for part in module.tree.body:
+        if isinstance(part, ast.Import) and [(one.name, one.asname) for one in part.names] == [("os", None)]:
+            gone = remove_statement(module, part)
+            return [gone] if gone is not None else []
+    return []
 
 
 def _starts_one_process(project: Project, document: Document) -> bool:

@@ -9,6 +9,7 @@ import ast
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -126,18 +127,10 @@ def _helper_drops(project: Project, module: ModuleIndex, made: ast.Call) -> bool
             value: ast.expr | None = part.value
             if isinstance(value, ast.Name) and value.id in parameters(function):
                 given = argument_of(function, made, value.id)
-                value = given if isinstance(given, ast.expr) else _default(function, value.id)
+                value = given if isinstance(given, ast.expr) else default_of(function.args, value.id)
             if not isinstance(value, ast.Constant) or value.value:
                 return True
     return False
-
-
-def _default(function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """The default of a parameter."""
-    args = function.args
-    pairs = [*zip(reversed(args.args), reversed(args.defaults), strict=False)]
-    pairs += [(arg, value) for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is not None]
-    return next((value for arg, value in pairs if arg.arg == name), None)
 
 
 def _is_unread(project: Project, module: ModuleIndex, made: ast.Call) -> bool:

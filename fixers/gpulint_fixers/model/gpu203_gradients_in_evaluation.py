@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 
 from gpulint import regex
@@ -16,7 +17,7 @@ from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.structural import wrap
 from gpulint_fixers.versions import predates_device_argument
 
@@ -24,6 +25,8 @@ _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
 )
 
+_LONG = 60
+"""Lines of a loop from which on an inner one is wrapped."""
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
 
@@ -109,10 +112,18 @@ def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
         return Declined("the loop around it trains as well")
     document = project.document(found.module.path)
     assert document is not None
-    edits = wrap(document, found.loop, "with torch.no_grad():")
+    edits = wrap(document, _narrowest(found, found.loop), "with torch.no_grad():")
     if isinstance(edits, Declined):
         return edits
     return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, edits)
+
+
+def _narrowest(found: InferenceLoop, loop: LoopNode) -> LoopNode:
+    """Return the innermost loop around the forward pass if indenting the outer one would hide the change."""
+    if (loop.end_lineno or loop.lineno) - loop.lineno <= _LONG:
+        return loop
+    ups = itertools.takewhile(lambda up: up is not loop, found.module.syntax.ancestors(found.forward))
+    return next((up for up in ups if isinstance(up, ast.For | ast.While)), loop)
 
 
 FIXER = Fixer("GPU203", fix)

@@ -6,10 +6,12 @@ import ast
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
+from gpulint.documents.call_syntax import passed_as
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.transfers.checkpoint_times import is_quick, may_be_large
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.async_writers import written_by_framework
 from gpulint_fixers.background import MODULE, bring_module, touched_later
@@ -34,6 +36,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(
             "the path is not known to be on slow storage; if it is, add its prefix to the setting `remote-paths`"
         )
+    if is_quick(payload.contexts, payload.location) and not may_be_large(project, save):
+        return Declined(
+            "once per epoch, this pays for checkpoints of a hundred megabytes and more; the model is one of the tree, "
+            "whose size is unknown"
+        )
     if "://" in payload.location.text:
         return Declined("the target is a URL, which needs the storage provider's client library")
     if not isinstance(module.syntax.parents.get(save.node), ast.Expr):
@@ -55,9 +62,7 @@ def _path(call: ast.Call) -> ast.expr | None:
     """Second argument of ``torch.save``, as the call itself passes it."""
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    if len(call.args) > 1:
-        return call.args[1]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == "f"), None)
+    return passed_as(call, "f", 1)
 
 
 def _is_buffer(project: Project, path: NodeRef) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpulint_rules.data.gpu331_external_data import downloads_of
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job import Job
 from gpulint.launch.local_copies import LOCAL
 from gpulint.launch.program_launches import Launch
@@ -259,5 +260,5 @@ def _constant(project: Project, module: ModuleIndex, call: ast.Call, name: str) 
     """The value of a keyword, None without it."""
     if any(keyword.arg is None for keyword in call.keywords) and name in module.syntax.source.text:
         return UNKNOWN
-    found = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    found = keyword_value(call, name)
     return None if found is None else only_value(project, module, found)

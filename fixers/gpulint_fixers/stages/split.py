@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, NewFile, Safety
@@ -12,6 +11,7 @@ from gpulint.launch.local_copies import stages
 from gpulint.programs import preparation
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.stages import slurm
@@ -22,6 +22,7 @@ from gpulint_fixers.stages.writing import Stage, can_fetch
 
 _OTHERS = "only scripts, and jobs of Slurm, Kubernetes and SkyPilot are split"
 _MAX_EDITS = 100
+_ASKS_GPU = regex.compile(r"\b(nvidia-smi|rocm-smi|nvcc|deviceQuery)\b|cuda\.(is_available|get_device)")
 
 
 def split(finding: Finding, project: Project) -> Fix | Declined:
@@ -48,7 +49,7 @@ def holder(project: Project, document: Document) -> Job | None:
     return next((job for job, _ in held if job.document is document and job.task.scripts == document.scripts), None)
 
 
-@lru_cache(maxsize=1)
+@query
 def planned(project: Project, document: Document, job: Job) -> Plan | str:
     """Return what of a script can move, or why nothing can."""
     if job.task.system not in ("slurm", ""):
@@ -85,13 +86,15 @@ def _stage(project: Project, document: Document, job: Job, made: Plan) -> Stage:
     return Stage(document, made, fetch, is_job=is_job)
 
 
-@lru_cache(maxsize=1)
+@query
 def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
     """The fix that all steps of a script share."""
     made = planned(project, document, job)
     assert isinstance(made, Plan)
     stage = _stage(project, document, job, made)
     texts = {stage.name: stage.text()}
+    if _ASKS_GPU.search(texts[stage.name]):
+        return Declined("a step asks which GPU the job has, and a stage without one would get another answer")
     if stage.submit:
         texts[stage.submit] = slurm.submission(document, stage.name)
     if taken := next((name for name in texts if project.exists(document.path.with_name(name))), None):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.calls import programs
 from gpulint.documents.calls.trees import joined
 from gpulint.documents.specs.lookup import Found
@@ -87,7 +88,7 @@ def _commands(call: ast.Call, trees: Trees) -> tuple[Script, ...]:
     from gpulint.documents.specs.common import argv, shell
 
     node = trees.node(call.args[0])
-    folder = next((keyword.value for keyword in call.keywords if keyword.arg == "cwd"), None)
+    folder = keyword_value(call, "cwd")
     if node.kind == "map" or node.is_unknown:
         return ()
     if folder is None:

@@ -47,17 +47,17 @@ class _Reader:
         self.trees = Trees(self.names, origins)
 
     def jobs(self) -> Iterator[tuple[Format, Node]]:
-        """Rows, each with the tree of what a call and the methods of its object are told."""
+        """Rows, each with the tree of the arguments of a call and of the methods of its object."""
         for call in self.module.of(ast.Call):
             if _last_name(call.func) in self.rows.names and (row := self._row(call.func)) is not None:
                 root = self.trees.call(call, row.signature)
                 if root is not None:
-                    yield from ((row, whole) for whole in self._wholes(row, call, root))
+                    yield from ((row, tree) for tree in self._with_methods(row, call, root))
 
     def _row(self, called: ast.expr) -> Format | None:
         return self.rows.row(self.names.qualified(called) or f"?.{_last_name(called)}")
 
-    def _wholes(self, row: Format, call: ast.Call, root: Node) -> Iterator[Node]:
+    def _with_methods(self, row: Format, call: ast.Call, root: Node) -> Iterator[Node]:
         """The call's tree with what its object's methods add, for each method call that starts a job."""
         children = list(root.children)
         up = self.module.parents.get(call)
@@ -67,22 +67,22 @@ class _Reader:
         started = [use for use in uses if use[0] in row.starts]
         for start in started if row.starts else (None,):
             before = [use for use in uses if start is None or use[1].lineno <= start[1].lineno]
-            told = self._told(row, [use for use in before if use[0] in row.sets])
+            settings = self._settings([use for use in before if use[0] in row.sets])
             last = None if start is None else self.trees.call(start[1])
-            if told is None or (start is not None and last is None):
+            if settings is None or (start is not None and last is None):
                 return
             more = [] if start is None or last is None else self.trees.pair(start[1], start[0], last.children)
-            yield Node(root.origin, "map", root.start, root.end, children=[*children, *told, *more])
+            yield Node(root.origin, "map", root.start, root.end, children=[*children, *settings, *more])
 
-    def _told(self, row: Format, uses: list[tuple[str, ast.Call]]) -> list[Node] | None:
+    def _settings(self, uses: list[tuple[str, ast.Call]]) -> list[Node] | None:
         """Arguments of methods, under the name of each; None if some are unknown."""
-        told: dict[str, tuple[ast.Call, list[Node]]] = {}
+        arguments: dict[str, tuple[ast.Call, list[Node]]] = {}
         for name, used in uses:
             given = self.trees.call(used)
             if given is None:
                 return None
-            told.setdefault(name, (used, []))[1].extend(given.children)
-        return [node for name, (used, given) in told.items() for node in self.trees.pair(used, name, given)]
+            arguments.setdefault(name, (used, []))[1].extend(given.children)
+        return [node for name, (used, given) in arguments.items() for node in self.trees.pair(used, name, given)]
 
     def _uses(self, call: ast.Call) -> Iterator[tuple[str, ast.Call]]:
         """Method calls of the object that a call makes, in a chain or by the name that it is assigned to."""

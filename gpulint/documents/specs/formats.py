@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _MODEL_KEY = regex.compile(r"(?:model|tokenizer)(?:_name|_id|_name_or_path)$|^(?:hf_|pretrained_)model$")
 """Keys of a configuration whose value is a model."""
+_OTHER_SHELL = regex.compile(
+    r"^(?:pwsh|powershell|cmd|python\d*|perl|ruby|node|nu)\b|(?<![a-z])windows(?![a-z])", re.IGNORECASE
+)
+"""Shells and languages other than those of Unix, and labels of machines with Windows."""
 
 
 def read(row: Format, root: Node) -> list[Task]:
@@ -87,8 +92,18 @@ def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
 def _places(command: Command, item: Found) -> list[Found]:
     """Return where a command is: all places of shell text, which run in turn, and the first of each path of words."""
     if command.syntax == "shell":
-        return [place for path in command.at for place in every(item, path) if not place.node.is_unknown]
+        found = (place for path in command.at for place in every(item, path) if not place.node.is_unknown)
+        return [place for place in found if not _is_for_other_shell(command, place)]
     return [place for path in command.at if (place := first(item, path)) is not None]
+
+
+def _is_for_other_shell(command: Command, place: Found) -> bool:
+    """Return whether text is for PowerShell, the shell of Windows or another language."""
+    if command.interpreter is None or place.outer is None:
+        return False
+    found = first(place.outer, command.interpreter)
+    nodes = found.node.walk() if found is not None else ()
+    return any(_OTHER_SHELL.search(node.text) is not None for node in nodes)
 
 
 def _packages(item: Found, path: str) -> Iterator[tuple[str, Span]]:

@@ -15,6 +15,8 @@ The program runs on the CPU only; the data set yields CUDA tensors already (pinn
 memory is so scarce that page-locked buffers would make the machine swap.
 
 Fix safety
+The fix also passes ``non_blocking=True`` to the copies of the batches. A loader without workers is left alone where
+nothing would overlap: the copies have to wait, each batch ends in a read of the GPU, or a framework moves the batches.
 Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches
 hold the same values. Where the program may also run without a GPU, the fix pins only if there is one, unless the
 module forks processes, which could not use the GPU after this check. Nothing is changed where batches may hold

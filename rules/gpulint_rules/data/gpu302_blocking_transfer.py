@@ -17,8 +17,9 @@ The batch is changed on the host right after it was sent; a tensor moves from th
 ``non_blocking=True`` is a bug unless the stream is synchronised before the values are read).
 
 Fix safety
-Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Unsafe
-elsewhere: without pinned memory the copy blocks anyway. Unsafe also for whole batches that a ``collate_fn``
+Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Left alone
+where nothing says that it does, as the copy then blocks anyway, and for unpinned loaders without workers whose batches
+each end in a wait. Unsafe for whole batches that a ``collate_fn``
 makes, as their class may not know the option (``BatchEncoding`` of an older transformers), and for tensors made of
 NumPy arrays, which have to be pinned first. Left alone are functions that callers also use to move results back to the
 CPU (without a wait, results would be read too early), and what is converted before it is copied (``x.float().cuda()``),

@@ -19,8 +19,9 @@ Unsafe: samples then come from other processes, whose random state, open files a
 number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
 of at the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in
 the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
-loaders in nested loops, or of functions that make one for each array they are given: all would start their own. An
-explicit 0 with a comment behind it stays.
+loaders in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are
+given: all would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment
+is behind it, or a line that is commented out sets another number. An option of the program is used if there is one.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading
@@ -35,6 +36,7 @@ from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -45,7 +47,6 @@ from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.reasons import TROUBLE, is_explained
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -57,14 +58,15 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.values.arguments import Arguments
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
 from gpulint.workload.trainer_workers import trainers_without_workers
-from gpulint.workload.worker_supply import shares_handle
+from gpulint.workload.worker_supply import loads_in_process, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint_rules.data import worker_reasons
 
 _WORDS = (
     *gate_words("loader", "batch-maker"),
@@ -74,13 +76,13 @@ _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)",
 _WORKERS = regex.compile(
     r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$", re.IGNORECASE
 )
-_WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
 _OPTION = regex.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
 _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
 _ON_CPU = regex.compile(r"(^|=)cpu$")
 _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
+_PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
@@ -107,20 +109,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _arguments(document, module, project)
     feeding = project.fact(HostToDevice)
     for loader in project.fact(LoaderFlow).in_module(module):
+        if not loads_in_process(project, loader):
+            continue
         argument = loader_argument(project, loader, "num_workers")
-        if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
-            continue
-        if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
-            continue
         known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
-        if not all(value.every(lambda number: number == 0) for value in known):
-            continue
-        if any(_divides(ref) or _is_excluded(ref) for ref in argument.refs):
-            continue  # 0 would stop the program, or lead elsewhere
+        if any(_divides(ref) or _is_excluded(ref) or _is_exception(project, ref) for ref in argument.refs):
+            continue  # 0 would stop the program, lead elsewhere, or is for other machines
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
-        if _is_explained(document, loader, argument.refs):
+        if worker_reasons.is_explained(document, loader, argument.refs):
             continue
         if (
             _takes_everything(loader)
@@ -154,13 +152,6 @@ def _advice(project: Project, loader: Loader) -> str:
     return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
 
 
-def _is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
-    """Return whether a comment beside the number or the loader, or above it, says why there are no workers."""
-    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
-    spans = (loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr))
-    return any(is_explained(document, span, TROUBLE, _WORKER) for span in spans)
-
-
 def _divides(workers: NodeRef) -> bool:
     """Return whether something is divided by the number of workers in its function (``math.ceil(samples / (batch *
     workers))``)."""
@@ -184,6 +175,15 @@ def _is_excluded(workers: NodeRef) -> bool:
         and isinstance(test.ops[0], ast.Gt | ast.NotEq)
         and ast.unparse(test) in (f"{text} > 0", f"{text} != 0")
         for test, holds in conditions(workers.module, workers.node)
+    )
+
+
+def _is_exception(project: Project, workers: NodeRef) -> bool:
+    """Return whether the 0 is set on some platforms only (``if platform.system() == "Windows": num_workers = 0``)."""
+    return any(
+        _PLATFORM.search(ast.unparse(test))
+        for origin in project.fact(Resolver).points_to(workers.module, workers.node)
+        for test, _ in conditions(origin.module, origin.node)
     )
 
 
@@ -265,7 +265,7 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
 
 def _takes_everything(loader: Loader) -> bool:
     """Return whether all samples are one batch (``batch_size=len(dataset)``): there is nothing to prepare ahead."""
-    size = next((keyword.value for keyword in loader.node.keywords if keyword.arg == "batch_size"), None)
+    size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}
     return (
         isinstance(size, ast.Call)

@@ -39,11 +39,11 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS, Document
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.job_index import JobIndex
 from gpulint.placement.host_results import copies_to_host
 from gpulint.programs import preparation
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -67,6 +67,7 @@ from gpulint.workload.sample_preprocessing import (
 )
 from gpulint.workload.worker_supply import has_many_workers
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data import pass_costs
 from gpulint_rules.data.dali import pipeline
 
 _WORK_ADVICE = {
@@ -92,14 +93,6 @@ class Preprocessing:
     name: str
 
 
-_MAPPED = Cost("cpu-pass", seconds=(2, 200), basis="a pass over the text on the CPU, kept on disk for later runs")
-"""``datasets`` keeps what ``map`` made: only the first run on a machine pays, for 700 to 70 000 texts (assumed)."""
-_OPTION = Cost(
-    "cpu-pass", seconds=(0.5, 50), basis="a pass over the data on the CPU, with an option for more processes"
-)
-"""Who has much data sets the option (assumed)."""
-_PODS = frozenset({"kubernetes", "sagemaker", "azureml", "vertex"})
-"""Systems whose jobs start with an empty disk, so without what an earlier run kept."""
 _FEW = regex.compile(r"^\w+\[:\d{1,3}\]$")
 _STAND_IN = regex.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 _POOL = regex.compile(r"Pool(Executor)?$")
@@ -193,24 +186,15 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 f"{' to' if one else ''} the job's CPU cores, or map once in a CPU step and load the result"
             ),
             payload=Preprocessing(work, name),
-            cost=_cost_of_map(project, module, work, one),
+            cost=pass_costs.of_map(project, module, work, one),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),
         )
-
-
-def _cost_of_map(project: Project, module: ModuleIndex, work: str, option: bool) -> Cost:
-    starts = project.fact(JobIndex).launches_of(module.path)
-    if any(start.job.task.system in _PODS for start in starts):
-        return Cost("cpu-pass", basis="a pass over the data on the CPU, in every new pod")
-    if work != TOKENISES:
-        return Cost("cpu-pass")
-    return _OPTION if option else _MAPPED
 
 
 def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str, NodeRef] | None:
     """The heavy work that ``.map`` applies, and the function that does it; None for the ``map`` of TensorFlow, JAX,
     pools and builtins."""
-    argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
+    argument = passed_as(call, "function", 0)
     if (
         argument is None
         or "datasets" not in module.syntax.source.text
@@ -280,7 +264,7 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"`{found.texts}` is tokenised text by text in one process before training",
             help=_WORK_ADVICE[TOKENISES],
             payload=Preprocessing(TOKENISES, found.texts),
-            cost=Cost("cpu-pass"),
+            cost=pass_costs.of_pass(module, TOKENISES),
         )
 
 
@@ -293,7 +277,7 @@ def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"{last_name(found.call.func)} {found.work} file by file in one process before training",
             help="prepare the files once in a CPU step and load the result, or read them in the workers of a loader",
             payload=Preprocessing(found.work, last_name(found.call.func)),
-            cost=Cost("cpu-pass"),
+            cost=pass_costs.of_pass(module, found.work),
             related=(project.fact(Constants).place(found.loop, "the loop over the files"),),
         )
 

@@ -67,14 +67,9 @@ from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.download_advice import BEFORE, STORAGE, advice, from_hub, names_part
 from gpulint_rules.data.download_gate import may_fetch
 
-_FROM_HUB = """download it before the job, and forbid downloads in the job:
-hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
-export HF_HUB_OFFLINE=1  # in the job"""
-_BEFORE = "before the job (login node, CPU step, image build)"
-_STORAGE = "storage that the job sees"
-_LONGEST_CALL = 80
 _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 
@@ -95,7 +90,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
     """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
     for item in downloads_of(module, project, held):
-        yield _finding(document, module, item, *held)
+        yield _finding(project, document, module, item, *held)
 
 
 def downloads_of(module: ModuleIndex, project: Project, held: tuple[Place, ...] = ()) -> Iterator[Download]:
@@ -200,39 +195,21 @@ _MANY = 3
 """Other classes that a function picks from."""
 
 
-def _finding(document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:
+def _finding(project: Project, document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:
     what = f" {item.what!r}" if item.what and item.what != item.name else ""
     origin = f" {item.origin}" if item.origin else ""
     return RULE.finding(
         document.path,
         module.syntax.span(item.node),
         f"{item.name} downloads{what}{origin} in the GPU job",
-        help=_advice(module, item),
+        help=advice(project, module, item),
         related=(*((_named(item.place),) if item.place is not None else ()), *held),
-        cost=Cost("download", items=(item.name, item.what or "")),
+        cost=Cost("download", items=(item.name, "" if names_part(item) else item.what or "")),
     )
 
 
 def _named(place: Place) -> Place:
     return place if place.message else replace(place, message="what is downloaded is named here")
-
-
-def _advice(module: ModuleIndex, item: Download) -> str:
-    if HUB in item.origin:
-        kind = " --repo-type dataset" if item.kind == "data" else ""
-        name = item.what if item.what and "{" not in item.what else "<id>"
-        if item.kind == "metric":
-            return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
-        return _FROM_HUB.format(f"{name}{kind}")
-    if item.kind == "weights":
-        return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
-    call = " ".join(module.syntax.text(item.node).split())
-    if "download" in {keyword.arg for keyword in item.node.keywords} and len(call) <= _LONGEST_CALL:
-        return f"run `{call}` once {_BEFORE}, with its folder on {_STORAGE}, and pass `download=False` in the job"
-    if item.what.startswith(("http://", "https://")) and "{" not in item.what:
-        return f"fetch it with `curl -LO` {_BEFORE} to {_STORAGE}, and open that copy"
-    what = repr(item.what) if item.what and item.what != item.name else f"what {item.name} downloads"
-    return f"fetch {what} {_BEFORE} to {_STORAGE}, and read that copy"
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
@@ -257,14 +234,14 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             yield _named_id(document, text, span, evidence)
 
 
-def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Finding:
-    name = words[0].text
+def _loaded(document: Document, held: GpuJobCommand, words: list[tuple[ArgWord, bool]]) -> Finding:
+    first, is_data = words[0]
     return RULE.finding(
         document.path,
-        words[0].word.span,
-        f"{' and '.join(repr(word.text) for word in words[:2])} of the Hugging Face hub "
+        first.word.span,
+        f"{' and '.join(repr(word.text) for word, _ in words[:2])} of the Hugging Face hub "
         f"{'is' if len(words) == 1 else 'are'} downloaded while the job holds its GPUs",
-        help=_FROM_HUB.format(name),
+        help=from_hub(first.text, is_data),
         related=(held.evidence,),
     )
 
@@ -274,7 +251,7 @@ def _fetched(document: Document, held: GpuJobCommand, model: ArgWord, origin: st
         document.path,
         model.word.span,
         f"{model.text!r} is downloaded from {origin} while the job holds its GPUs",
-        help=f"download it {_BEFORE} to {_STORAGE}, and pass its path",
+        help=f"download it {BEFORE} to {STORAGE}, and pass its path",
         cost=Cost("download", items=(model.text,)),
         related=(held.evidence,),
     )
@@ -285,7 +262,7 @@ def _named_id(document: Document, text: str, span: Span, evidence: Place, loads:
         document.path,
         span,
         f"{text!r} of the Hugging Face hub is downloaded while the job holds its GPUs",
-        help=_FROM_HUB.format(text),
+        help=from_hub(text, loads.endswith("load_dataset")),
         cost=Cost("download", items=(loads, text) if loads else (text,)),
         related=(evidence,),
     )
@@ -296,7 +273,7 @@ def _served(document: Document, held: GpuJobCommand, model: ArgWord) -> Finding:
         document.path,
         model.word.span,
         f"the server downloads {model.text!r} from the Hugging Face hub while the job holds its GPUs",
-        help=_FROM_HUB.format(model.text),
+        help=from_hub(model.text),
         related=(held.evidence,),
     )
 
@@ -310,7 +287,7 @@ def _command(document: Document, command: Command, tool: str, holder: str, *evid
         f"{tool} downloads {name!r} while the {holder} holds its GPUs"
         if name
         else f"{tool} downloads while the {holder} holds its GPUs",
-        help=f"download it {_BEFORE} to {_STORAGE}",
+        help=f"download it {BEFORE} to {STORAGE}",
         related=evidence,
     )
 

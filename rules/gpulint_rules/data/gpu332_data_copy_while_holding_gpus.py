@@ -46,6 +46,10 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
 
+_FEW = regex.compile(r"--(?:assets|only|what)[= ]+(?:tokenizer|vocab|config)(?= --|$)")
+"""What a program that brings data is told where it brings only the tokenizer of a model."""
+_TOKENIZER = Cost("download", seconds=(0.2, 3), basis="a tokenizer")
+
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
@@ -105,6 +109,7 @@ def _fetchers(document: Document, project: Project) -> Iterator[Finding]:
             f"{step.name} brings data while the job holds its GPUs",
             help=f"run {step.name} in a job without GPUs and make this one depend on it",
             related=(step.evidence,),
+            cost=_TOKENIZER if step.told is not None and _FEW.search(step.told) else None,
         )
 
 

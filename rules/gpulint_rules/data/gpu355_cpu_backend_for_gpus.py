@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import passed_as
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -112,10 +113,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help="use the `nccl` backend (or `cpu:gloo,cuda:nccl` if CPU tensors are exchanged as well)",
             severity=Severity.INFO if default else None,
             related=(Place(default.place.path, default.place.span, "the default"),) if default else (),
-            payload=CpuBackend(
-                backend,
-                next((k.value for k in call.keywords if k.arg == "backend"), call.args[0] if call.args else None),
-            ),
+            payload=CpuBackend(backend, passed_as(call, "backend", 0)),
         )
 
 

@@ -98,7 +98,7 @@ def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
     listed = devices(setting.value or "")
     if 0 < len(set(listed)) == len(listed) < gpus:
         message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
-        advice = f"list all {gpus} devices, or do not set {setting.name}"
+        advice = f"use all {gpus} GPUs (do not set {setting.name}), or request {len(listed)}"
         yield _finding(job, setting.place, message, (len(listed), gpus), "shell", advice)
 
 
@@ -126,7 +126,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
             if key in _VISIBLE and 0 < len(set(listed)) == len(listed) < gpus:
                 place = Place(module.path, module.syntax.span(value))
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
-                advice = f"list all {gpus} devices, or do not set {key}"
+                advice = f"use all {gpus} GPUs (do not set {key}), or request {len(listed)}"
                 yield _finding(job, place, message, (len(listed), gpus), "environ", advice)
 
 

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from textwrap import shorten
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -44,7 +43,7 @@ from gpulint.documents.shell.script import Block
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.transfer_commands import install_tool
+from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.remote_functions import packages
@@ -55,6 +54,8 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.library.install_advice import advice
+from gpulint_rules.library.install_words import is_build, items, listed, pip, short
 
 _RUNNERS = frozenset(
     (
@@ -67,16 +68,8 @@ _PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", 
 _SET_UP = frozenset({"pip", "venv", "virtualenv", "ensurepip"})
 """Modules that programs are not started with."""
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
-_VALUED = frozenset(
-    """--cache-dir --index-url -i --extra-index-url --find-links -f --target -t --prefix --python -p --name -n
-    --constraint --channel --platform --python-version --timeout --retries --trusted-host --index-strategy
-    --torch-backend""".split()
-)
-"""Options of installers whose next word is no package."""
 _UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
 """What it does is unknown; many such scripts find that nothing is missing (assumed)."""
-_WIDTH = 70
-"""Characters of a command in a message."""
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 
@@ -112,8 +105,24 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
             and not runs_file_of_tree(held)
             and not project.fact(GpuJobs).only_sets_up(held.job)
             and not _is_other_target(held)
+            and not _is_under_test(held)
         ):
             yield held, tool
+
+
+def _is_under_test(held: GpuJobCommand) -> bool:
+    """Return whether a workflow installs what it is there to test: what was built from the tree, or the tree in an
+    environment that it makes."""
+    job = held.job
+    if not job.task.only_if_training:
+        return False
+    makes = any({"venv", "virtualenv"} & set(words_of(item.command)[:3]) for item in job.commands)
+    return is_build(_line(held), makes)
+
+
+def _line(held: GpuJobCommand) -> str:
+    """The words of a command."""
+    return " ".join(word.text for word in held.command.argv)
 
 
 def _is_other_target(held: GpuJobCommand) -> bool:
@@ -127,11 +136,12 @@ def _is_other_target(held: GpuJobCommand) -> bool:
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held, tool in installs(document, project):
-        line = " ".join(word.text for word in held.command.argv)
+        line = _line(held)
         yield _finding(
+            project,
             document,
             held.command.span,
-            f"`{_short(line)}` runs while the job holds its GPUs",
+            f"`{short(line)}` runs while the job holds its GPUs",
             Installed(tool, (f"RUN {line}",), held),
             held,
         )
@@ -167,9 +177,9 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             span,
-            f"{_listed(names)} installed at start while the job holds its GPUs",
-            help=_advice((_pip(names),)),
-            payload=Installed("pip", (_pip(names),)),
+            f"{listed(names)} installed at start while the job holds its GPUs",
+            help=advice((pip(names),), None, project),
+            payload=Installed("pip", (pip(names),)),
             cost=Cost("install", items=tuple(names)),
             related=(evidence,),
         )
@@ -193,10 +203,11 @@ def _runtime_environments(document: Document, module: ModuleIndex, project: Proj
                 ]
                 if names and not any("tpu" in name for name in names):
                     yield _finding(
+                        project,
                         document,
                         module.syntax.span(key),
-                        f"runtime_env installs {_listed(names)} on the GPU workers at start",
-                        Installed(str(key.value), (_pip(names),)),
+                        f"runtime_env installs {listed(names)} on the GPU workers at start",
+                        Installed(str(key.value), (pip(names),)),
                     )
 
 
@@ -207,9 +218,9 @@ def _shipped(document: Document, module: ModuleIndex, project: Project) -> Itera
         yield RULE.finding(
             document.path,
             module.syntax.span(shipped.argument),
-            f"packages_to_install installs {_listed(names)} on the GPU workers at start",
-            help=_advice((_pip(names),)),
-            payload=Installed("pip", (_pip(names),)),
+            f"packages_to_install installs {listed(names)} on the GPU workers at start",
+            help=advice((pip(names),), None, project),
+            payload=Installed("pip", (pip(names),)),
             cost=Cost("install", items=tuple(names)),
             related=(shipped.evidence,),
         )
@@ -246,9 +257,10 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
         if project.fact(LoopContexts).has_training_step(module) and project.fact(GpuPrograms).runs_on_gpu(module):
             line = text.removeprefix("-m ")
             yield _finding(
+                project,
                 document,
                 module.syntax.span(call),
-                f"the GPU program runs `{_short(line)}` at start",
+                f"the GPU program runs `{short(line)}` at start",
                 Installed("pip", (f"RUN {line}",)),
             )
 
@@ -262,52 +274,26 @@ def _strings(node: ast.AST) -> list[str]:
     return [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
 
 
-def _short(line: str) -> str:
-    """The command with as many of its words as a message holds."""
-    return shorten(line, _WIDTH, placeholder=" ...")
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
-
-
-def _pip(names: list[str]) -> str:
-    """The line of a Dockerfile for packages and files that list some."""
-    return "RUN pip install " + " ".join(f"-r {name}" if name.endswith((".txt", ".lock")) else name for name in names)
-
-
 def _finding(
-    document: Document, span: Span, message: str, payload: Installed, held: GpuJobCommand | None = None
+    project: Project,
+    document: Document,
+    span: Span,
+    message: str,
+    payload: Installed,
+    held: GpuJobCommand | None = None,
 ) -> Finding:
     return RULE.finding(
         document.path,
         span,
         message,
-        help=_advice(payload.lines),
+        help=advice(payload.lines, held, project),
         payload=payload,
-        cost=_UNSEEN if held is not None and held.command.name.endswith(".sh") else _cost(payload),
+        cost=_UNSEEN
+        if held is not None and held.command.name.endswith(".sh")
+        else Cost("install", items=items(payload.lines)),
         related=(held.evidence,) if held is not None else (),
         cause=held.job.place if held is not None else None,
     )
-
-
-def _cost(payload: Installed) -> Cost:
-    return Cost("install", items=_items(payload.lines))
-
-
-def _items(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is installed: the words after ``install`` that are no options."""
-    words = [word for line in lines for word in line.partition("install")[2].split()]
-    return tuple(
-        word
-        for before, word in zip(["", *words], words, strict=False)
-        if before not in _VALUED and word != "@" and not word.startswith("-") and "://" not in word
-    )
-
-
-def _advice(lines: tuple[str, ...]) -> str:
-    return f"build an image once with `{'; '.join(lines)}` in its Dockerfile and start the job from it"
 
 
 RULE = Rule(

@@ -17,7 +17,8 @@ reported.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
-where this also removes a comment, which may say why the mode is on. Blocking launches stay beside settings for
+where this also removes a comment, which may say why the mode is on. An import that nothing else needs
+goes with it. Blocking launches stay beside settings for
 reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding; profilers are left to you.
 
@@ -120,6 +121,8 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
     ):
+        if _is_tried(module, call, project):
+            return None
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
@@ -131,6 +134,14 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         if not bounded and _around_training(module, call, project):
             return DebugMode("the profiler", call, removable=False)
     return None
+
+
+def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
+    """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
+    arguments = project.fact(Arguments)
+    return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
+        module, call, "accelerator"
+    ).every(lambda value: value == "cpu")
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:

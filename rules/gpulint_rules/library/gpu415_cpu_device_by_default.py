@@ -32,6 +32,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
+from gpulint.documents.call_syntax import passed_as
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -153,11 +154,7 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
                     )
     for call in module.calls_by_name.get("set_visible_devices", []):
         empty = bool(call.args) and isinstance(call.args[0], ast.List) and not call.args[0].elts
-        kind = (
-            call.args[1]
-            if len(call.args) > 1
-            else next((k.value for k in call.keywords if k.arg == "device_type"), None)
-        )
+        kind = passed_as(call, "device_type", 1)
         if (
             empty
             and isinstance(kind, ast.Constant)

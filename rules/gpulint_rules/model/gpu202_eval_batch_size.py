@@ -55,9 +55,9 @@ from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
 from gpulint.workload.shared_sizes import depends_on_split, lifted, of_its_object, stands_below, with_same_variable
 from gpulint.workload.single_forwards import one_by_one
+from gpulint.workload.single_sample_evaluation import ONE, of_one
 from gpulint.workspace.module_index import ModuleIndex
 
-ONE = Cost("single-sample-evaluation")
 _SAMPLES = 2
 """Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""
 
@@ -266,7 +266,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
-    finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
+    finding = dataclasses.replace(_finding(source, other, what, train), cost=of_one(project, source, size))
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:

@@ -38,9 +38,12 @@ from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
+_FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
 
@@ -48,20 +51,27 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
+    places: dict[ast.AST, list[InferenceLoop]] = {}
     for found in chain(
         graphs_in_evaluation(project, module),
         graphs_of_trained_models(project, module),
         graphs_in_validation(project, module),
     ):
-        if _is_switched_off(module, found):
-            continue
+        if not _is_switched_off(module, found):
+            places.setdefault(found.loop or found.forward, []).append(found)
+    for first, *others in places.values():
+        models = list(dict.fromkeys(one.model for one in (first, *others)))
+        calls = [one.forward for one in (first, *others)]
         yield RULE.finding(
             document.path,
-            module.syntax.span(found.forward) if found.loop is None else module.syntax.head(found.loop),
-            f"{found.model} runs in evaluation with gradients enabled",
-            help=_advice(found),
-            payload=found,
-            related=(Place(document.path, module.syntax.span(found.forward), "each call here keeps its activations"),),
+            module.syntax.span(first.forward) if first.loop is None else module.syntax.head(first.loop),
+            f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled",
+            help=_advice(first),
+            payload=first,
+            cost=_FEW if first.loop is None and _is_given_few(project, first) else None,
+            related=tuple(
+                Place(document.path, module.syntax.span(call), "each call here keeps its activations") for call in calls
+            ),
         )
 
 
@@ -70,6 +80,17 @@ def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
     region = found.loop or found.forward
     first, last = region.lineno, region.end_lineno or region.lineno
     return any(_SWITCHED_OFF.match(module.syntax.source.line(number)) for number in range(first - 1, last + 1))
+
+
+def _is_given_few(project: Project, found: InferenceLoop) -> bool:
+    """Return whether a call between the steps of a training that draws batches is given one of them, or some noise: no
+    whole split, and no whole graph."""
+    given = (*found.forward.args, *(keyword.value for keyword in found.forward.keywords))
+    names = (last_name(part) for one in given for part in walk(one) if isinstance(part, ast.Name | ast.Attribute))
+    if any(split_of(name) is Split.EVAL for name in names):
+        return False
+    loops = project.fact(LoopContexts)
+    return any(loops.over_loader(found.module, loop) for loop in found.module.loops)
 
 
 def _propagates(function: ast.AST) -> bool:

@@ -23,7 +23,8 @@ written once.
 Fix safety
 Unsafe, offered for ``torch.save`` to a path that is known to be remote: ``save_in_background`` of a small module, which
 the fix writes beside the program, saves to the local disk and lets one worker copy the files to their destinations in
-order. A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
+order. Not for models of the tree's own that are written once per epoch, unless parts of theirs are known to be large.
+A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
 one at exit, and a failed upload is printed while training continues. Left alone where the program reads, copies or
 deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
 ``AsyncCheckpointIO``, and Orbax's checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training
@@ -49,19 +50,18 @@ from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
+from gpulint.transfers.checkpoint_times import is_for_tpu, is_quick
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 
-_TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _MANY_EPOCHS = 5
 _MANY_STEPS = 2_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
@@ -140,14 +140,14 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         (location.is_local and not reported)
         or ((save.only_remote or _is_adapter(project, save)) and not location.is_remote)
         or project.fact(Guards).is_debugging(at.module, at.node)
-        or (not location.is_remote and save.node.args and is_small_state(project, save.call.module, save.node.args[0]))
+        or (
+            is_quick(contexts, location)
+            and save.node.args
+            and is_small_state(project, save.call.module, save.node.args[0])
+        )
     ):
         return
-    if (
-        _is_for_tpu(save.call)
-        or project.fact(Guards).is_at_loop_end(at.module, at.node)
-        or is_benchmark(at.module.path)
-    ):
+    if is_for_tpu(save.call) or project.fact(Guards).is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
         return
     assert isinstance(at.node, ast.Call)
     often = _interval(project, save)
@@ -259,13 +259,6 @@ def _is_reported(at: NodeRef) -> bool:
         if at.module.function(call) is function
     )
     return any("checkpoint" in names and "checkpoint_upload_mode" not in names for names in given)
-
-
-def _is_for_tpu(at: NodeRef) -> bool:
-    """A function or branch for TPUs."""
-    function = at.module.function(at.node)
-    tests = [ast.unparse(test) for test, holds in conditions(at.module, at.node) if holds]
-    return any(_TPU.search(text) for text in (*tests, function.name if function is not None else ""))
 
 
 def _advice(save: Save) -> str:

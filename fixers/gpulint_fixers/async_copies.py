@@ -1,0 +1,278 @@
+"""The edits that make copies of batches asynchronous; used by the fixers of the copies and of their loaders."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
+
+from gpulint.documents.python import PythonModule, walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.placement.batch_classes import is_collated, is_whole
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.devices import Device, Devices
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
+from gpulint.semantic.path_conditions import is_unreachable
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader
+from gpulint.workload.worker_supply import loads_in_process
+from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
+from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.host_samples import Samples, samples_of
+from gpulint_fixers.moved_copies import CONVERTS, no_gain
+from gpulint_fixers.pinning import pin
+from gpulint_fixers.step_waits import waiting_line
+from gpulint_fixers.versions import predates_device_argument
+
+CONVERTED = "what is converted first is no longer in pinned memory: copy it, and convert it on the GPU"
+
+
+def together(project: Project, payload: Blocking) -> Fix | Declined:
+    """Make the copies of a statement, and those beside it, asynchronous. Safe if all their loaders pin memory, or do so
+    after the same fix."""
+    made = _unblocked(project, payload)
+    if isinstance(made, Declined):
+        return made
+    beside = [_unblocked(project, other) for other in _beside(project, payload)]
+    if any(isinstance(one, Declined) for one in beside):
+        return Declined("another copy of the same step waits for this one, and stays")
+    fixes = [made, *(one for one in beside if isinstance(one, Fix))]
+    least = next((one for one in fixes if one.safety is not Safety.SAFE), made)
+    return replace(least, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))
+
+
+def blocking_copies(project: Project, loader: Loader) -> list[Blocking]:
+    """One blocking copy of each block that copies batches of a loader, with which :func:`together` takes the others."""
+    transfers = [one for one in project.fact(DeviceTransfers).transfers_of(loader) if not one.non_blocking]
+    nodes = {one.node for one in transfers}
+    found = list[Blocking]()
+    for path in dict.fromkeys(one.call.module.path for one in transfers):
+        for block in _copies(project, path).values():
+            own = (one for one in block if any(transfer.node in nodes for transfer in one.transfers))
+            found += itertools.islice(own, 1)
+    return found
+
+
+@query
+def _copies(project: Project, path: Path) -> dict[ast.AST | None, list[Blocking]]:
+    """The blocking copies of a module, by the block that each is in."""
+    found: dict[ast.AST | None, list[Blocking]] = {}
+    document = project.document(path)
+    for one in check(document, project) if document is not None else ():
+        if isinstance(one.payload, Blocking):
+            found.setdefault(_block(one.payload), []).append(one.payload)
+    return found
+
+
+def _block(copy: Blocking) -> ast.AST | None:
+    """The statement whose body a copy is in."""
+    syntax, node = copy.transfers[0].call.module.syntax, copy.transfers[0].node
+    statement = next((up for up in (node, *syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
+    return syntax.parents.get(statement)
+
+
+def _beside(project: Project, payload: Blocking) -> list[Blocking]:
+    """The other blocking copies of the block: as long as one of them waits, the host waits for all."""
+    nodes = [transfer.node for transfer in payload.transfers]
+    near = _copies(project, payload.transfers[0].call.module.path).get(_block(payload), [])
+    return [one for one in near if one.transfers[0].node not in nodes]
+
+
+def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
+    if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
+        return Declined("the call forwards its callers' options, which may include `non_blocking`")
+    if predates_device_argument(payload.transfers[0].call.module):
+        return Declined("the code is for PyTorch before 0.4, which has no `non_blocking=`")
+    elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
+    if Device.CPU in elsewhere:
+        return Declined(
+            "the function also copies results to the CPU; without synchronisation they could be read too early"
+        )
+    if any(map(_converts_first, (transfer.node for transfer in payload.transfers))):
+        return Declined(CONVERTED)
+    if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
+        return Declined(
+            "tensors of arrays are not in pinned memory: call `.pin_memory()` first, or make them in the loader"
+        )
+    for transfer in payload.transfers:
+        if reason := no_gain(project, transfer):
+            return Declined(reason)
+    loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
+    if reason := _gains_nothing(project, payload, list(loaders.values())):
+        return Declined(reason)
+    if any(samples_of(project, loader) is Samples.SHARED for loader in loaders.values()):
+        return Declined(Samples.SHARED.risk)
+    pinned = [_pinned(project, loader) for loader in loaders.values()]
+    syntax = payload.transfers[0].call.module.syntax
+    edits = [_unblock(syntax, transfer.node) for transfer in payload.transfers]
+    if any(
+        is_collated(project, transfer)
+        and (is_whole(transfer.value, transfer.batch_read) or _strict_class(project, transfer))
+        for transfer in payload.transfers
+    ):
+        note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
+        return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    if Device.UNKNOWN in elsewhere:
+        note = "results that the function copies to the CPU need synchronisation before they are read"
+        return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    if pinned and None not in pinned:
+        more = [edit for found in pinned if found is not None for edit in found]
+        also = " and pin the loader's memory" if more else ""
+        if more and any(samples_of(project, loader) is Samples.UNKNOWN for loader in loaders.values()):
+            note = "an error follows if the data set, which could not be determined, has put its samples on the GPU"
+            return Fix(f"copy without blocking the host{also}; {note}", Safety.UNSAFE, (*edits, *more))
+        return Fix(f"copy without blocking the host{also}", Safety.SAFE, (*edits, *more))
+    if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
+        return Declined("its loader does not pin its memory, and could not be changed")
+    return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
+
+
+def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -> str:
+    """Return why copies that do not wait gain nothing: without workers, pinning moves the work of the driver to the
+    training process, and pays only if this goes on while the GPU works."""
+    unpinned = [loader for loader in loaders if project.fact(HostToDevice).is_pinned(loader) is False]
+    if not unpinned or not all(loads_in_process(project, loader) for loader in unpinned):
+        return ""
+    return waits_anyway(project, list(payload.transfers))
+
+
+def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
+    """Return why pinned batches gain nothing for loaders without workers: all their loops wait for each batch."""
+    reads = (transfer.batch_read for transfer in transfers if transfer.batch_read is not None)
+    lines = [waiting_line(project, where) for where in dict.fromkeys(read.where for read in reads)]
+    if not lines or None in lines:
+        return ""
+    return (
+        f"the loader has no workers, and line {lines[0]} waits for each batch: nothing would overlap with the copy; "
+        "set `num_workers` first"
+    )
+
+
+def _converts_first(call: ast.Call) -> bool:
+    """``x.float().cuda()``, ``x[:, 1:].cuda()`` and ``x[~mask].cuda()``, which copy a new tensor, and what comes from
+    NumPy."""
+    return isinstance(call.func, ast.Attribute) and _is_new(call.func.value)
+
+
+def _is_new(made: ast.expr | None) -> bool:
+    while made is not None:
+        match made:
+            case ast.IfExp(body=one, orelse=other):
+                return _is_new(one) or _is_new(other)
+            case ast.Subscript(slice=ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare()):
+                return True
+            case ast.Call(func=ast.Attribute(attr="from_numpy" | "as_tensor")):
+                return True
+            case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
+                if attr in CONVERTS:
+                    return True
+                made = inner
+            case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
+                if any(not _is_whole_slice(part) for part in parts[1:]):
+                    return True
+                made = inner
+            case ast.Subscript(value=inner):
+                made = inner
+            case _:
+                return False
+    return False
+
+
+def _is_whole_slice(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None
+
+
+def _passes_options_on(call: ast.Call) -> bool:
+    return any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+
+
+def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
+    """Return where callers of a function like ``to_device(value, device)`` move what is no batch: {CPU} is a way back.
+
+    A copy back to the host that nobody waits for is read before it is there.
+    """
+    call, module = transfer.node, transfer.call.module
+    target = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device")]
+    function = module.function(call)
+    if function is None or not target or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return set()
+    value, device = _parameter(function, transfer.value), _parameter(function, target[0])
+    if value is None or device is None:
+        return set()
+    found = set[Device]()
+    sites = project.fact(Resolver).call_sites(module, function)
+    for site in sites:
+        assert isinstance(site.node, ast.Call)
+        moved = argument_of(function, site.node, value)
+        if site.module.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
+            continue
+        if project.fact(BatchFlow).batch_of(site.module, moved) is None:
+            named = argument_of(function, site.node, device)
+            found |= _named(project, NodeRef(module, target[0]) if named is None else NodeRef(site.module, named))
+    return found if sites else {*project.fact(Devices).of(module, target[0])} - {Device.CPU}
+
+
+def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
+    """The parameter of the function that a value is, or is taken out of."""
+    names = parameters(function) - {*RECEIVERS}
+    return next((part.id for part in walk(value) if isinstance(part, ast.Name) and part.id in names), None)
+
+
+def _named(project: Project, device: NodeRef) -> set[Device]:
+    """The devices that a caller may name; the CPU alone if that is what some caller or default says."""
+    for ref in project.fact(Resolver).points_to(device.module, device.node):
+        parent = ref.module.syntax.parents.get(ref.node)
+        said = parent is None or ref.node is device.node or isinstance(parent, ast.Call | ast.keyword | ast.arguments)
+        if said and project.fact(Devices).of(ref.module, ref.node) == {Device.CPU}:
+            return {Device.CPU}
+    named = project.fact(Devices).of(device.module, device.node)
+    return {Device.CUDA} if Device.CUDA in named else set(named)
+
+
+def _strict_class(project: Project, transfer: Transfer) -> bool:
+    """Return whether the program has a class whose own method of that name takes no ``non_blocking``."""
+    name = last_name(transfer.node.func)
+    program = project.fact(MultiGpuUse).of(transfer.call.module.path)
+    defines = re.compile(rf"def {name}\(")
+    for module in program.modules_where(lambda project, path: project.matches(path, defines)):
+        for owner in module.classes:
+            for method in owner.body:
+                if isinstance(method, ast.FunctionDef) and method.name == name and method.args.kwarg is None:
+                    taken = (*method.args.args, *method.args.kwonlyargs)
+                    if all(arg.arg != "non_blocking" for arg in taken):
+                        return True
+    return False
+
+
+def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
+    loaders = transfer.batch_read.loaders if transfer.batch_read is not None else ()
+    return tuple(loader for loader in loaders if not is_unreachable(loader.module, loader.node))
+
+
+def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
+    """Edits after which the loader pins its memory; None if that is unknown or impossible."""
+    feeding = project.fact(HostToDevice)
+    state = feeding.is_pinned(loader)
+    if state is not False:
+        return [] if state else None
+    if feeding.yields_gpu_tensors(loader) or samples_of(project, loader).risk:
+        return None
+    edit = pin(project, loader)
+    return None if isinstance(edit, Declined) else [edit]
+
+
+def _unblock(syntax: PythonModule, call: ast.Call) -> Edit:
+    """Set ``non_blocking``, also where a plain False is passed by position."""
+    for argument in call.args:
+        if isinstance(argument, ast.Constant) and argument.value is False:
+            return Edit(syntax.path, syntax.span(argument), "True")
+    return set_keyword(syntax, call, "non_blocking", "True")

@@ -1,0 +1,140 @@
+"""How long data loaders live: workers that start for a single short pass gain nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+
+_ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
+_LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display)(_|$)", re.IGNORECASE)
+"""Functions that make pictures of a few samples."""
+
+
+def is_for_a_look(loader: Loader) -> bool:
+    """Return whether the loader is made in a function that makes pictures (``def create_visualizations``)."""
+    function = loader.module.function(loader.node)
+    return function is not None and _LOOK.search(getattr(function, "name", "")) is not None
+
+
+def is_short_lived(project: Project, loader: Loader) -> bool:
+    """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
+    around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
+    if not around:
+        return _reads_argument(project, loader) or _is_called_for_each(project, loader)
+    if len(around) != 1:
+        return True
+    is_epoch = project.fact(LoopContexts).role(loader.module, around[0]) is Role.EPOCH
+    return not is_epoch and serves_one_pass(project, loader)
+
+
+def _is_called_for_each(project: Project, loader: Loader) -> bool:
+    """Return whether loops other than those of epochs call the function that makes the loader for one pass:
+    ``for target in targets: predict(target)``."""
+    module, function = loader.module, loader.module.function(loader.node)
+    if function is None or not (serves_one_pass(project, loader) or _only_predicts(loader)):
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    return bool(sites) and all(any(True for _ in _short_loops(project, site)) for site in sites)
+
+
+def _short_loops(project: Project, site: NodeRef) -> Iterator[ast.AST]:
+    """The loops around a call in its function, other than those of epochs."""
+    for up in site.module.syntax.ancestors(site.node):
+        if isinstance(up, FUNCTIONS):
+            return
+        if isinstance(up, LOOPS) and project.fact(LoopContexts).role(site.module, up) is not Role.EPOCH:
+            yield up
+
+
+def _only_predicts(loader: Loader) -> bool:
+    """Return whether all that is done with a loader is that a trainer predicts with it."""
+    module, name = loader.module, loader.variable
+    uses = [use for use in module.uses.get(name, ()) if module.function(use) is module.function(loader.node)]
+    users = [module.syntax.parents.get(use) for use in uses if isinstance(use.ctx, ast.Load)]
+    return bool(users) and all(isinstance(user, ast.Call) and last_name(user.func) == "predict" for user in users)
+
+
+def _reads_argument(project: Project, loader: Loader) -> bool:
+    """Return whether a function makes the loader anew for an array that it is given (``def predict(volume:
+    np.ndarray)``), and draws from it once."""
+    module, function = loader.module, loader.module.function(loader.node)
+    if function is None or isinstance(function, ast.Lambda):
+        return False
+    arrays = {
+        arg.arg
+        for arg in (*function.args.args, *function.args.kwonlyargs)
+        if arg.annotation is not None and _ARRAY.search(ast.unparse(arg.annotation))
+    }
+    draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
+    here = bool(draws) and all(
+        at.module is module
+        and module.function(at.node) is function
+        and not any(isinstance(up, LOOPS) for up in module.syntax.ancestors(at.node) if up in set(walk(function)))
+        for at in draws
+    )
+    return here and any(
+        _mentions(module, source.node, arrays, 2) for source in project.fact(HostToDevice).sources(loader)
+    )
+
+
+def _mentions(module: ModuleIndex, node: ast.AST, names: set[str], depth: int) -> bool:
+    """Return whether an expression, or a variable of it, is computed from one of some parameters."""
+    for part in walk(node):
+        if not isinstance(part, ast.Name):
+            continue
+        if part.id in names:
+            return True
+        bound = module.scope(part).lookup(part.id) if depth else []
+        if any(one.value is not None and _mentions(module, one.value, names, depth - 1) for one in bound):
+            return True
+    return False
+
+
+def serves_one_pass(project: Project, loader: Loader) -> bool:
+    """Return whether each loader that the place makes is drawn from once."""
+    module = loader.module
+    around = {up for up in _within_function(loader) if isinstance(up, LOOPS)}
+    draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
+    here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
+    if not around and len(draws) == 1 and not here:
+        return _is_handed_on_once(project, loader, draws[0])
+    return (
+        bool(here)
+        and (bool(around) or len(here) == len(draws) == 1)
+        and not any(isinstance(up, LOOPS) and up not in around for draw in here for up in module.syntax.ancestors(draw))
+    )
+
+
+def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef) -> bool:
+    """Return whether the function that makes a loader hands it, once, to the one that draws from it."""
+    module, name = loader.module, loader.variable
+    function = draw.module.function(draw.node)
+    uses = [use for use in module.uses.get(name, ()) if module.function(use) is module.function(loader.node)]
+    if function is None or len(uses) != 1:
+        return False
+    call, ups = module.syntax.parents.get(uses[0]), module.syntax.ancestors(uses[0])
+    return (
+        isinstance(call, ast.Call)
+        and any(callee.node is function for callee in project.fact(Resolver).callees(module, call))
+        and not any(isinstance(up, LOOPS) for up in [*ups, *draw.module.syntax.ancestors(draw.node)])
+    )
+
+
+def _within_function(loader: Loader) -> Iterator[ast.AST]:
+    """Yield what is around a loader in its function."""
+    for up in loader.module.syntax.ancestors(loader.node):
+        if isinstance(up, FUNCTIONS):
+            return
+        yield up

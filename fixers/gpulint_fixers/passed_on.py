@@ -1,0 +1,116 @@
+"""What a training step does with a value that it keeps on the GPU: it adds it up, lists it, computes others of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint_fixers.abort_tests import is_abort_test, less_often
+from gpulint_fixers.deferred_reads import Deferred, Variable, defer
+from gpulint_fixers.device_lists import kept
+from gpulint_fixers.device_reads import DeviceRead
+from gpulint_fixers.device_sums import added_up, exactness
+
+_DEEPEST = 3
+"""Values computed of values computed of a read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition of every step that ends the program, and is looked at less often now."""
+
+    edits: tuple[Edit, ...]
+    reasons: tuple[str, ...]
+    nodes: list[ast.Name]
+    """The uses of the variable in it."""
+    inside: list[ast.Name]
+    """Those of its body."""
+
+
+def tested(project: Project, variable: Variable, reads: list[ast.Name]) -> list[Test] | Declined:
+    """``if not math.isfinite(value): raise ...``"""
+    branches: dict[ast.If, list[ast.Name]] = {}
+    for node in reads:
+        for up in variable.module.syntax.ancestors(node):
+            if up is variable.loop:
+                break
+            if isinstance(up, ast.If) and is_abort_test(up) and _names(up.test, variable.name):
+                branches.setdefault(up, []).append(node)
+    found = list[Test]()
+    for branch, nodes in branches.items():
+        made = less_often(project, variable.module, variable.loop, branch)
+        if isinstance(made, Declined):
+            return made
+        asked = set(walk(branch.test))
+        convert = [
+            Edit(variable.module.path, variable.module.syntax.span(node), f"float({node.id})")
+            for node in nodes
+            if node in asked
+        ]
+        inside = [node for node in nodes if node not in asked]
+        found.append(Test((*made[0], *convert), (made[1],), nodes, inside))
+    return found
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in walk(node))
+
+
+def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: list[ast.Name]) -> Deferred | Declined:
+    """``total += value``, ``values.append(total / count)``, ``share = value / count``: what gets the value may be on
+    the GPU as well."""
+    used = Declined(f"`{variable.name}` is used in every step, and not only to log it")
+    if len(names) != 1 or not isinstance(names[0].ctx, ast.Load) or len(variable.through) >= _DEEPEST:
+        return used
+    node, end = names[0], variable.module.syntax.offsets(names[0])[1]
+    read = DeviceRead(node, node, end)
+    made: Fix | Deferred | Declined = used
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add() | ast.Sub(), value=value):
+            if (target := _next(variable, total)) is not None:
+                made = added_up(project, target, value, [read], integers=variable.integers)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=values)), args=[value])):
+            sums = variable.definition is None and value is node  # the next step changes it in place
+            if (target := _next(variable, values)) is not None and not sums:
+                made = kept(project, target, statement, value, [read], integers=variable.integers)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            if (target := _next(variable, name)) is not None and (value is not node or variable.definition):
+                made = _computed(project, replace(target, definition=statement), value, read)
+    if isinstance(made, Fix):
+        reason = f"what is computed of `{variable.name}` stays there, too"
+        made = Deferred(made.edits, None, (reason, *_notes(made)))
+    if isinstance(made, Declined):
+        return made
+    at = variable.module.syntax.span_at(end, end)
+    return replace(made, edits=tuple(edit for edit in made.edits if edit.span != at))
+
+
+def _notes(fix: Fix) -> tuple[str, ...]:
+    """Return what a fix changes, without what it does."""
+    return tuple(part for part in fix.description.split("; ")[1:] if part != "the sum is the same")
+
+
+def _next(variable: Variable, name: str) -> Variable | None:
+    """The variable that gets the value; None if that is one of which it was computed."""
+    through = variable.through | {variable.name}
+    if name in through:
+        return None
+    return replace(variable, name=name, definition=None, integers=False, through=through)
+
+
+def _computed(project: Project, variable: Variable, value: ast.expr, read: DeviceRead) -> Deferred | Declined:
+    """``share = value / count``"""
+    exact = exactness(project, variable.module, value, [read])
+    if isinstance(exact, Declined):
+        return exact
+    assert variable.definition is not None
+    made = defer(project, variable, "float({})", own={variable.definition})
+    if isinstance(made, Declined):
+        return made
+    logs = (f"`{variable.name}` is logged every {made.logs.every} steps",) if made.logs is not None else ()
+    reason = f"`{variable.name}` is computed on the GPU"
+    return Deferred(made.edits, None, (reason, *exact.reasons, *logs, *made.reasons))

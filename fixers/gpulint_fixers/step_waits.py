@@ -1,0 +1,59 @@
+"""Whether each batch of a loop ends in a wait for the GPU, so that nothing is left to overlap."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.placement.synchronization import SyncKind, SyncPoints
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+
+_SURE = frozenset({SyncKind.READ, SyncKind.TEST, SyncKind.BARRIER})
+
+
+def waiting_line(project: Project, loop: NodeRef) -> int | None:
+    """Return the line of a loop, or of a framework's hook, in which each batch makes the host wait; None if no line is
+    known to. Waits in the functions that it calls count."""
+    lines = _lines(project, loop.module, loop.node)
+    return min(lines) if lines else None
+
+
+@query
+def _lines(project: Project, module: ModuleIndex, loop: ast.AST) -> frozenset[int]:
+    found = {sync.lineno for sync in _waits(project, module) if _is_in_each(module, sync, loop)}
+    resolver = project.fact(Resolver)
+    for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
+        if _is_in_each(module, call, loop) and any(
+            _is_in_each(ref.module, sync, ref.node)
+            for ref in resolver.callees(module, call)
+            if isinstance(ref.node, FUNCTIONS)
+            for sync in _waits(project, ref.module)
+        ):
+            found.add(call.lineno)
+    return frozenset(found)
+
+
+@query
+def _waits(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
+    """Return what certainly waits, in the whole module."""
+    return tuple(sync.node for sync in project.fact(SyncPoints).in_module(module) if sync.kind in _SURE)
+
+
+def _is_in_each(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether each pass through the body of a loop or function gets to a place."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if up is loop:
+            return not isinstance(loop, ast.For | ast.AsyncFor) or inner not in (loop.iter, *loop.orelse)
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ExceptHandler)) or _is_branch(up, inner):
+            return False
+        inner = up
+    return False
+
+
+def _is_branch(up: ast.AST, inner: ast.AST) -> bool:
+    """Return whether a condition decides whether a part of a node runs."""
+    return isinstance(up, ast.If | ast.IfExp) and inner is not up.test

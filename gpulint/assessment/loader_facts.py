@@ -1,0 +1,90 @@
+"""What the loops over a loader say of how much a finding on it matters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.amounts import batch_of
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import loader_argument
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
+from gpulint.workload.single_sample_evaluation import is_repeated
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+
+
+_PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
+"""Collators of transformers, which pad and stack."""
+_WORKS = regex.compile(r"tokeni[sz]|encode|\.split\(|vocab|stoi|word2|open\(|read", re.IGNORECASE)
+"""Words of functions that make numbers of texts."""
+
+
+def holds_tokenised(subject: Subject) -> bool:
+    """Return whether the batches of a loader are texts that were tokenised before and are only padded and stacked."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None or batch_of(subject, loader).kind != "text":
+        return False
+    return _only_pads(subject.project, loader)
+
+
+@query
+def _only_pads(project: Project, loader: Loader) -> bool:
+    resolver = project.fact(Resolver)
+    known = False
+    for ref in loader_argument(project, loader, "collate_fn").refs:
+        for made in resolver.points_to(ref.module, ref.node):
+            named = made.node.func if isinstance(made.node, ast.Call) else made.node
+            if isinstance(named, ast.expr) and _PADS.search(last_name(named)):
+                known = True
+            elif not isinstance(made.node, (*FUNCTIONS, ast.Lambda)) or _makes_numbers(made):
+                return False
+    for getter in _getters(project, loader):
+        if _makes_numbers(getter):
+            return False
+        known = True
+    return known
+
+
+def _getters(project: Project, loader: Loader) -> Iterator[NodeRef]:
+    """The functions of the tree that take a sample from the data set."""
+    resolver = project.fact(Resolver)
+    for source in project.fact(HostToDevice).sources(loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if (found := resolver.method(where, owner, "__getitem__")) is not None:
+                yield found
+
+
+def _makes_numbers(function: NodeRef) -> bool:
+    return bool(_WORKS.search(ast.unparse(function.node)))
+
+
+def is_drawn_once(subject: Subject) -> bool:
+    """Return whether a program that trains draws the batches of a loader once, to evaluate, outside of all epochs."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and _is_drawn_once(subject.project, loader)
+
+
+@query
+def _is_drawn_once(project: Project, loader: Loader) -> bool:
+    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = project.fact(LoopContexts)
+    return bool(reads) and all(
+        isinstance(read.where.node, LOOPS)
+        and loops.has_training_step(read.where.module)
+        and loops.role(read.where.module, read.where.node) is Role.EVAL
+        and not is_repeated(project, loader, read)
+        for read in reads
+    )

@@ -1,0 +1,42 @@
+"""Why a loader has no workers, as comments say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import reasons, regex
+from gpulint.query import query
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.training.loader_calls import Loader
+
+_WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
+_COSTS = regex.compile(
+    r"overhead|slow|cache|in[- ]memory|\bram\b|disabled|lustre|\bnfs\b|hdf5|h5py|lmdb|sqlite|already|no i/?o|too small",
+    re.IGNORECASE,
+)
+"""Words of what workers would cost, or could not help with."""
+_RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
+
+
+def is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
+    """Return whether a comment beside the number or the loader, or above it, says why there are no workers; or beside
+    the 0 of another loader of the file."""
+    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
+    spans = [loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr)]
+    if any(reasons.is_explained(document, span, reasons.TROUBLE, _WORKER) for span in spans):
+        return True
+    return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
+
+
+@query
+def _explains_zero(module: ModuleIndex) -> bool:
+    """Return whether a comment in the line of a ``num_workers=0`` says what is wrong with workers here."""
+    given = [one for one in module.syntax.of(ast.keyword) if one.arg == "num_workers"]
+    lines = [module.syntax.source.line(one.lineno) for one in given]
+    comments = [line.partition("#")[2] for line in lines if "num_workers=0" in line.replace(" ", "")]
+    return any(_COSTS.search(text) and not _RAISES.search(text) for text in comments)
