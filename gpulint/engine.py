@@ -55,16 +55,16 @@ class Run:
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
         db, query, key = self.project.db, UNITS[unit[0]], (unit[1],)
+        started = time.process_time()
         entry = db.earlier.get(query, key) if db.earlier is not None else db.revised(query, key)
         if entry is None:
-            started = time.process_time()
             with self.timed("reading"):
                 entry = db.record(query, key, lambda: query.compute(self, *key))
                 db.put(query.compute, key, entry)
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
-            db.spent += time.process_time() - started
+        db.spent += time.process_time() - started
         db.done.append(entry)
         return entry.value  # type: ignore[no-any-return]
 

@@ -53,7 +53,7 @@ class Db:
         self.done: list[StoredEntry] = []
         """The units of work that a run has done, with what their reports rest on."""
         self.spent = 0.0
-        """CPU seconds that they took, as far as no earlier run had done them."""
+        """CPU seconds that they took, with the check of what earlier runs have found."""
         self.tell: Callable[[Any], Any] | None = None
         self.told: list[Any] = []
         """What other processes tell of theirs, if somebody wants to keep them (see :mod:`gpulint.traces`)."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpulint.rule import Rule
     from gpulint.workspace.tree import Tree
 
-MAX_BYTES = 50_000_000
+MAX_BYTES = 100_000_000
 """Of one entry; a longer report is not kept."""
 
 

@@ -39,7 +39,7 @@ def takes_batch(project: Project, module: ModuleIndex, node: ast.expr) -> Functi
     bindings = module.scope(node).lookup(node.value.id)
     if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or _SETS_UP.search(function.name):
         return None
-    if _NO_BATCH.search(node.value.id) or project.fact(Resolver).call_sites(module, function):
+    if _NO_BATCH.search(node.value.id) or project.fact(Resolver).first_sites(module, function, 1):
         return None
     steps = (call for call in module.calls_where(may_step) if project.fact(LoopContexts).is_training_step(module, call))
     if not any(module.class_of(call) is owner for call in steps):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -17,7 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.forward_calls import forward_calls
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -281,9 +282,16 @@ class TensorLocations:
 
     @cyclic(False)
     def _all_passed(self, _: bool, module: ModuleIndex, name: str, function: FunctionNode) -> bool:
-        sites = self._project.fact(Resolver).call_sites(module, function)
+        resolver = self._project.fact(Resolver)
+        if (first := resolver.first_sites(module, function, 1)) and not self._pass_tensors(function, name, first):
+            return False  # which takes no search of the whole tree
+        sites = resolver.call_sites(module, function)
         if not sites and function.name == "forward":
             sites = forward_calls(self._project, module, function)
+        return self._pass_tensors(function, name, sites)
+
+    def _pass_tensors(self, function: FunctionNode, name: str, sites: Sequence[NodeRef]) -> bool:
+        """Return whether there are calls, and each passes a tensor for a parameter."""
         handed = [
             (site.module, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
         ]

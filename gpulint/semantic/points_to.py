@@ -341,9 +341,9 @@ class Resolver(ClassHierarchy):
         return self._some_sites(module, function, None)
 
     @cyclic(_NOTHING)
-    def first_sites(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+    def first_sites(self, module: ModuleIndex, function: FunctionNode, most: int = MAX_CALLERS) -> tuple[NodeRef, ...]:
         """The first of these calls, which takes no search of the whole tree for what is called everywhere."""
-        return self._some_sites(module, function, MAX_CALLERS)
+        return self._some_sites(module, function, most)
 
     def _some_sites(self, module: ModuleIndex, function: FunctionNode, most: int | None) -> tuple[NodeRef, ...]:
         found = (NodeRef(where, call) for where, call in call_sites(self._project, self, module, function))

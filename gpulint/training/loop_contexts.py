@@ -11,12 +11,12 @@ from gpulint.libraries.frameworks import Hook
 from gpulint.libraries.names import matches
 from gpulint.query import cyclic
 from gpulint.records import dataclass
-from gpulint.semantic.call_graph import calls_taking
+from gpulint.semantic.call_graph import calls_taking, plain_calls
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
 from gpulint.training.generators import consumers, yields
 from gpulint.training.loop_roles import LoopRoles, Role
-from gpulint.training.outside_loops import runs_in_no_loop
+from gpulint.training.outside_loops import files_with_loops, runs_in_no_loop
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LoopContexts(LoopRoles):
         if runs_in_no_loop(self._project, module, function):
             return ()
         found = list(self._hook(module, function))
-        sites = self._project.fact(Resolver).call_sites(module, function)
+        sites = self._sites(module, function)
         if function.name == "forward":
             from gpulint.training.forward_calls import forward_calls  # which asks for roles in turn
 
@@ -110,6 +110,18 @@ class LoopContexts(LoopRoles):
             first = context.calls[0].node if context.calls else None
             unique.setdefault((context.role, context.loop.node, first, _modes(context.calls)), context)
         return tuple(unique.values())
+
+    def _sites(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+        """Calls of a function, without those of files that call it outside of all loops if there are others."""
+        resolver = self._project.fact(Resolver)
+        paths = files_with_loops(self._project, module, function) or ()
+        found = tuple(
+            NodeRef(where, call)
+            for where in map(self._project.module_at, paths)
+            if where is not None
+            for call in plain_calls(self._project, resolver, where, module, function)
+        )
+        return found or resolver.call_sites(module, function)
 
     def hooks(self, module: ModuleIndex, function: FunctionNode) -> Iterator[tuple[Hook, Role]]:
         """Yield what a method is to the frameworks that call it, with what is known of them."""

@@ -29,6 +29,26 @@ def runs_in_no_loop(project: Project, module: ModuleIndex, function: FunctionNod
     return _is_called_outside(project, module.path, function.name)
 
 
+def files_with_loops(project: Project, module: ModuleIndex, function: FunctionNode) -> list[Path] | None:
+    """Return the files that may call a function, going by names, within loops or in what loops call; None if unknown.
+
+    Only plain functions are followed. None of their callers is parsed for that.
+    """
+    if plain_function(module, function.name) is not function or yields(module, function):
+        return None
+    files = plain_callers(project, module.path, function.name)
+    return None if files is None else [path for path in files if _may_loop(project, path, function.name)]
+
+
+@query
+def _may_loop(project: Project, path: Path, name: str) -> bool:
+    """Return whether a file calls what it knows by a name in a loop, or in what may be called in one."""
+    callers = project.callers(path, name)
+    if not callers.isdisjoint((ELSEWHERE, HANDED)):
+        return True
+    return not all(_is_called_outside(project, path, caller) for caller in sorted(callers - {TOP}))
+
+
 @query
 def _is_called_outside(project: Project, home: Path, name: str) -> bool:
     todo = [(home, name)]

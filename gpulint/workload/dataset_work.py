@@ -42,7 +42,7 @@ _CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
         "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
-        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum"
+        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum is_tensor tolist"
     ).split()
 )
 

@@ -91,7 +91,7 @@ def test_a_program_is_not_checked_again_after_a_change_in_an_import_that_says_no
         "import torch\nimport notes\nfrom torch.utils.data import DataLoader\n"
         "for batch in DataLoader(data, batch_size=8):\n    model(batch.cuda()).sum().backward()\n"
     )
-    (tree / "notes.py").write_text("answer = 41\n")
+    (tree / "notes.py").write_text("import yaml\n\nanswer = 41\n")
     options = ["--cache-dir", str(tmp_path / "cache")]
     scan(tree, capsys, *options)
     checked: list[str] = []
@@ -102,7 +102,7 @@ def test_a_program_is_not_checked_again_after_a_change_in_an_import_that_says_no
         return compute(run, path)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(engine.UNITS["document"], "compute", document)
-    (tree / "notes.py").write_text("answer = 42\n")
+    (tree / "notes.py").write_text("import yaml\n\nanswer = 42\n")
     after = scan(tree, capsys, *options)
     assert checked == ["notes.py"]
     assert after == scan(tree, capsys, "--no-cache")

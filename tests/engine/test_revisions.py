@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,13 @@ LOOKUPS_OF_FILE: dict[str, Callable[[Project, Path], Any]] = {
     "bound": lambda project, path: [project.bound(path, name) for name in NAMES],
     "callers": lambda project, path: [project.callers(path, name) for name in NAMES],
     "stars": lambda project, path: project._starred(path),
+    "bound imports": lambda project, path: project.bound_imports(path),
+    "contains": lambda project, path: [project.contains(path, name.encode()) for name in NAMES],
+    "finds": lambda project, path: [project.finds(path, re.compile(rb"^%b" % name.encode(), re.M)) for name in NAMES],
+    "words.among": lambda project, path: project.word_index.among(path, frozenset(map(word_of, NAMES))),
+    "words.finds": lambda project, path: [
+        project.word_index.finds(path, re.compile(rb"\n%b" % name.encode())) for name in NAMES
+    ],
     "is_test": lambda project, path: project.is_test(path),
     "words.imported": lambda project, path: project.word_index.imported(path),
     "words": lambda project, path: sorted(project.word_index.of(path)),
@@ -128,7 +136,10 @@ def test_a_summary_says_what_its_module_says(tmp_path: Path, seed: int) -> None:
     for path in project.python_files:
         for name in NAMES:
             project.bound(path, name)
-        later.learn(path, project.summary(path))
+        imports = project.bound_imports(path)
+        later.learn(path, project.summary(path), project.known_imports(path))
+        if imports is not None:
+            assert later.bound_imports(path) == imports
         for name in (*NAMES, "nobody"):
             assert later.bound(path, name) == project.bound(path, name)
             assert later.callers(path, name) == project.callers(path, name)

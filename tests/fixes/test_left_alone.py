@@ -407,6 +407,15 @@ CASES = {
 }
 
 
+def test_jobs_that_install_the_same_get_no_stage_each(job: MakeJob) -> None:
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:1\npip install -r requirements.txt\npython train.py\n"
+    files = {f"train_{number}.sh": script for number in range(4)}
+    made = job({"train.py": "import torch\n\ntorch.zeros(1).cuda()\n", **files})
+    reasons = [result.fix.reason for result in made.scan("GPU401")]
+    assert len(reasons) == 4
+    assert all("4 jobs run the same command" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
     code, files, reason = CASES[case]

@@ -111,3 +111,21 @@ def main():
     often = job({"train.py": program.replace("LINES", "for epoch in range(9):\n        evaluate(model, loader)")})
     often.repair("GPU303")
     assert "persistent_workers=True" in often.text("train.py")
+
+
+def test_the_loaders_of_one_function_get_workers_together(job: MakeJob) -> None:
+    program = PROGRAM.replace("for epoch", 'val_loader = DataLoader(ImageFolder("val"), batch_size=64)\nfor epoch')
+    program += "    for images, labels in val_loader:\n        model(images.cuda(non_blocking=True))\n"
+    train, val = (result.fix for result in job({"train.py": program}).scan("GPU303"))
+    assert {*train.edits} == {*val.edits}
+    assert len(train.edits) == 2
+
+
+def test_workers_of_an_option_may_be_none_so_that_nothing_stays_alive(job: MakeJob) -> None:
+    program = PROGRAM.replace("batch_size=64", "batch_size=64, num_workers=workers").replace(
+        "loader =", "def make(workers=0):\n    return"
+    )
+    made = job({"train.py": program.replace("for epoch", "loader = make()\nfor epoch")})
+    made.repair("GPU303")
+    assert "def make(workers=4)" in made.text("train.py")
+    assert "persistent_workers" not in made.text("train.py")

@@ -35,6 +35,19 @@ def test_the_outermost_loop_has_its_role(tree: MakeTree, code: str, role: Role) 
     assert made.project.fact(LoopContexts).role(module, min(module.loops, key=lambda loop: loop.lineno)) is role
 
 
+def test_methods_of_strings_and_collections_are_not_followed_to_a_step(tree: MakeTree) -> None:
+    made = tree(
+        {
+            "main.py": "from work import Net, Names\nfor x in a:\n    Net().update(x)\nfor y in b:\n    Names().strip(y)\n",
+            "work.py": "class Net:\n    def update(self, x):\n        loss(x).backward()\n\n"
+            "class Names:\n    def strip(self, x):\n        loss(x).backward()\n",
+        }
+    )
+    module = made.module()
+    loops = sorted(module.loops, key=lambda loop: loop.lineno)
+    assert [made.project.fact(LoopContexts).role(module, loop) for loop in loops] == [Role.STEP, Role.OTHER]
+
+
 def test_a_helper_of_another_module_makes_the_step(tree: MakeTree) -> None:
     made = tree(
         {

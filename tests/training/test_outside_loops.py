@@ -65,6 +65,7 @@ def test_the_loops_around_functions_are_the_same_without_a_look_at_names(
 ) -> None:
     quick = contexts(written(tmp_path, random.Random(seed)))
     monkeypatch.setattr(loop_contexts, "runs_in_no_loop", lambda *_: False)
+    monkeypatch.setattr(loop_contexts, "files_with_loops", lambda *_: None)
     assert quick == contexts(Project(tmp_path, sorted(tmp_path.glob("*.py")), Config()))
 
 
@@ -77,3 +78,19 @@ def test_callers_that_names_tell_of(tmp_path: Path, caller: int, outside: bool) 
     module = project.module_at(tmp_path / "base.py")
     assert module is not None
     assert runs_in_no_loop(project, module, module.functions[0]) is outside
+
+
+def test_only_the_files_that_may_call_a_function_in_a_loop_are_parsed_for_its_loops(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text("def start():\n    pass\n")
+    for name, caller in (("once", 0), ("often", 1), ("made", 6)):
+        (tmp_path / f"{name}.py").write_text(f"from base import start\n{CALLERS[caller].format(old='start', new=name)}")
+    paths = sorted(tmp_path.glob("*.py"))
+    seen, project = Project(tmp_path, paths, Config()), Project(tmp_path, paths, Config())
+    for path in paths:
+        seen.callers(path, "start")
+        project.learn(path, seen.summary(path), None)
+    module = project.module_at(tmp_path / "base.py")
+    assert module is not None
+    (context,) = project.fact(LoopContexts).enclosing_loops_of_function(module, module.functions[0])
+    assert context.loop.module.path.name == "often.py"
+    assert {path.stem for path in project._module_indexes} == {"base", "often"}

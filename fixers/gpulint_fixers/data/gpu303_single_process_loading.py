@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
+from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, check
 
 from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
@@ -47,6 +49,36 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if not isinstance(payload, SingleProcess):
         return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
+    made = _fix(project, payload)
+    if isinstance(made, Declined):
+        return made
+    beside = [_fix(project, other) for other in _beside(project, payload)]
+    edits = (edit for one in (made, *beside) if isinstance(one, Fix) for edit in one.edits)
+    return replace(made, edits=tuple(dict.fromkeys(edits)))
+
+
+def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
+    """The other loaders without workers of the same function or class: those of the training and its evaluation."""
+    module = payload.loader.module
+
+    def home(one: SingleProcess) -> ast.AST | None:
+        function = module.function(one.loader.node)
+        return (module.class_of(function) or function) if function is not None else None
+
+    others = [one for one in _payloads(project, module.path) if one.loader.node is not payload.loader.node]
+    return [one for one in others if home(one) is home(payload)]
+
+
+@query
+def _payloads(project: Project, path: Path) -> list[SingleProcess]:
+    """The loaders without workers of a module."""
+    document = project.document(path)
+    found = (one.payload for one in (check(document, project) if document is not None else ()))
+    return [one for one in found if isinstance(one, SingleProcess)]
+
+
+@query
+def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
@@ -99,7 +131,7 @@ def _raised_edits(
         return Declined(_NONE_WANTED)
     if any(_has_comment(project, edit) for edit in raised):
         return Declined("the comment beside it may explain why there are none")
-    if not any(passed.node is argument for argument in own):
+    if not isinstance(passed.node, ast.Constant) or not any(passed.node is argument for argument in own):
         return raised
     if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
         return Declined("the call says that it wants no workers, and that none should stay alive")

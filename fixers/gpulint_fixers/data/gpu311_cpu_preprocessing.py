@@ -95,11 +95,21 @@ def _is_data_set(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _is_sibling(module: ModuleIndex, one: ast.Call, other: ast.Call) -> bool:
-    """Return whether another split is mapped by the same function in the same place, in one process."""
+    """Return whether another split is mapped in the same place, in one process: by the same function, or of the same
+    data set (``ds["train"].map(augment)`` and ``ds["test"].map(prepare)``)."""
     if module.function(one) is not module.function(other) or not one.args or not other.args:
         return False
     named = {keyword.arg for keyword in other.keywords}
-    return ast.unparse(one.args[0]) == ast.unparse(other.args[0]) and "num_proc" not in named and None not in named
+    same = ast.unparse(one.args[0]) == ast.unparse(other.args[0]) or _split_of(one) == _split_of(other) != ""
+    return same and "num_proc" not in named and None not in named
+
+
+def _split_of(call: ast.Call) -> str:
+    """``ds`` of ``ds["train"].map(...)``"""
+    match call.func:
+        case ast.Attribute(value=ast.Subscript(value=base, slice=ast.Constant(value=str()))):
+            return ast.unparse(base)
+    return ""
 
 
 def _edit(project: Project, document: Document, call: ast.Call, count: str) -> Edit | None:

@@ -15,6 +15,7 @@ from gpulint.documents.shell.wrappers import unwrap
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
@@ -43,6 +44,8 @@ _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "COND
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _SETS_UP = regex.compile(r"(^|[_-])(set_?up|install|bootstrap|create_env|make_env|build_env)([_-]|$)", re.IGNORECASE)
 """Names of scripts that are run once, by hand."""
+_FEW_JOBS = 3
+"""From more jobs with the same install on, a stage for each is more to maintain than it saves."""
 _MAX_MOVED = 100
 _MAX_LINE = 5000
 
@@ -59,6 +62,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     job = found.held.job
     if _SETS_UP.search(document.path.stem):
         return Declined("the job is there to set an environment up, once: submit it without GPUs")
+    if job.task.system == "slurm" and (same := _jobs_with(project, document, finding)) > _FEW_JOBS:
+        return Declined(f"{same} jobs run the same command: prepare the environment once, in one job for all of them")
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:
@@ -66,6 +71,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if reason := _stays(_around(project, document, job), found.held, found.tool):
         return Declined(reason)
     return _moved(project, document, job)
+
+
+def _jobs_with(project: Project, document: Document, finding: Finding) -> int:
+    """Return how many scripts of jobs have the line of an install."""
+    line = document.source.line(finding.span.line).strip()
+    scripts = {job.document.path: job.document for job in project.fact(JobIndex).jobs()}
+    return sum(line in {one.strip() for one in other.source.text.splitlines()} for other in scripts.values())
 
 
 @query

@@ -42,7 +42,7 @@ def names_part(item: Download) -> bool:
 
 
 def advice(project: Project, module: ModuleIndex, item: Download) -> str:
-    """What to do about a call of a program."""
+    """Return what to do about a call of a program."""
     if HUB in item.origin:
         return _of_hub(project, module, item)
     if item.kind == "weights":

@@ -131,7 +131,7 @@ def _is_for_shell(project: Project, module: ModuleIndex, function: FunctionNode)
     calls = [node for node in walk(function) if isinstance(node, ast.Call)]
     others = [call for call in calls if last_name(call.func) not in ("locals", "globals", "print")]
     prompts = all(project.fact(Resolver).call_names(module, call) & _PROMPTS for call in others)
-    return prompts and not project.fact(Resolver).call_sites(module, function)
+    return prompts and not project.fact(Resolver).first_sites(module, function, 1)
 
 
 def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
