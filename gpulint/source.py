@@ -51,8 +51,8 @@ class SourceText:
         """Offset of the first character of every line."""
         starts, text, at = [0], self.text, 0
         if "\r" not in text:
-            while (at := text.find("\n", at)) != -1:
-                at += 1
+            for line in text.split("\n")[:-1]:
+                at += len(line) + 1
                 starts.append(at)
             return starts
         for index, char in enumerate(text):

@@ -49,7 +49,8 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
         return self[kind]
 
 
-_FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchSingleton: ()})
+FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchSingleton: ()})
+"""Fields that may hold children."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _IN_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _WITH_GAPS = ("keys", "kw_defaults")
@@ -59,7 +60,7 @@ _WITH_GAPS = ("keys", "kw_defaults")
 def children(node: ast.AST) -> list[ast.AST]:
     """Direct children in source order, without the markers for contexts and operators."""
     found: list[ast.AST] = []
-    for field in _FIELDS[type(node)]:
+    for field in FIELDS[type(node)]:
         value = getattr(node, field, None)
         if value is None:
             continue
@@ -127,7 +128,7 @@ class PythonModule:
         # One loop without calls: this runs for every node of every module that a rule looks into.
         nodes: list[ast.AST] = [self.tree]
         parents: dict[ast.AST, ast.AST] = {}
-        add, fields = nodes.append, _FIELDS
+        add, fields = nodes.append, FIELDS
         for node in nodes:
             for field in fields[type(node)]:
                 value = getattr(node, field, None)

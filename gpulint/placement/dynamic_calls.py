@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import may_step
 from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, branches
 from gpulint.workspace.word_index import word_of
 
@@ -40,7 +41,7 @@ def takes_batch(project: Project, module: ModuleIndex, node: ast.expr) -> Functi
         return None
     if _NO_BATCH.search(node.value.id) or project.fact(Resolver).first_sites(module, function, 1):
         return None
-    steps = (call for call in module.calls if project.fact(LoopContexts).is_training_step(module, call))
+    steps = (call for call in module.calls_where(may_step) if project.fact(LoopContexts).is_training_step(module, call))
     if not any(module.class_of(call) is owner for call in steps):
         return None
     if any(_MOVERS.search(base) for base in project.fact(Resolver).base_names(module, owner)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.numerals import whole
+from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
@@ -50,16 +51,22 @@ def release(project: Project, module: ModuleIndex) -> Release | None:
     if (found := _pinned(text)) is not None:
         return found
     for folder in module.path.parents:
-        for path in sorted(_lists(project, folder)):
-            if (found := _pinned(project.data(path).decode("utf-8", "replace"))) is not None:
+        for path in _lists(project, folder):
+            if (found := _pinned_in(project, path)) is not None:
                 return found
         if folder == project.root:
             return None
     return None
 
 
+@query
 def _lists(project: Project, folder: Path) -> list[Path]:
-    return [folder / name for name in project.entries(folder) if _LISTS.fullmatch(name)]
+    return sorted(folder / name for name in project.entries(folder) if _LISTS.fullmatch(name))
+
+
+@query
+def _pinned_in(project: Project, path: Path) -> Release | None:
+    return _pinned(project.data(path).decode("utf-8", "replace"))
 
 
 def _pinned(text: str) -> Release | None:

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.identifiers import words_in
 from gpulint.libraries import Models
 from gpulint.libraries.programs import Library
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint.workspace.word_index import words_in
 
 if TYPE_CHECKING:
     pass

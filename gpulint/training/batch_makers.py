@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 
+from gpulint import regex
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import BatchMaker
 from gpulint.libraries.names import matches
 from gpulint.workspace.module_index import ModuleIndex, last_name
+
+_NO_BATCHES = regex.compile(
+    r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
+)
+
+
+@lru_cache(maxsize=10_000)
+def takes_size_alone(name: str) -> bool:
+    """Return whether calls of this name take a batch size without making batches."""
+    return _NO_BATCHES.search(name) is not None
 
 
 def makes_batches(models: Models, module: ModuleIndex, call: ast.Call) -> bool:

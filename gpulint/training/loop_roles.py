@@ -199,13 +199,18 @@ class LoopRoles:
 
     def _steps(self, module: ModuleIndex, owner: ast.AST) -> bool:
         """Return whether a training step happens directly in the body of a loop or function."""
-        return any(self.is_training_step(module, call) for call in self.calls_in(module, owner))
+        return any(self.is_training_step(module, call) for call in self._candidates(module).get(owner, ()))
+
+    @query
+    def _candidates(self, module: ModuleIndex) -> dict[ast.AST | None, list[ast.Call]]:
+        """Of :meth:`calls_in`, those whose names say that they may take a training step."""
+        return self._by_owner(module, module.calls_where(may_step))
 
     def is_training_step(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call itself propagates gradients or updates parameters."""
         func = call.func
         name = last_name(func)
-        if not _may_step(name):
+        if not may_step(name):
             return False
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
@@ -271,7 +276,7 @@ class LoopRoles:
     @query
     def has_training_step(self, module: ModuleIndex) -> bool:
         """Return whether the module itself takes training steps."""
-        return any(self.is_training_step(module, call) for call in module.calls)
+        return any(self.is_training_step(module, call) for call in module.calls_where(may_step))
 
 
 def _is_over_variants(module: ModuleIndex, source: ast.expr) -> bool:
@@ -289,7 +294,7 @@ def may_train(project: Project, path: Path) -> bool:
 
 
 @cache
-def _may_step(name: str) -> bool:
+def may_step(name: str) -> bool:
     """Return whether a call of this name may take a training step."""
     return name in _BACKWARD or name in _STEPPING or "scaler" in name or _is_step_name(name)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
@@ -46,10 +44,6 @@ _BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "miniba
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
-_NO_BATCHES = regex.compile(
-    r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
-)
-"""Calls that take a batch size without making batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +86,7 @@ class BatchSources:
         return sorted(found, key=lambda source: (source.node.lineno, source.node.col_offset))
 
     def _sources(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
-        if _NO_BATCHES.search(last_name(call.func)):
+        if batch_makers.takes_size_alone(last_name(call.func)):
             return
         for name, value in _written_keywords(module, call):
             if (split := sized_split(name)) is not None:
@@ -115,11 +109,11 @@ class BatchSources:
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             return True
-        return (bool(call.args) and self._target(module, call) is not None) or self._is_loader(module, call)
+        return self._is_loader(module, call) or (bool(call.args) and self._target(module, call) is not None)
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
-        if not any("batch" in _label(argument).lower() for argument in call.args):
+        if not any("batch" in _label(arg).lower() for arg in call.args if type(arg) is not ast.Constant):
             return
         if not takes_split_sizes(self._project):
             return

@@ -73,9 +73,9 @@ def _forwards(project: Project, module: ModuleIndex) -> Iterator[SingleForward]:
     if "torch" not in module.packages or _LOOKS.search(module.path.stem):
         return
     seen = set[ast.AST]()
-    for call in module.calls:
+    for call in module.calls_where(lambda name: name == "generate" or _MODEL.search(name)):
         generates = last_name(call.func) == "generate"
-        if not (generates or _MODEL.search(last_name(call.func))) or not _gets_one(module, call, generates):
+        if not _gets_one(module, call, generates):
             continue
         for loop, given in loops_around(project, module, call):
             if loop.node in seen or not _evaluates(project, loop, NodeRef(module, call), generates):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ _SETS_SIZE = regex.compile(rf"(?:{_SIZE}|_bs$)", re.IGNORECASE)
 _IN_WORD = regex.compile(rf"{_SIZE}|_bs\n".encode(), re.IGNORECASE)
 
 
+@lru_cache(maxsize=10_000)
 def sized_split(parameter: str) -> Split | None:
     """Return the split whose batch size a parameter sets; None if it sets none, or nobody can tell for which."""
     return split_of(parameter) if _SETS_SIZE.search(parameter) else None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.call_syntax import with_defaults
-from gpulint.documents.python import PythonModule, children, walk
+from gpulint.documents.python import FIELDS, PythonModule, children, walk
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     Binding,
@@ -19,7 +19,7 @@ from gpulint.workspace.module_index import (
     last_name,
 )
 
-_BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
+_BINDING = frozenset((ast.NamedExpr, ast.Lambda, *COMPREHENSIONS))
 """Expressions that bind names or open a scope."""
 
 
@@ -38,15 +38,28 @@ class _IndexBuilder:
         scope = self.module.scope_of[node] = Scope(node, parent)
         return scope
 
-    def _bind(self, scope: Scope, name: str, kind: BindingKind, node: ast.AST, **more: object) -> None:
+    def _bind(
+        self,
+        scope: Scope,
+        name: str,
+        kind: BindingKind,
+        node: ast.AST,
+        value: ast.expr | None = None,
+        path: tuple[int, ...] = (),
+        target: str = "",
+    ) -> None:
         home = scope
         if name in scope.outer:
             home = self.module.top
-        elif isinstance(scope.node, COMPREHENSIONS) and kind is not BindingKind.LOOP:
+        elif type(scope.node) in COMPREHENSIONS and kind is not BindingKind.LOOP:
             while isinstance(home.node, COMPREHENSIONS) and home.parent is not None:
                 home = home.parent
-        binding = Binding(kind, node, home, **more)  # type: ignore[arg-type]
-        home.bindings.setdefault(name, []).append(binding)
+        binding = Binding(kind, node, home, value, path, target)
+        bindings = home.bindings
+        if name in bindings:
+            bindings[name].append(binding)
+        else:
+            bindings[name] = [binding]
         if kind is BindingKind.IMPORT:
             self.module.imports.append(binding)
 
@@ -59,9 +72,10 @@ class _IndexBuilder:
         value: ast.expr | None,
         path: tuple[int, ...] = (),
     ) -> None:
+        if type(target) is ast.Name:
+            self._bind(scope, target.id, kind, node, value, path)
+            return
         match target:
-            case ast.Name(id=name):
-                self._bind(scope, name, kind, node, value=value, path=path)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 starred = next((i for i, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
                 for index, part in enumerate(parts):
@@ -103,8 +117,14 @@ class _IndexBuilder:
                 del self.module.calls[calls:], self.module.loops[loops:]
             self.body(node.orelse, scope)  # type: ignore[attr-defined]
             return
+        if kind is ast.Assign:
+            value = node.value  # type: ignore[attr-defined]
+            self._expression(value, scope)
+            for target in node.targets:  # type: ignore[attr-defined]
+                self._target(target, scope, BindingKind.ASSIGN, node, value)
+            return
         match node:
-            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            case ast.AnnAssign() | ast.AugAssign():
                 self._assignment(node, scope)
             case ast.Import() | ast.ImportFrom():
                 self._import(node, scope)
@@ -117,12 +137,8 @@ class _IndexBuilder:
             case _:
                 self._generic(node, scope)
 
-    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
+    def _assignment(self, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
         match node:
-            case ast.Assign(targets=targets, value=value):
-                self._expression(value, scope)
-                for target in targets:
-                    self._target(target, scope, BindingKind.ASSIGN, node, value)
             case ast.AnnAssign(target=target, value=value):
                 if value is not None:
                     self._expression(value, scope)
@@ -212,7 +228,7 @@ class _IndexBuilder:
     def _arguments(self, args: ast.arguments, outside: Scope, inside: Scope) -> None:
         self._each([*args.defaults, *args.kw_defaults], outside)
         for arg, default in with_defaults(args):
-            self._bind(inside, arg.arg, BindingKind.PARAMETER, arg, value=default)
+            self._bind(inside, arg.arg, BindingKind.PARAMETER, arg, default)
         for extra in (args.vararg, args.kwarg):
             if extra is not None:
                 self._bind(inside, extra.arg, BindingKind.PARAMETER, extra)
@@ -230,20 +246,30 @@ class _IndexBuilder:
             if type(value) is str and len(value) < 200:
                 self.module.strings.add(value)
             return
-        if isinstance(node, ast.Call):
-            self.module.calls.append(node)
-            if type(node.func) is not ast.Name:
-                self._expression(node.func, scope)
-            for argument in node.args:
+        if kind is ast.Call:
+            self.module.calls.append(node)  # type: ignore[arg-type]
+            if type(node.func) is not ast.Name:  # type: ignore[attr-defined]
+                self._expression(node.func, scope)  # type: ignore[attr-defined]
+            for argument in node.args:  # type: ignore[attr-defined]
                 if type(argument) is not ast.Name:
                     self._expression(argument, scope)
-            for keyword in node.keywords:
+            for keyword in node.keywords:  # type: ignore[attr-defined]
                 if type(keyword.value) is not ast.Name:
                     self._expression(keyword.value, scope)
             return
         if kind not in _BINDING:
-            self._generic(node, scope)
+            for field in FIELDS[kind]:
+                value = getattr(node, field)
+                if type(value) is list:
+                    for part in value:
+                        if part is not None and type(part) is not ast.Name:
+                            self._expression(part, scope)
+                elif value is not None and type(value) is not ast.Name:
+                    self._expression(value, scope)
             return
+        self._binding_expression(node, scope)
+
+    def _binding_expression(self, node: ast.expr, scope: Scope) -> None:
         match node:
             case ast.NamedExpr(target=target, value=value):
                 self._expression(value, scope)

@@ -303,8 +303,7 @@ class Tree(Users):
     @lookup("training")
     def training_files(self) -> tuple[Path, ...]:
         """Their files."""
-        feeds, vocabulary = self.models.derived(TrainingWords).feeds, self.word_index.vocabulary
-        return tuple(path for path in self.all_python if feeds(vocabulary(path)))
+        return self.word_index.feeding(self.models.derived(TrainingWords).feeds)
 
     def python_text(self, path: Path) -> str:
         """The Python of a file: all of it, or a notebook's code; empty where there is none."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from gpulint import regex
+from gpulint.identifiers import words_in
 from gpulint.query import lookup
 from gpulint.workspace.files import Files
 from gpulint.workspace.substrings import Substrings
@@ -19,8 +20,6 @@ MAX_SEARCHES = 20
 _IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
 _CLASS = regex.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
 _WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-_APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
-"""Turns everything that no identifier holds into spaces."""
 
 
 def word_of(name: str) -> bytes:
@@ -31,11 +30,6 @@ def word_of(name: str) -> bytes:
 def on_line(word: bytes) -> bytes:
     """An identifier as a vocabulary holds it, on a line of its own."""
     return b"\n%b\n" % word
-
-
-def words_in(text: bytes) -> set[bytes]:
-    """The runs of letters, digits and underscores in a text; several times faster than to search for each of them."""
-    return {*text.translate(_APART).split()}
 
 
 def matches_one(words: Iterable[bytes], pattern: bytes, flags: int) -> bool:
@@ -51,6 +45,7 @@ class WordIndex:
         self._files = files
         self.db = files.db
         self._vocabulary: dict[Path, bytes] = {}
+        self._feeds: dict[Path, bool] = {}
         self._imported: dict[Path, bytes] = {}
         """As bytes, which take a quarter of the memory of a set."""
         self._mentions: dict[bytes, list[int]] = {}
@@ -78,6 +73,7 @@ class WordIndex:
     def forget(self, path: Path) -> None:
         """Forget the words of a file."""
         self._vocabulary.pop(path, None)
+        self._feeds.pop(path, None)
         self._imported.pop(path, None)
 
     def discard(self, path: Path) -> None:
@@ -216,6 +212,15 @@ class WordIndex:
         if known is None:
             known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words_in(self._files.text_of(path)))
         return known
+
+    def feeding(self, feeds: Callable[[bytes], bool]) -> tuple[Path, ...]:
+        """Python files whose identifiers say that they train, evaluate or feed a model, as ``feeds`` decides; the same
+        decides for all files of a tree."""
+        known = self._feeds
+        for path in self._files.all_python:
+            if path not in known:
+                known[path] = feeds(self._words_of(path))
+        return tuple(path for path in self._files.all_python if known[path])
 
     def like(self, pattern: re.Pattern[bytes]) -> tuple[Path, ...]:
         """Python files in whose identifiers, each on a line of its own, there is a match, in order."""
