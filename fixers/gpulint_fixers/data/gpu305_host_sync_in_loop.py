@@ -31,6 +31,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.step_tests import holds_in_all_steps, trained_on
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -215,7 +216,7 @@ def _with_text(project: Project, found: HostWait, made: Fix, text: ast.stmt, loo
 def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[ast.stmt, frozenset[ast.AST]]]:
     """Statements of a loop that make texts of tensors which the loop also reads, with the conditions around them."""
     waits = [one.payload for one, _, _ in _waits(project, module, loop)]
-    read = {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
+    read = trained_on(loop) | {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
     found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
     for part in walk(loop):
@@ -246,14 +247,14 @@ def _shown(node: ast.AST) -> set[str]:
 
 
 def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
-    """The branches of the loop's body, or of a function's, that a statement is in."""
+    """The branches of the loop's body, or of a function's, that a statement is in and some steps leave out."""
     around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
     inner = [statement, *around]
     while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
         del inner[0]
     found = set[ast.AST]()
     for node, up in itertools.pairwise(inner):
-        if isinstance(up, ast.If):
+        if isinstance(up, ast.If) and not (node in up.body and holds_in_all_steps(module, up.test, loop)):
             found.add(up.body[0] if node in up.body else up.orelse[0])
     return frozenset(found)
 
