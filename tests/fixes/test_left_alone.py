@@ -73,6 +73,18 @@ CASES = {
         {"train.py": loop("total = 0.0\n", '    total += other.item()\n    info += "loss {} ".format(loss)\n')},
         "formats the same tensors in line 12",
     ),
+    "a function without gradients reads in each step": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "from scores import scores\n\ntotal = 0.0\n",
+                "    total += loss.item()\n    keep(scores(model(x), y))\n",
+            ),
+            "scores.py": "import torch\n\n\ndef scores(output, labels):\n    with torch.no_grad():\n"
+            "        return (output.argmax(1) == labels).float().mean().item()\n",
+        },
+        "of scores.py as well",
+    ),
     "an object that is not there by default reads in each step": (
         "GPU305",
         {

@@ -31,7 +31,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.step_tests import holds_in_all_steps, trained_on
+from gpulint_fixers.step_tests import hidden_waits, holds_in_all_steps, shown, trained_on
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -58,6 +58,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    hidden = hidden_waits(project, found.module, loop.node)
+    if read := next((read for call, read in hidden if _conditions(found.module, call, loop.node) <= here), None):
+        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     if not _is_barrier(found):
         made = _without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
@@ -220,7 +223,7 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
     found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
     for part in walk(loop):
-        if not _shown(part) & read:
+        if not shown(part) & read:
             continue
         statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
         if statement is None or statement in known or hasattr(statement, "body"):
@@ -228,22 +231,6 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
         if not project.fact(Guards).is_periodic(module, statement):
             found.append((statement, _conditions(module, statement, loop)))
     return found
-
-
-def _shown(node: ast.AST) -> set[str]:
-    """Return what an expression makes a text of."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
-            values = [*args, *(keyword.value for keyword in keywords)]
-        case ast.FormattedValue(value=value):
-            values = [value]
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=ast.Tuple(elts=values)):
-            pass
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=value):
-            values = [value]
-        case _:
-            return set()
-    return {ast.unparse(value) for value in values}
 
 
 def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
