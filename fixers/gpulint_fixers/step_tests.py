@@ -22,7 +22,7 @@ _FIRST_PROCESS = regex.compile(
 
 def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None) -> bool:
     """Return whether a test holds in all steps of a process, where it holds in one: ``rank == 0``, ``self.tracker is
-    not None``.
+    not None``, ``args.log``.
 
     The others wait for the process of rank 0 when they exchange gradients.
     """
@@ -31,6 +31,8 @@ def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None
             left=ast.Name() | ast.Attribute() as left, ops=[ast.IsNot()], comparators=[ast.Constant(None)]
         ):
             return loop is None or ast.unparse(left) not in _set_in(module, loop)
+        case ast.Name() | ast.Attribute() if loop is not None and ast.unparse(test) not in _set_in(module, loop):
+            return True  # a switch, which is on: what is off by default is not reported
         case ast.Compare(ops=[ast.Eq() | ast.Is()]) | ast.Name() | ast.Attribute() | ast.Call():
             return _FIRST_PROCESS.search(source_text(module, test)) is not None
     return False

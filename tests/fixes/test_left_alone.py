@@ -73,6 +73,16 @@ CASES = {
         {"train.py": loop("total = 0.0\n", '    total += other.item()\n    info += "loss {} ".format(loss)\n')},
         "formats the same tensors in line 12",
     ),
+    "a switch that no step changes is on": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\nnoisy = hasattr(model, 'noise')\n",
+                "    total += loss.item()\n    if noisy:\n        keep(y.sum().item())\n",
+            )
+        },
+        "every step waits in line 14",
+    ),
     "a function without gradients reads in each step": (
         "GPU305",
         {
