@@ -9,6 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.placement.host_results import copies_to_host
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
@@ -136,6 +137,9 @@ def whole_read(value: ast.expr) -> WholeRead | None:
         match tensor:
             case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[], keywords=[]) if name in _STEPS:
                 steps.insert(0, name)
+                tensor = inner
+            case ast.Call(func=ast.Attribute(value=inner)) if copies_to_host(tensor) and len(tensor.args) == 1:
+                steps.insert(0, "cpu")
                 tensor = inner
             case ast.Attribute(attr="data", value=inner):
                 steps.insert(0, "data")

@@ -8,12 +8,15 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.constants import Constants
+from gpulint.values.counter_names import counts_epochs
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
 from gpulint_fixers.logging_runs import is_logging
 from gpulint_fixers.numbers import replace_number
 
@@ -58,18 +61,33 @@ def periodic(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> ast.expr | No
             continue
         for part in walk(up.test):
             match part:
-                case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=every), ops=[ast.Eq()]):
-                    return every
+                case ast.Compare(left=ast.BinOp(left=counter, op=ast.Mod(), right=every), ops=[ast.Eq()]):
+                    if {ast.unparse(name) for name in walk(counter) if isinstance(name, ast.expr)} & _set_in(loop):
+                        return every
     return None
 
 
 def raised(project: Project, module: ModuleIndex, every: ast.expr) -> tuple[Edit, ...] | None:
-    """Edits that set the interval of a log to :data:`EVERY` where it is set; None if it is set nowhere, or large."""
+    """Edits that set the interval of a log to :data:`EVERY` where it is set; None if it is set nowhere, is large, or
+    counts epochs elsewhere."""
+    if _is_of_epochs(project, last_name(every)):
+        return None
     values = project.fact(Constants).of(module, every).values
     places = {value.place for value in values}
     if len(places) != 1 or values[0].value not in range(1, _FEW):
         return None
     return replace_number(project, places.pop(), int(str(values[0].value)), str(EVERY))
+
+
+@query
+def _is_of_epochs(project: Project, name: str) -> bool:
+    """``epoch % args.log_interval`` anywhere in the tree."""
+    return bool(name) and any(
+        isinstance(part.op, ast.Mod) and last_name(part.right) == name and counts_epochs(last_name(part.left))
+        for path in project.word_index.mentioning(word_of(name))
+        if (module := project.module_at(path)) is not None
+        for part in module.syntax.of(ast.BinOp)
+    )
 
 
 def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> Interval | None:

@@ -48,6 +48,79 @@ CASES = {
         },
         "every step waits in line 5 of edges.py as well",
     ),
+    "another loop counts epochs by the same interval": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            log_interval = 1
+            for epoch in range(90):
+                for step, (x, y) in enumerate(train_loader):
+                    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    if step % log_interval == 0:
+                        print(step, loss.item())
+                if epoch % log_interval == 0:
+                    print(evaluate(model))
+            """
+        },
+        "an N that is too small",
+    ),
+    "the step formats a tensor that it trains on": (
+        "GPU305",
+        {"train.py": loop("total = 0.0\n", '    total += other.item()\n    info += "loss {} ".format(loss)\n')},
+        "formats the same tensors in line 12",
+    ),
+    "a switch that no step changes is on": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\nnoisy = hasattr(model, 'noise')\n",
+                "    total += loss.item()\n    if noisy:\n        keep(y.sum().item())\n",
+            )
+        },
+        "every step waits in line 14",
+    ),
+    "a function without gradients reads in each step": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "from scores import scores\n\ntotal = 0.0\n",
+                "    total += loss.item()\n    keep(scores(model(x), y))\n",
+            ),
+            "scores.py": "import torch\n\n\ndef scores(output, labels):\n    with torch.no_grad():\n"
+            "        return (output.argmax(1) == labels).float().mean().item()\n",
+        },
+        "of scores.py as well",
+    ),
+    "an object that is not there by default reads in each step": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Trainer:
+                def __init__(self, model, tracker=None):
+                    self.model = model
+                    self.tracker = tracker
+
+                def train(self, train_loader):
+                    total = 0.0
+                    for x, y in train_loader:
+                        loss = criterion(self.model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                        loss.backward()
+                        optimizer.step()
+                        total += loss.item()
+                        if self.tracker is not None:
+                            self.tracker.add(loss.item())
+                    print(total)
+            """
+        },
+        "every step waits in line 17",
+    ),
     "nothing overlaps with the copies of a loader without workers": (
         "GPU301",
         {
@@ -322,6 +395,29 @@ CASES = {
                 """,
         },
         "put into a table or another variable",
+    ),
+    "the test of a module of functions makes up its batches": (
+        "GPU306",
+        {
+            "steps.py": """\
+                import torch
+
+
+                def step(model, x):
+                    model(x).sum().backward()
+
+
+                if __name__ == "__main__":
+                    model = torch.nn.Linear(8, 8).cuda()
+                    optimizer = torch.optim.SGD(model.parameters())
+                    for _ in range(10):
+                        x = torch.randn(4, 8).cuda()
+                        step(model, x)
+                        optimizer.step()
+                """,
+            "train.py": "from steps import step\n\nmodel.cuda()\nfor x in loader:\n    step(model, x.cuda())\n",
+        },
+        "only the module's own test",
     ),
     "the mask makes the host wait anyway": (
         "GPU306",

@@ -31,6 +31,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.step_tests import hidden_waits, holds_in_all_steps, shown, trained_on
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -57,6 +58,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    hidden = hidden_waits(project, found.module, loop.node)
+    if read := next((read for call, read in hidden if _conditions(found.module, call, loop.node) <= here), None):
+        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     if not _is_barrier(found):
         made = _without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
@@ -215,11 +219,11 @@ def _with_text(project: Project, found: HostWait, made: Fix, text: ast.stmt, loo
 def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[ast.stmt, frozenset[ast.AST]]]:
     """Statements of a loop that make texts of tensors which the loop also reads, with the conditions around them."""
     waits = [one.payload for one, _, _ in _waits(project, module, loop)]
-    read = {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
+    read = trained_on(loop) | {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
     found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
     for part in walk(loop):
-        if not _shown(part) & read:
+        if not shown(part) & read:
             continue
         statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
         if statement is None or statement in known or hasattr(statement, "body"):
@@ -229,31 +233,15 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
     return found
 
 
-def _shown(node: ast.AST) -> set[str]:
-    """Return what an expression makes a text of."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
-            values = [*args, *(keyword.value for keyword in keywords)]
-        case ast.FormattedValue(value=value):
-            values = [value]
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=ast.Tuple(elts=values)):
-            pass
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=value):
-            values = [value]
-        case _:
-            return set()
-    return {ast.unparse(value) for value in values}
-
-
 def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
-    """The branches of the loop's body, or of a function's, that a statement is in."""
+    """The branches of the loop's body, or of a function's, that a statement is in and some steps leave out."""
     around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
     inner = [statement, *around]
     while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
         del inner[0]
     found = set[ast.AST]()
     for node, up in itertools.pairwise(inner):
-        if isinstance(up, ast.If):
+        if isinstance(up, ast.If) and not (node in up.body and holds_in_all_steps(module, up.test, loop)):
             found.add(up.body[0] if node in up.body else up.orelse[0])
     return frozenset(found)
 

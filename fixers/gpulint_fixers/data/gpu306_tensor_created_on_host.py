@@ -11,8 +11,10 @@ from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.semantic.path_conditions import conditions
+from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.statements import insert_above, remove_statement
 from gpulint_fixers.versions import predates_device_argument
@@ -33,6 +35,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     move, made = payload.transfer.node, payload.made
     if predates_device_argument(payload.transfer.call.module):
         return Declined("the code is for PyTorch before 0.4, which has no `device=`")
+    if _is_self_test(project, payload.transfer.call.module, move):
+        return Declined("only the module's own test makes it")
     if _waits_anyway(project, payload.transfer.call.module, move):
         return Declined("the same statement waits for the GPU anyway")
     chosen = _device(syntax, move, made)
@@ -55,6 +59,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if last_name(made.func) in _COMPUTED:
         return Fix("create it on the GPU, which may round the last digit differently", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _is_self_test(project: Project, module: ModuleIndex, move: ast.Call) -> bool:
+    """Return whether the tensor is made under ``if __name__ == "__main__"`` of a module that programs import."""
+    main = any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, move))
+    return main and any(path != module.path for path in project.fact(GpuPrograms).users(module.path))
 
 
 def _waits_anyway(project: Project, module: ModuleIndex, move: ast.Call) -> bool:

@@ -1,0 +1,116 @@
+"""What a training loop does in all of its steps."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.phases import only_evaluates
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, source_text
+
+_FIRST_PROCESS = regex.compile(
+    r"\b(local_|global_)?rank\b|\bis_(main|master)\b|main_process|rank_zero|global_zero|get_rank"
+)
+
+
+def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None) -> bool:
+    """Return whether a test holds in all steps of a process, where it holds in one: ``rank == 0``, ``self.tracker is
+    not None``, ``args.log``.
+
+    The others wait for the process of rank 0 when they exchange gradients.
+    """
+    match test:
+        case ast.Compare(
+            left=ast.Name() | ast.Attribute() as left, ops=[ast.IsNot()], comparators=[ast.Constant(None)]
+        ):
+            return loop is None or ast.unparse(left) not in _set_in(module, loop)
+        case ast.Name() | ast.Attribute() if loop is not None and ast.unparse(test) not in _set_in(module, loop):
+            return True  # a switch, which is on: what is off by default is not reported
+        case ast.Compare(ops=[ast.Eq() | ast.Is()]) | ast.Name() | ast.Attribute() | ast.Call():
+            return _FIRST_PROCESS.search(source_text(module, test)) is not None
+    return False
+
+
+def trained_on(loop: ast.AST) -> set[str]:
+    """The losses of a loop: ``loss.backward()``."""
+    return {
+        ast.unparse(call.func.value)
+        for call in walk(loop)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
+        if not call.args
+    }
+
+
+def shown(node: ast.AST) -> set[str]:
+    """Return what an expression makes a text of."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
+            values = [*args, *(keyword.value for keyword in keywords)]
+        case ast.FormattedValue(value=value):
+            values = [value]
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=ast.Tuple(elts=values)):
+            pass
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=value):
+            values = [value]
+        case _:
+            return set()
+    return {ast.unparse(value) for value in values}
+
+
+@query
+def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
+    """The variables and attributes that a loop sets."""
+    names = (part for part in walk(loop) if isinstance(part, ast.Name | ast.Attribute))
+    return frozenset(ast.unparse(part) for part in names if isinstance(part.ctx, ast.Store))
+
+
+@query
+def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.Call, NodeRef], ...]:
+    """The calls of a loop whose functions read tensors without gradients in any case, and the reads.
+
+    The rule does not report them, as such functions mostly evaluate. A step that calls one waits all the same.
+    """
+    guards, resolver = project.fact(Guards), project.fact(Resolver)
+    found = list[tuple[ast.Call, NodeRef]]()
+    for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
+        if guards.is_periodic(module, call) or guards.is_before_loop_exit(module, call):
+            continue
+        if guards.is_off_by_default(module, call, loop) or only_evaluates(module, call):
+            continue
+        for callee in resolver.callees(module, call):
+            site = NodeRef(module, call)
+            read = next(
+                (
+                    one
+                    for one in _read(project, callee.module).get(callee.node, ())
+                    if _waits(project, callee, one, site)
+                ),
+                None,
+            )
+            if read is not None:
+                found.append((call, NodeRef(callee.module, read.node)))
+    return tuple(found)
+
+
+def _waits(project: Project, callee: NodeRef, sync: SyncPoint, site: NodeRef) -> bool:
+    return not project.fact(SyncPoints).gets_numbers(callee.module, sync, (site,))
+
+
+@query
+def _read(project: Project, module: ModuleIndex) -> dict[ast.AST, list[SyncPoint]]:
+    """The reads that functions do in any case while gradients are off, by function."""
+    guards, found = project.fact(Guards), dict[ast.AST, list[SyncPoint]]()
+    for sync in project.fact(SyncPoints).in_module(module):
+        function = module.function(sync.node)
+        if function is None or sync.kind is not SyncKind.READ or any(conditions(module, sync.node)):
+            continue
+        if guards.is_without_gradients(module, sync.node):
+            found.setdefault(function, []).append(sync)
+    return found
