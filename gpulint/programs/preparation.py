@@ -66,12 +66,13 @@ def steps(
         last = max(project.fact(GpuJobs).last_uses(job).values(), default=-1)
         if evidence is None or last <= job.numbers[start]:
             continue
-        if keeps_results(project, document, job) or may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
+        command = start.launch.command
+        if keeps_results(project, document, job) or may_skip(job, document, command) or tests_existence(command):
             continue
         seen.add(span)
         words = [word.value for word in start.launch.args]
         told = " ".join(word for word in words if word) if None not in words else None
-        yield Step(name, span, start.launch.command.span, evidence, told)
+        yield Step(name, span, command.span, evidence, told)
 
 
 def keeps_results(project: Project, document: Document, job: Job) -> bool:

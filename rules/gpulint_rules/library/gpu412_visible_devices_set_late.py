@@ -137,7 +137,7 @@ def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool
 
 def _selects_device(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether the function around a setting selects its GPU by number as well: ``set_device(rank)``,
-    ``torch.device(f"cuda:{rank}")``. The variable changes nothing then, and no process stays on the first GPU for it."""
+    ``torch.device(f"cuda:{rank}")``. No process then stays on the first GPU because of the variable."""
     function = module.function(node)
     calls = (call for name in _SELECTS for call in module.calls_by_name.get(name, ()) if call.args)
     return any(
@@ -149,8 +149,8 @@ def _selects_device(project: Project, module: ModuleIndex, node: ast.AST) -> boo
 
 
 def _may_be_first(project: Project, module: ModuleIndex, argument: ast.expr, named: bool) -> bool:
-    """Return whether an argument may be the first GPU, or whichever one is current (``named``: a device's name, of which
-    one without a number in it says nothing)."""
+    """Return whether an argument may be the first GPU, or whichever one is current; ``named`` if it is the name of a
+    device, which may have no number."""
     origins = project.fact(Resolver).points_to(module, argument)
     inner = [ref.node.args[0] if _is_device(ref.node) else ref.node for ref in origins]  # torch.device("cuda")
     if any(isinstance(one, ast.IfExp) for one in inner):
