@@ -100,10 +100,10 @@ def _figures() -> str:
         parts.append("| figure | value |\n|---|---|\n")
         parts += [f"| {name.replace('_', ' ')} | {_range(value)} |\n" for name, value in rows.items()]
     rows = dict(table()["install"])
-    known = rows.pop("known")
+    known, light = rows.pop("known"), rows.pop("light")
     parts.append(f"\n### Installation\n\nSource: {rows.pop('source')}.\n\n| package | seconds |\n|---|---|\n")
     parts += [f"| {name} | {_range(value)} |\n" for name, value in {**rows, **known}.items()]
-    return "".join(parts)
+    return "".join(parts) + f"\nSmall packages: {', '.join(light)}.\n"
 
 
 def _each(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle
 from gpulint.assessment.frequency import Frequency, frequency
 from gpulint.assessment.jobs import most_gpus
+from gpulint.assessment.requirements import light_names
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import Cost, Impact, Level, Range
@@ -64,7 +65,8 @@ def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
         return Loss(cost.seconds, cost.share, cost.basis or row.what)
     if row.bandwidth or row.by_sample:
         return _of_batch(subject, cost, row)
-    if cost.items and (found := row.by_name(cost.items)) is not None:
+    items = light_names(subject.project, subject.path, cost.items) if row.named == "packages" else cost.items
+    if items and (found := row.by_name(items)) is not None:
         return Loss(found[0], None, found[1])
     times = cost.amount if cost.amount is not None and row.unit else 1.0
     if row.divides:

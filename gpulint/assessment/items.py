@@ -37,7 +37,7 @@ def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
         else:
             match = _NAME.match(item)
             name = match[0].lower().replace("_", "-") if match is not None else ""
-            found = known.get(name, figure("install", "each"))
+            found = known.get(name, figure("install", "small" if name in figure("install", "light") else "each"))
         low, high = low + found[0], high + found[1]
     files = sum(1 for item in items if _FILE.search(item))
     count = "1 package" if len(items) == 1 else f"{len(items)} packages"

@@ -94,6 +94,8 @@ class TaskRunner(Program):
     """Options whose value is the file's folder."""
     all: bool = False
     """Without the name of a task it runs all of them, not the first."""
+    keeps: bool = False
+    """It keeps what a task has made, and runs the task again only if something that it reads has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.host_results import copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
+from gpulint.placement.subscript_indices import index_names
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -224,7 +225,7 @@ class SyncPoints:
         indices: set[str] = set()
         base = element
         while isinstance(base, ast.Subscript):
-            indices |= {part.id for part in walk(base.slice) if isinstance(part, ast.Name)}
+            indices |= index_names(base, around)
             base = base.value
         if not indices and isinstance(base, ast.Name):
             bindings = reaching(module, module.scope(base).lookup(base.id), base)

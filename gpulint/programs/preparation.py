@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.foreign_programs import asks_for_gpus
 from gpulint.programs.gpu_jobs import GpuJobs, may_skip, tests_existence
 from gpulint.records import dataclass
@@ -18,7 +19,8 @@ from gpulint.training.loop_contexts import LoopContexts
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
-    from gpulint.launch.job import JobLaunch
+    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.libraries.commands import TaskRunner
     from gpulint.project import Project
 
 PREPARES = regex.compile(
@@ -64,12 +66,22 @@ def steps(
         last = max(project.fact(GpuJobs).last_uses(job).values(), default=-1)
         if evidence is None or last <= job.numbers[start]:
             continue
-        if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
+        command = start.launch.command
+        if keeps_results(project, document, job) or may_skip(job, document, command) or tests_existence(command):
             continue
         seen.add(span)
         words = [word.value for word in start.launch.args]
         told = " ".join(word for word in words if word) if None not in words else None
-        yield Step(name, span, start.launch.command.span, evidence, told)
+        yield Step(name, span, command.span, evidence, told)
+
+
+def keeps_results(project: Project, document: Document, job: Job) -> bool:
+    """Return whether a document is a pipeline that keeps what its tasks have made (``dvc.yaml``), and nothing says that
+    a job which runs it starts with an empty disk: a batch job does not, and a plain script runs on any machine."""
+    rows: tuple[TaskRunner, ...] = project.models.rows("task-runner")
+    if not any(row.keeps and document.path.name in row.files for row in rows):
+        return False
+    return job.gpus is None or job.task.system in batch_systems(project.models)
 
 
 def _name(start: JobLaunch) -> str:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope
 from gpulint.workspace.word_index import word_of
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 MAX_OWNERS = 3
 """How many classes and functions of a module may use each other without anybody using the last of them."""
+
+MAX_FOLDERS = 8
+"""How many folders above one are looked at."""
+_BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
+"""Files of projects that are installed."""
+_LOOKS_UP = frozenset({"eval", "exec", "globals", "vars", "import_module", "__import__", "getmembers"})
+"""Functions that find things by their names."""
 
 
 def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -90,9 +98,12 @@ def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | 
 
 @query
 def _only_imports(project: Project, path: Path, name: str) -> bool:
-    """Return whether a module imports a name and does nothing with it. What a package imports is there for others."""
-    module = project.module_at(path) if path.name != "__init__.py" else None
-    if module is None or name in module.named or any(name in text for text in module.strings):
+    """Return whether a module imports a name and does nothing with it. What a package imports is there for others, who
+    install it, or look the name up in it."""
+    module = project.module_at(path)
+    if module is None or name in module.named or _is_in_text(module, name):
+        return False
+    if path.name == "__init__.py" and (_is_distributed(project, path.parent) or _is_looked_into(project, path)):
         return False
     aliases = (alias for node in module.syntax.of(ast.ImportFrom) for alias in node.names)
     imported = [alias for alias in aliases if alias.name == name]
@@ -100,6 +111,53 @@ def _only_imports(project: Project, path: Path, name: str) -> bool:
         bool(imported)
         and all(alias.asname in (None, name) for alias in imported)
         and not any(node.attr == name for node in module.syntax.of(ast.Attribute))
+    )
+
+
+@query
+def _is_in_text(module: ModuleIndex, name: str) -> bool:
+    """Return whether a text of a module has a name in it, other than the list of what ``import *`` imports."""
+    if not any(name in text for text in module.strings):
+        return False
+    listed = {
+        part
+        for statement in module.syntax.tree.body
+        if isinstance(statement, ast.Assign | ast.AugAssign) and _is_export(statement)
+        for part in walk(statement.value)
+    }
+    texts = (part for part in module.syntax.of(ast.Constant) if isinstance(part.value, str) and part not in listed)
+    return any(name in str(part.value) for part in texts)
+
+
+def _is_export(statement: ast.Assign | ast.AugAssign) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+
+
+@query
+def _is_distributed(project: Project, folder: Path) -> bool:
+    """Return whether a folder is part of a project that others install."""
+    parents = (folder, *folder.parents[:MAX_FOLDERS])
+    return any(project.exists(parent / name) for parent in parents for name in _BUILDS)
+
+
+@query
+def _is_looked_into(project: Project, path: Path) -> bool:
+    """Return whether a module that may know a package looks names up (``getattr(models, args.model)``)."""
+    users = project.word_index.mentioning(word_of(path.parent.name))
+    modules = (project.module_at(user) for user in {path, *users})
+    return any(module is None or _looks_up(module) for module in modules)
+
+
+@query
+def _looks_up(module: ModuleIndex) -> bool:
+    if not _LOOKS_UP.isdisjoint(module.calls_by_name) or any(
+        node.attr == "__dict__" for node in module.syntax.of(ast.Attribute)
+    ):
+        return True
+    return any(
+        len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+        for call in module.calls_by_name.get("getattr", ())
     )
 
 
@@ -123,9 +181,7 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     if not depth or owner.decorator_list or "globals" in module.calls_by_name:
         return True
     others = (path for path in project.word_index.mentioning(word_of(name)) if path != module.path)
-    if any(not _means_another(project, module.path, path, name) for path in others) or any(
-        name in text for text in module.strings
-    ):
+    if any(not _means_another(project, module.path, path, name) for path in others) or _is_in_text(module, name):
         return True
     for node in module.named.get(name, ()):
         user = _owner(module, node)

@@ -413,6 +413,24 @@ def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, 
 
 
 @pytest.mark.parametrize(
+    ("listed", "level"),
+    [
+        ("# small\nregex\nboto3>=1.26 ; python_version > '3'\n", "low"),
+        ("regex\nsome-package\n", "medium"),
+        ("regex\ntorch\n", "medium"),
+        ("regex\n-r more.txt\n", "medium"),
+    ],
+)
+def test_files_of_small_packages_alone_take_seconds(tmp_path: Path, listed: str, level: str) -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+        "pip install -r requirements.txt\npython train.py\n"
+    )
+    files = {"job.sh": job, "requirements.txt": listed, "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
     ("name", "head", "line", "level"),
     [
         ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),

@@ -298,6 +298,54 @@ def test_a_checkpoint_that_is_off_by_default_says_so(tmp_path: Path) -> None:
     assert [found.message.partition("; ")[2] for found in found_in(tmp_path, "GPU211", on)] == [""]
 
 
+KEYED = """\
+for images in train_loader:
+    output = net(images.cuda())
+    found = criterion(output, labels.cuda())
+    found["total"].backward()
+    optimizer.step()
+    {loop}
+        sums[key] += found[{key}].item() * len(images)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "key"),
+    [
+        ("for key in found:", "key"),
+        ("for key in found.keys():", "key"),
+        ("for key, weight in weights.items():", "key"),
+        ('for key in ("rain", "flow"):', "key"),
+        ("for key in parts:", '"raw_" + key'),
+        ("for key in parts:", 'f"raw_{key}"'),
+    ],
+)
+def test_keys_of_a_dictionary_are_no_places_in_a_tensor(tmp_path: Path, loop: str, key: str) -> None:
+    (finding,) = found_in(tmp_path, "GPU305", KEYED.format(loop=loop, key=key))
+    assert finding.help.startswith("accumulate")
+
+
+def test_elements_of_a_tensor_are_copied_at_once(tmp_path: Path) -> None:
+    program = KEYED.replace("found[{key}]", "output[{key}]").format(loop="for key in range(8):", key="key")
+    (finding,) = found_in(tmp_path, "GPU305", program)
+    assert "tolist" in finding.help
+
+
+WAITS = """for images in train_loader:
+    loss = net(images.cuda())
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    for row in net.best(images.cuda()):
+        words.append([names[word.item()] for word in row])
+"""
+
+
+def test_waits_in_inner_loops_are_said_to_be_there(tmp_path: Path) -> None:
+    (bases,) = {found.impact.basis for found in found_in(tmp_path, "GPU305", WAITS) if found.impact is not None}
+    assert "2 waits, 1 of them in inner loops" in bases
+
+
 def found_in(folder: Path, code: str, program: str) -> list[Finding]:
     path = folder / "train.py"
     path.write_text(program)

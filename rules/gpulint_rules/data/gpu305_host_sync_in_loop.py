@@ -65,7 +65,7 @@ from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice
-from gpulint_rules.data.wait_counts import cost, outermost_loop, waits
+from gpulint_rules.data.wait_counts import cost, inner_loops, outermost_loop, waits
 
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
@@ -95,7 +95,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     in_loop: dict[ast.AST, list[SyncPoint]] = {}
     for sync, context in (item for found in statements.values() for item in found):
         in_loop.setdefault(context.loop.node, []).append(sync)
-    costs = {loop: (waits(module, inside, loop), len(inside)) for loop, inside in in_loop.items()}
+    costs = {
+        loop: (
+            waits(module, inside, loop),
+            len(inside),
+            sum(inner_loops(module, sync.node, loop) > 0 for sync in inside),
+        )
+        for loop, inside in in_loop.items()
+    }
     for statement, found in statements.items():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(

@@ -54,8 +54,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
-from gpulint.workload.folder_passes import folder_passes, reader_words
+from gpulint.workload.folder_passes import FolderPass, folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
+from gpulint.workload.kept_passes import is_kept
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
     RESAMPLES,
@@ -168,6 +169,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         mapped = _mapped(module, project, call)
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
+        if is_kept(project, module, call):
+            continue
         workers = project.fact(Arguments).of(module, call, "num_proc")
         one = not workers.is_absent
         if one and not project.fact(Arguments).value(module, call, "num_proc").every(
@@ -258,6 +261,8 @@ def _maps_held_out(module: ModuleIndex, call: ast.Call) -> bool:
 def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``[tokenizer.encode(s) for s in train_texts]`` in the program that then trains."""
     for found in corpus_passes(project, module):
+        if is_kept(project, module, found.node):
+            continue
         yield RULE.finding(
             module.path,
             module.syntax.span(found.node),
@@ -269,8 +274,10 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 
 
 def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """``for name in os.listdir(root): signals.append(torchaudio.load(...))`` in the program that then trains."""
-    for found in folder_passes(project, module):
+    """``for name in os.listdir(root): signals.append(torchaudio.load(...))`` in the program that then trains: all
+    passes of a module together."""
+    passes = [found for found in folder_passes(project, module) if not is_kept(project, *_place(found))]
+    for found in passes[:1]:
         yield RULE.finding(
             module.path,
             module.syntax.span(found.call),
@@ -278,8 +285,15 @@ def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             help="prepare the files once in a CPU step and load the result, or read them in the workers of a loader",
             payload=Preprocessing(found.work, last_name(found.call.func)),
             cost=pass_costs.of_pass(module, found.work),
-            related=(project.fact(Constants).place(found.loop, "the loop over the files"),),
+            related=tuple(
+                project.fact(Constants).place(one.loop, "the loop over the files" if one is found else "another loop")
+                for one in passes
+            ),
         )
+
+
+def _place(found: FolderPass) -> tuple[ModuleIndex, ast.AST]:
+    return found.loop.module, found.loop.node
 
 
 RULE = Rule(

@@ -54,7 +54,9 @@ _TOKENIZER = Cost("download", seconds=(0.2, 3), basis="a tokenizer")
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
         tool = copy_tool(project.models, held.command)
-        if tool and not held.command.background and not _is_code(held) and _trains_later(held):
+        if not tool or held.command.background or preparation.keeps_results(project, document, held.job):
+            continue
+        if not _is_code(held) and _trains_later(held):
             yield RULE.finding(
                 document.path,
                 held.command.span,

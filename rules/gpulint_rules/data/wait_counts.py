@@ -21,6 +21,8 @@ AGAIN = 0.25
 """What another read costs before the GPU gets new work, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 8
 """Rounds of a loop inside the step over samples, layers or losses (assumed)."""
+MAX_DEPTH = 2
+"""Most loops within each other of which the rounds count: the tokens of each sample."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 _COMPARED = 8
@@ -41,8 +43,7 @@ def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> flo
         last = counted[-1] if counted else None
         again = last is not None and _follows(module, work, last.node, sync.node)
         total += AGAIN if again else 1
-        if _is_in_inner_loop(module, sync.node, loop):
-            total += AGAIN * (ITEMS - 1)
+        total += AGAIN * (ITEMS ** min(inner_loops(module, sync.node, loop), MAX_DEPTH) - 1)
         if sync.kind is SyncKind.READ and not again and use_of_read(module, sync.node) == "computes":
             total += 1  # the GPU waits until the host has computed and copied back
         counted.append(sync)
@@ -60,9 +61,10 @@ def outermost_loop(context: LoopContext) -> Place | None:
     return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
 
 
-def cost(sync: SyncPoint, context: LoopContext, loop: tuple[float, int]) -> Cost:
-    """``loop``: what the reads of this file add to each round of the loop, in waits, and how many there are."""
-    amount, reads = loop
+def cost(sync: SyncPoint, context: LoopContext, loop: tuple[float, int, int]) -> Cost:
+    """``loop``: what the reads of this file add to each round of the loop, in waits, how many there are, and how many
+    of them are in an inner loop."""
+    amount, reads, inner = loop
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.kind is SyncKind.TEST:
@@ -73,7 +75,8 @@ def cost(sync: SyncPoint, context: LoopContext, loop: tuple[float, int]) -> Cost
             amount,
             basis="a wait in an inner loop" if amount > ITEMS * AGAIN else "a wait, work on the host and a copy back",
         )
-    return Cost("host-wait", amount, basis=f"{reads} waits" if reads > 1 else "")
+    again = ", all in inner loops" if inner == reads else f", {inner} of them in inner loops" if inner else ""
+    return Cost("host-wait", amount, basis=f"{reads} waits{again}" if reads > 1 else "")
 
 
 def _follows(module: ModuleIndex, work: Sequence[int], before: ast.expr, after: ast.expr) -> bool:
@@ -110,11 +113,12 @@ def _exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
     return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other))
 
 
-def _is_in_inner_loop(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether a place is in a loop or comprehension that each round of ``loop`` runs, in its own function."""
+def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+    """Return how many loops and comprehensions are around a place that each round of ``loop`` runs, in its own
+    function."""
+    found = 0
     for up in module.syntax.ancestors(node):
         if up is loop or isinstance(up, FUNCTIONS):
-            return False
-        if isinstance(up, (*LOOPS, *COMPREHENSIONS)):
-            return True
-    return False
+            break
+        found += isinstance(up, (*LOOPS, *COMPREHENSIONS))
+    return found

@@ -37,6 +37,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -90,6 +91,8 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         or _is_for_shell(project, module, function)
         or _is_never_named(module, function)
     ):
+        return True
+    if module.class_of(call) is not None and is_unused(project, module, call):
         return True
     for up in module.syntax.ancestors(call):
         if isinstance(up, ast.ExceptHandler):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
@@ -36,7 +37,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
@@ -47,6 +48,10 @@ _INITIALISES = frozenset(
     tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count jax.local_device_count
     cupy.array cupy.zeros""".split()
 )
+
+_SELECTS = {"set_device": frozenset({"torch.cuda.set_device"}), "device": frozenset({"torch.device"})}
+_FIRST = (0, "0", "cuda", "cuda:0", "cpu")
+"""Devices of a program that has selected none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if found is None:
             continue
         call, late = found
+        if _selects_device(project, module, setting.node):
+            continue
         text = module.syntax.text(call).splitlines()[0]
         yield RULE.finding(
             document.path,
@@ -126,6 +133,36 @@ def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         known = project.fact(Constants).of(module, call.args[0])
         return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
     return False
+
+
+def _selects_device(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether the function around a setting selects its GPU by number as well: ``set_device(rank)``,
+    ``torch.device(f"cuda:{rank}")``. No process then stays on the first GPU because of the variable."""
+    function = module.function(node)
+    calls = (call for name in _SELECTS for call in module.calls_by_name.get(name, ()) if call.args)
+    return any(
+        module.function(call) is function
+        and project.fact(Resolver).call_names(module, call) & _SELECTS.get(last_name(call.func), frozenset())
+        and not _may_be_first(project, module, call.args[0], named=last_name(call.func) == "device")
+        for call in calls
+    )
+
+
+def _may_be_first(project: Project, module: ModuleIndex, argument: ast.expr, named: bool) -> bool:
+    """Return whether an argument may be the first GPU, or whichever one is current; ``named`` if it is the name of a
+    device, which may have no number."""
+    origins = project.fact(Resolver).points_to(module, argument)
+    inner = [ref.node.args[0] if _is_device(ref.node) else ref.node for ref in origins]  # torch.device("cuda")
+    if any(isinstance(one, ast.IfExp) for one in inner):
+        return True
+    if named and not all(isinstance(one, ast.JoinedStr | ast.Constant) for one in inner):
+        return True
+    known = [project.fact(Constants).of(ref.module, one) for ref, one in zip(origins, inner, strict=True)]
+    return any(values.any(lambda value: value in _FIRST) for values in known)
+
+
+def _is_device(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and last_name(node.func) == "device" and bool(node.args)
 
 
 def _spawns(module: ModuleIndex, node: ast.AST) -> bool:

@@ -1,0 +1,40 @@
+"""What a file of requirements of the tree names, where it names only small packages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.constants import figure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.project import Project
+
+_LINE = regex.compile(r"([A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?:[=<>!~;].*)?")
+"""A package, its extras, and versions or conditions."""
+
+
+def light_names(project: Project, path: Path, items: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what a file installs, with the names of small packages for a file of requirements that lists no other.
+
+    Args:
+        path: The file that installs them; files of requirements are looked for beside it and in the root of the tree.
+        items: Packages, files and projects.
+    """
+    found: list[str] = []
+    for item in items:
+        found += (item.endswith(".txt") and _names(project, path, item)) or [item]
+    return tuple(found)
+
+
+def _names(project: Project, path: Path, item: str) -> list[str]:
+    """The packages in a file of requirements; none if one of them is not small, or a line is something else."""
+    place = next((one for one in (path.parent / item, project.root / item) if project.is_file(one)), None)
+    if place is None:
+        return []
+    lines = (line.partition("#")[0].strip() for line in project.data(place).decode("utf-8", "replace").splitlines())
+    matches = [_LINE.fullmatch(line) for line in lines if line]
+    names = [match[1].lower().replace("_", "-") for match in matches if match is not None]
+    return names if len(names) == len(matches) and set(names) <= set(figure("install", "light")) else []
