@@ -25,7 +25,7 @@ _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
-_INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv)\b")
+_INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
 _SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
