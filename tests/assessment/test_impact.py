@@ -967,6 +967,30 @@ def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     assert found[1].endswith("one pass after the training")
 
 
+@pytest.mark.parametrize(("last", "level"), [("run(test_loader, train=False)", "low"), ("run(test_loader)", "high")])
+def test_a_pass_without_steps_through_the_loop_of_the_training_costs_little(
+    tmp_path: Path, last: str, level: str
+) -> None:
+    program = (
+        "def run(loader, train=True):\n"
+        "    for x, y in loader:\n"
+        "        loss = criterion(model(x.cuda()), y.cuda())\n"
+        "        if train:\n"
+        "            loss.backward()\n"
+        "            optimizer.step()\n"
+        "\n\n"
+        "def main():\n"
+        "    train_loader = DataLoader(Photos(paths), batch_size=128, num_workers=8)\n"
+        "    for epoch in range(90):\n"
+        "        run(train_loader)\n"
+        "    test_loader = DataLoader(Photos(held_out), batch_size=128)\n"
+        f"    {last}\n"
+        "\n\nmain()\n"
+    )
+    (found,) = bases(tmp_path, {"train.py": HEAD + IMAGES.partition("\nloader =")[0] + "\n" + program}, "GPU303")
+    assert found.startswith(level), found
+
+
 def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> None:
     helper = (
         "def unpacked(batch):\n    if isinstance(batch, tuple):\n        return batch[0].to('cuda')\n"
