@@ -37,8 +37,13 @@ _CLUSTERS = frozenset({"skypilot", "ray"})
 
 def has_one_gpu(subject: Subject) -> bool:
     """Return whether every job that runs the file and says how many GPUs it holds has one, or shows its programs only
-    one. Plain scripts beside them say nothing."""
-    stated = [job for job in subject.jobs if job.gpus is not None or job.task.system or _shows_one(job)]
+    one. Plain scripts beside them say nothing, nor do jobs without GPUs beside others of their system."""
+    request = {job.task.system for job in subject.jobs if job.gpus is not None}
+    stated = [
+        job
+        for job in subject.jobs
+        if job.gpus is not None or (job.task.system and job.task.system not in request) or _shows_one(job)
+    ]
     return bool(stated) and all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
 
 

@@ -499,6 +499,15 @@ def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: Path, gpus: int, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    on_cpu = "#!/bin/bash\n#SBATCH --partition=medium\n#SBATCH --mem=75G\npython train.py --method forest\n"
+    files = {"net.py": "", "train.py": text, "job.sbatch": job, "forest.sbatch": on_cpu}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
 def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpus: int, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
@@ -937,6 +946,17 @@ def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
 def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
     other = (
         "\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)\nelse:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+def test_a_loader_that_is_made_where_none_was_counts_once(tmp_path: Path) -> None:
+    other = (
+        "\nloader = None\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)"
+        "\nif loader is None:\n    loader ="
     )
     files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
     found = bases(tmp_path, files, "GPU303")
