@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FEW = 2_500_000
 """Fewer parameters are less than 10 MB, which a disk takes in milliseconds."""
+_ADAM = 3
+"""Numbers for each parameter where the state of an optimizer is saved as well; Adam has two of its own."""
 MAX_DEPTH = 6
 """How deep modules within modules are followed."""
 _REPEATED = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
@@ -161,21 +163,27 @@ def _number(value: object) -> int | None:
 
 
 def is_small_state(project: Project, module: ModuleIndex, saved: ast.expr) -> bool:
-    """Return whether all models whose state an expression holds are known, and have few parameters together."""
+    """Return whether all models whose state an expression holds are known, and have few parameters together, with what
+    an optimizer keeps for each."""
     counts = [parameters(project, *model) for model in models_in(project, module, saved)]
     known = [count for count in counts if count is not None]
-    return 0 < len(known) == len(counts) and sum(known) < FEW
+    with_optimizer = any(_steps(last_name(owner)) for _, owner in _owners(project, module, saved))
+    return 0 < len(known) == len(counts) and sum(known) * (_ADAM if with_optimizer else 1) < FEW
 
 
 def models_in(project: Project, module: ModuleIndex, saved: ast.expr) -> list[tuple[ModuleIndex, ast.expr]]:
-    """The models whose state an expression holds: ``{"model": net.state_dict(), "epoch": epoch}``; those of optimizers
-    are left out."""
+    """The models whose state an expression holds: ``{"model": net.state_dict(), "epoch": epoch}``."""
+    return [(where, model) for where, model in _owners(project, module, saved) if not _steps(last_name(model))]
+
+
+def _owners(project: Project, module: ModuleIndex, saved: ast.expr) -> list[tuple[ModuleIndex, ast.expr]]:
+    """The models, optimizers and the like whose state an expression holds."""
     found = list[tuple[ModuleIndex, ast.expr]]()
     for ref in project.fact(Resolver).points_to(module, saved):
         for node in walk(ref.node):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict":
                 found.append((ref.module, node.func.value))
-    return [(where, model) for where, model in found if not _steps(last_name(model))]
+    return found
 
 
 def _steps(name: str) -> bool:

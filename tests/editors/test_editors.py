@@ -58,10 +58,10 @@ def drive(tmp_path: Path, *command: str) -> tuple[dict[str, object], str]:
 def check(told: dict[str, object], saved: str) -> None:
     assert told["before"] == ["GPU301", "GPU302"]
     assert told["shown"] == LOADER
-    assert told["title"] == "GPU301: pin the loader's batches in host memory"
-    assert told["after"] == ["GPU302"]
+    assert told["title"] == "GPU301: pin the loader's batches in host memory, and copy them without blocking the host"
+    assert told["after"] == []
     assert told["done"] is True
-    assert saved == PROGRAM.replace("persistent_workers=True)", WRAPPED)
+    assert saved == PROGRAM.replace("persistent_workers=True)", WRAPPED).replace(".cuda()", ".cuda(non_blocking=True)")
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed (Debian package neovim)")

@@ -92,7 +92,7 @@ def _report(fleet: Fleet, tmp_path: Path, plain: Path) -> None:
 def _compare(fleet: Fleet, plain: Path) -> None:
     (plain / "job.sh").unlink()
     (plain / "more.sh").write_text(
-        "#!/bin/bash\n#SBATCH --gres=gpu:2\npip install -r requirements.txt\npython train.py\n"
+        "#!/bin/bash\n#SBATCH --gres=gpu:8\npip install -r requirements.txt\npython train.py\n"
     )
     assert fleet("scan", plain, "-o", "second", "--jobs", 1)[0] == 0
     code, out, _ = fleet("compare", "first", "second", "--output-format", "json")

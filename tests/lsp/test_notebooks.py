@@ -100,7 +100,7 @@ async def test_a_notebook_opened_as_the_json_it_is(editor, tmp_path):
     shutil.copy(REPOSITORY / "examples/notebook/wasteful/forecast.ipynb", path)
     await editor.initialize(tmp_path)
     uri, version, text = editor.open(path, language="json"), 1, path.read_text()
-    for wanted in ("DataLoader(", ".to("):
+    for wanted in ("DataLoader(", "total +="):
         found = await editor.diagnostics(uri, version)
         lines = text.splitlines()
         shown = next(item for item in found if wanted in lines[item.range.start.line])

@@ -232,7 +232,7 @@ for epoch in range(10):
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "model.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(8, 2)\n")
+    (tmp_path / "model.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(4096, 4096)\n")
     (tmp_path / "unrelated.py").write_text(TRAIN)
     return tmp_path
 
