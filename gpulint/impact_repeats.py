@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
 from gpulint.impact import Level
+from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -24,6 +26,8 @@ LEAST = 100
 """Characters of all these lines together from which on they are no chance."""
 MAX_COMPARED = 60
 """Most findings of a rule on the same line whose files are compared."""
+REPAIRED_ONCE = frozenset({"install", "download"})
+"""Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
 _SPACES = regex.compile(r"\s+")
 _COMMENT = regex.compile(r"(^|\s)#(?!SBATCH|PBS|BSUB|\$).*$")
 
@@ -31,9 +35,11 @@ _COMMENT = regex.compile(r"(^|\s)#(?!SBATCH|PBS|BSUB|\$).*$")
 def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     """``results`` in their order; a finding whose code also stands in another file with a finding of the same rule has
     low impact, except in the file where it costs most (of several, the first), which names the others. That is the same
-    line with the same lines around it, or in a file that shares many lines with the other one."""
+    line with the same lines around it, or in a file that shares many lines with the other one, or the same command in
+    batch scripts of one folder, where one environment or one cache serves all of them."""
     alike: dict[object, list[int]] = {}
     near: dict[tuple[str, str], list[int]] = {}
+    commands: dict[tuple[str, str, Path], list[int]] = {}
     for number, result in enumerate(results):
         finding = result.finding
         if finding.impact.level > Level.LOW and (document := project.document(finding.path)):
@@ -42,10 +48,16 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
             own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
             if len(own) > SHORT:
                 near.setdefault((finding.rule.code, own), []).append(number)
+                if (
+                    document.kind is Kind.SHELL
+                    and finding.rule.cost is not None
+                    and finding.rule.cost.kind in REPAIRED_ONCE
+                ):
+                    commands.setdefault((finding.rule.code, own, finding.path.parent), []).append(number)
     copies = [group for numbers in near.values() for group in _of_near_copies(numbers, results, project)]
     found = list(results)
     original: dict[int, int] = {}
-    for numbers in _joined([*alike.values(), *copies]):
+    for numbers in _joined([*alike.values(), *copies, *commands.values()]):
         _fold(found, numbers, original, project)
     _fold_loops(found, original, project)
     return found

@@ -25,7 +25,7 @@ _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
-_INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv)\b")
+_INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
 _SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
@@ -37,8 +37,13 @@ _CLUSTERS = frozenset({"skypilot", "ray"})
 
 def has_one_gpu(subject: Subject) -> bool:
     """Return whether every job that runs the file and says how many GPUs it holds has one, or shows its programs only
-    one. Plain scripts beside them say nothing."""
-    stated = [job for job in subject.jobs if job.gpus is not None or job.task.system or _shows_one(job)]
+    one. Plain scripts beside them say nothing, nor do jobs without GPUs beside others of their system."""
+    request = {job.task.system for job in subject.jobs if job.gpus is not None}
+    stated = [
+        job
+        for job in subject.jobs
+        if job.gpus is not None or (job.task.system and job.task.system not in request) or _shows_one(job)
+    ]
     return bool(stated) and all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
+from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.call_values import is_kept_out
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
+    from gpulint.workspace.module_index import LoopNode, ModuleIndex
 
 
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
@@ -84,7 +87,29 @@ def _is_drawn_once(project: Project, loader: Loader) -> bool:
     return bool(reads) and all(
         isinstance(read.where.node, LOOPS)
         and loops.has_training_step(read.where.module)
-        and loops.role(read.where.module, read.where.node) is Role.EVAL
+        and (
+            loops.role(read.where.module, read.where.node) is Role.EVAL
+            or _only_evaluates(project, loader, read.where.module, read.where.node)
+        )
         and not is_repeated(project, loader, read)
         for read in reads
     )
+
+
+def _only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether the function around a loop gets the loader with arguments that keep the loop from training
+    (``run(test_loader, train=False)``)."""
+    function, loops = module.function(loop), project.fact(LoopContexts)
+    steps = [call for call in loops.calls_in(module, loop) if loops.is_training_step(module, call)]
+    if function is None or not steps or not loader.variable:
+        return False
+    maker = loader.module.function(loader.node)
+    sites = [
+        site
+        for site in project.fact(Resolver).call_sites(module, function)
+        if isinstance(site.node, ast.Call)
+        and site.module.path == loader.module.path
+        and site.module.function(site.node) is maker
+        and any(isinstance(part, ast.Name) and part.id == loader.variable for part in walk(site.node))
+    ]
+    return bool(sites) and all(is_kept_out(project, module, step, (site,)) for site in sites for step in steps)

@@ -9,6 +9,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import are_exclusive
 from gpulint.training.loader_flow import LoaderFlow
@@ -18,6 +19,7 @@ from gpulint.workspace.module_index import ModuleIndex, dotted
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.training.loader_calls import Loader
 
 
 def completes_checkpoint(subject: Subject) -> bool:
@@ -41,19 +43,30 @@ def _block(module: ModuleIndex, node: ast.AST) -> tuple[ast.AST, str] | None:
 
 
 def repeats_branch(subject: Subject) -> bool:
-    """Return whether another branch of a test, above the place, makes a loader of the same name with as many
-    workers."""
+    """Return whether another branch of a test, above the place, makes a loader of the same name with as many workers,
+    also where the place is reached only if none was made (``if loader is None:``)."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None or not loader.variable or loader.node is not subject.node:
         return False
     return any(
         other.variable == loader.variable
         and other.node.lineno < loader.node.lineno
-        and are_exclusive(loader.module, other.node, loader.node)
+        and (are_exclusive(loader.module, other.node, loader.node) or _only_if_unset(loader))
         and _workers(other.node) == _workers(loader.node)
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
         if loader.module.scope(other.node) is loader.module.scope(loader.node)
     )
+
+
+def _only_if_unset(loader: Loader) -> bool:
+    """Return whether a loader is made only where its variable is None."""
+    parts = (
+        part
+        for test, holds in conditions(loader.module, loader.node)
+        if holds
+        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
+    )
+    return any(ast.unparse(part) == f"{loader.variable} is None" for part in parts)
 
 
 def repeats_copy(subject: Subject) -> bool:

@@ -36,6 +36,8 @@ _LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b"
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
+_LISTS = frozenset({"list", "sorted", "tuple"})
+"""Built-ins whose result holds its items: as a data set, it has read all samples (``list(dataset)``)."""
 MAX_STEPS = 12
 """Most expressions that are looked at to find out what a data set is."""
 _CHEAP = frozenset(
@@ -127,6 +129,8 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
             continue
         seen.add(node)
         if isinstance(node, ast.ListComp | ast.List) or (isinstance(node, ast.Call) and _is_toy(node)):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _LISTS:
             return True
         if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & (_LOADED | _MAKES_TENSOR):
             return True

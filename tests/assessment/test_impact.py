@@ -434,10 +434,12 @@ def test_files_of_small_packages_alone_take_seconds(tmp_path: Path, listed: str,
     ("name", "head", "line", "level"),
     [
         ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pixi install --frozen", "low"),
         ("job.sh", "#SBATCH --gres=gpu:1", "pip install --upgrade torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:1", "conda create -y -n net torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:8", "pixi install --frozen", "medium"),
         ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
         ("runpod_setup.sh", "set -e", "pip install --upgrade torch pandas", "low"),
         ("run.sh", "set -e", "pip install --upgrade torch pandas", "medium"),
@@ -512,6 +514,15 @@ def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython download_files.py {told}\npython train.py\n"
     files = {"job.sh": job, "download_files.py": "import sys\n", "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU332") == [level]
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: Path, gpus: int, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    on_cpu = "#!/bin/bash\n#SBATCH --partition=medium\n#SBATCH --mem=75G\npython train.py --method forest\n"
+    files = {"net.py": "", "train.py": text, "job.sbatch": job, "forest.sbatch": on_cpu}
+    assert levels(tmp_path, files, "GPU352") == [level]
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
@@ -960,6 +971,17 @@ def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
     assert found[1].endswith("as in the branch above")
 
 
+def test_a_loader_that_is_made_where_none_was_counts_once(tmp_path: Path) -> None:
+    other = (
+        "\nloader = None\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)"
+        "\nif loader is None:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
 @pytest.mark.parametrize(
     ("name", "phrase"),
     [("mmseg/apis/train.py", "a copy of a library"), (".claude/skills/train.py", "a vendored copy")],
@@ -981,6 +1003,30 @@ def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     found = bases(tmp_path, files, "GPU303")
     assert [one.partition(",")[0] for one in found] == ["high", "low"]
     assert found[1].endswith("one pass after the training")
+
+
+@pytest.mark.parametrize(("last", "level"), [("run(test_loader, train=False)", "low"), ("run(test_loader)", "high")])
+def test_a_pass_without_steps_through_the_loop_of_the_training_costs_little(
+    tmp_path: Path, last: str, level: str
+) -> None:
+    program = (
+        "def run(loader, train=True):\n"
+        "    for x, y in loader:\n"
+        "        loss = criterion(model(x.cuda()), y.cuda())\n"
+        "        if train:\n"
+        "            loss.backward()\n"
+        "            optimizer.step()\n"
+        "\n\n"
+        "def main():\n"
+        "    train_loader = DataLoader(Photos(paths), batch_size=128, num_workers=8)\n"
+        "    for epoch in range(90):\n"
+        "        run(train_loader)\n"
+        "    test_loader = DataLoader(Photos(held_out), batch_size=128)\n"
+        f"    {last}\n"
+        "\n\nmain()\n"
+    )
+    (found,) = bases(tmp_path, {"train.py": HEAD + IMAGES.partition("\nloader =")[0] + "\n" + program}, "GPU303")
+    assert found.startswith(level), found
 
 
 def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> None:

@@ -107,3 +107,45 @@ def test_a_script_that_was_changed_around_the_line_is_a_copy_as_well(
     changed = (tree / "train_b.py").read_text().replace("optimizer.step()", "optimizer.step()\n    scheduler.step()")
     (tree / "train_b.py").write_text(changed.replace("labels.cuda())", "labels.cuda(), label_smoothing=0.1)"))
     assert {name for name, _, _ in waits(tree, capsys)} == {"train_a.py"}
+
+
+def commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+    """(file, basis) of the findings of the default view on what launchers install and copy."""
+    main(
+        [
+            "scan",
+            "--isolated",
+            "--no-cache",
+            *("--select", "GPU401,GPU332", "--impact", "medium"),
+            *("--output-format", "json"),
+            str(folder),
+        ]
+    )
+    found = json.loads(capsys.readouterr().out)
+    return [(str(Path(one["path"]).resolve().relative_to(folder)), one["impact"]["basis"]) for one in found]
+
+
+def batch_script(name: str, command: str) -> str:
+    """A script that shares no other lines with those of other names."""
+    return f"#!/bin/bash\n#SBATCH -J {name}\n#SBATCH --gres=gpu:2\n{command}\npython {name}.py --out out/{name}\n"
+
+
+def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    for name in ("a", "b", "c", "other/d"):
+        script = batch_script(Path(name).name, "pip install --upgrade torch pandas")
+        (tmp_path / f"{name}.sbatch").write_text(script)
+        (tmp_path / f"{name}.py").write_text("import torch\n")
+    found = commands(tmp_path, capsys)
+    assert [name for name, _ in found] == ["a.sbatch", "other/d.sbatch"]
+    assert found[0][1].endswith("also in b.sbatch and 1 more")
+    assert "also in" not in found[1][1]
+
+
+def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /scratch/set"))
+        (tmp_path / f"{name}.py").write_text("import torch\n")
+    assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]

@@ -11,7 +11,7 @@ _VALUED = frozenset(
 )
 """Options of installers whose next word is no package."""
 _VERB = regex.compile(r"\b(?:install|add)\b")
-_LOCKED = regex.compile(r"\b(?:uv sync|(?:poetry|pdm|pipenv) (?:install|sync))\b")
+_LOCKED = regex.compile(r"\b(?:uv sync|pixi install|(?:poetry|pdm|pipenv) (?:install|sync))\b")
 _BUILT = regex.compile(r"\S*(?:\.whl|\.tar\.gz)(?:\[|$)|dist/\S*\*")
 """What was built from the project of the tree."""
 _PROJECT = regex.compile(r"\.{1,2}(?:\[|$|/)")
