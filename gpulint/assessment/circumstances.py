@@ -74,6 +74,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
+    Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),

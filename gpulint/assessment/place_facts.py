@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment import default_devices
 from gpulint.assessment.choices import is_other_choice
 from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
@@ -224,6 +225,10 @@ def is_without_gpu(subject: Subject) -> bool:
     function = module.function(node)
     named = (module.path.stem, function.name if function is not None else "")
     return any(map(_FOR_CPU.search, named)) or subject.project.fact(Guards).is_without_gpu(module, node)
+
+
+def is_on_cpu_by_default(subject: Subject) -> bool:
+    return subject.module is not None and default_devices.is_on_cpu(subject.project, subject.module)
 
 
 def is_orphan(subject: Subject) -> bool:

@@ -47,6 +47,38 @@ def gets_host(
     return bool(callees) and plain and all(is_host(module, part) for part in given)
 
 
+def unpacks_host(
+    project: Project,
+    module: ModuleIndex,
+    call: ast.expr,
+    path: tuple[int, ...],
+    is_host: Callable[[ModuleIndex, ast.expr], bool],
+) -> bool:
+    """Return whether functions of the tree return tuples whose element at ``path`` is in host memory (``low, high =
+    limits(0.1)``)."""
+    if not isinstance(call, ast.Call) or len(path) != 1:
+        return False
+    resolver = project.fact(Resolver)
+    callees = resolver.callees(module, call)
+    returned = [
+        (one.module, value)
+        for one in callees
+        if isinstance(one.node, ast.FunctionDef)
+        for value in resolver.returns(one.node)
+    ]
+    return (
+        bool(returned)
+        and all(isinstance(one.node, ast.FunctionDef) for one in callees)
+        and all(
+            isinstance(value, ast.Tuple)
+            and 0 <= path[0] < len(value.elts)
+            and not any(isinstance(part, ast.Starred) for part in value.elts)
+            and is_host(where, value.elts[path[0]])
+            for where, value in returned
+        )
+    )
+
+
 def draws_on_host(
     project: Project, module: ModuleIndex, func: ast.Attribute, is_tensor: Callable[[ModuleIndex, ast.expr], bool]
 ) -> bool:

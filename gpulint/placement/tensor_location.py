@@ -11,7 +11,14 @@ from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_weight
-from gpulint.placement.host_results import copies_to_host, draws_on_host, framework_steps, gets_host, is_kept_on_host
+from gpulint.placement.host_results import (
+    copies_to_host,
+    draws_on_host,
+    framework_steps,
+    gets_host,
+    is_kept_on_host,
+    unpacks_host,
+)
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -106,25 +113,33 @@ class TensorLocations:
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right))
+            case ast.UnaryOp(operand=inner):
+                return self.is_host(module, inner)
             case ast.Tuple(elts=parts):
                 return bool(parts) and all(self.is_host(module, part) for part in parts)
-            case ast.Name(id=name):
-                bindings = reaching(module, module.scope(node).lookup(name), node)
-                values = [
-                    b.value
-                    for b in bindings
-                    if b.kind in (BindingKind.ASSIGN, BindingKind.LOOP)
-                    and b.value is not None
-                    and (not b.path or (isinstance(b.value, ast.Call) and self._gets_host(module, b.value)))
-                ]
-                # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
-                filled = sum(b.kind is BindingKind.PARAMETER for b in bindings) if len(bindings) > 1 else 0
-                return (
-                    bool(values)
-                    and len(values) + filled == len(bindings)
-                    and all(self.is_host(module, value) for value in values if value is not node)
-                )
+            case ast.Name():
+                return self._is_host_name(module, node)
         return isinstance(node, ast.Constant)
+
+    def _is_host_name(self, module: ModuleIndex, node: ast.Name) -> bool:
+        """Return whether all that a name is bound to is in host memory."""
+        bindings = reaching(module, module.scope(node).lookup(node.id), node)
+        values, unpacked = list[ast.expr](), 0
+        for one in bindings:
+            value, kind = one.value, one.kind
+            if value is None or kind not in (BindingKind.ASSIGN, BindingKind.LOOP):
+                continue
+            if not one.path or (isinstance(value, ast.Call) and self._gets_host(module, value)):
+                values.append(value)
+            elif kind is BindingKind.ASSIGN:
+                unpacked += unpacks_host(self._project, module, value, one.path, self.is_host)
+        # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
+        filled = sum(one.kind is BindingKind.PARAMETER for one in bindings) if len(bindings) > 1 else 0
+        return (
+            bool(values or unpacked)
+            and len(values) + unpacked + filled == len(bindings)
+            and all(self.is_host(module, value) for value in values if value is not node)
+        )
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
         """Return whether a value is a tensor of the host, which is only compared with another one, or a number."""

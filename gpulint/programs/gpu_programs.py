@@ -20,7 +20,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.training import workflow_steps
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.trainer_config import trains_on_cpu
-from gpulint.workspace.module_index import ModuleIndex, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
 _TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_SETS_UP = regex.compile(rb"\boptim\b|\bload_state_dict\(")
+"""What is done to a model that the program has made; ``torch.load`` alone may give one that was saved on a GPU."""
 _ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")
 _CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
 
@@ -202,6 +204,37 @@ class GpuPrograms:
             and self.words.text_computes(text)
             and not runs_on_other_hardware(text)
             and any(self._project.finds(user, _CHOOSES) and not self._elsewhere(user) for user in users)
+        )
+
+    @query
+    def stays_on_cpu(self, module: ModuleIndex) -> bool:
+        """Return whether a program of PyTorch that loads or optimizes its model names no device, nor a library that
+        chooses one: neither do the module, what it uses of those that it imports, and the modules that import it."""
+        around = [module.syntax.source.text.encode("utf-8", "replace")]
+        if self.words.names_device(around[0]):
+            return False
+        around += (self._project.data(user) for user in self.users(module.path))
+        return (
+            any(map(_SETS_UP.search, around))
+            and not any(map(self.words.names_device, around))
+            and not any(self._lends_device(module, path) for path in self._project.imported(module.path))
+        )
+
+    def _lends_device(self, module: ModuleIndex, path: Path) -> bool:
+        """Return whether an imported file names a device; of one that is a program itself, only in the functions and
+        classes that the module names."""
+        text = self._project.data(path)
+        if not self.words.names_device(text):
+            return False
+        other = self._project.module_at(path) if b"__main__" in text else None
+        if other is None:
+            return True
+        source = module.syntax.source.text
+        lent = (node for node in other.syntax.tree.body if isinstance(node, (*FUNCTIONS, ast.ClassDef)))
+        return any(
+            self.words.names_device(ast.unparse(node).encode("utf-8", "replace"))
+            for node in lent
+            if node.name in source
         )
 
     def users(self, file: Path) -> Iterator[Path]:

@@ -1,4 +1,5 @@
-"""Steps of workflow engines that ask for no GPU, and so hold none: tasks of Flyte, steps of Metaflow."""
+"""Steps of workflow engines that ask for no GPU, and so hold none: tasks of Flyte, steps of Metaflow, components of
+Kubeflow."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ _OTHERWISE = frozenset({"accelerator", "pod_template", "pod_template_name", None
 _WORKERS = frozenset({"MPIJob", "HorovodJob", "PyTorch", "TfJob", "Elastic"})
 """Configurations whose workers hold what the task asks for, or what they list; others run a task somewhere else."""
 _METAFLOW = frozenset({"resources", "batch", "kubernetes"})
+_KUBEFLOW = frozenset(
+    "set_gpu_limit set_accelerator_limit set_accelerator_type add_node_selector_constraint add_resource_limit "
+    "create_custom_training_job_from_component create_custom_training_job_op_from_component add_node_selector".split()
+)
+"""Calls by which a pipeline may give the task of a component a GPU."""
 
 
 def without_gpu(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a node is in a step that holds no GPU."""
-    if not module.packages & (_FLYTE | {"metaflow"}):
+    if not module.packages & (_FLYTE | {"metaflow", "kfp"}):
         return False
     return any(isinstance(up, FUNCTIONS) and _holds_none(module, up) for up in module.syntax.ancestors(node))
 
@@ -48,6 +54,8 @@ def _is_step(module: ModuleIndex, function: FunctionNode) -> bool:
 def _holds_none(module: ModuleIndex, function: FunctionNode) -> bool:
     if tasks := _flyte(module, function):
         return all(_asks_for_none(module, task) for task in tasks)
+    if "kfp" in module.packages and _is_component_without(module, function):
+        return True
     return _is_metaflow(module, function) and _step_holds_none(module, function)
 
 
@@ -132,6 +140,22 @@ def _gpus_of(module: ModuleIndex, step: FunctionNode) -> Iterator[ast.expr]:
             for keyword in keywords
         ):
             yield decorator
+
+
+# -- Kubeflow ---------------------------------------------------------------------------------------------------------
+
+
+def _is_component_without(module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a pipeline of the module runs a function as a component, and gives GPUs to none of its tasks."""
+    if not any(last_name(decorator) == "component" for decorator in function.decorator_list):
+        return False
+    if module.calls_by_name.keys() & _KUBEFLOW:
+        return False
+    return any(
+        (home := module.function(call)) is not None
+        and any(last_name(decorator) == "pipeline" for decorator in home.decorator_list)
+        for call in module.calls_by_name.get(function.name, ())
+    )
 
 
 # -- both --------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ MAX_DEFAULTS = 3
 _IS_GLOBAL = b"@package _global_"
 MAX_KEYS = 8
 """Most keys and wrappers between a file and a value."""
-_LOADS = frozenset(
+LOADS = frozenset(
     {
         "yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads",
         "omegaconf.OmegaConf.load", "hyperpyyaml.load_hyperpyyaml", "ruamel.yaml.safe_load",
@@ -168,7 +168,7 @@ class ConfigFiles:
                     yield path, (*prefix, key), program
             elif isinstance(node, ast.Call):
                 names = self._project.fact(Resolver).call_names(origin.module, node)
-                if names & (_LOADS | _MODULES) and node.args:
+                if names & (LOADS | _MODULES) and node.args:
                     yield from ((path, (), None) for path in self._opened(origin, node.args[0]))
                 elif names & _WRAPS and node.args:
                     yield from self._sources(origin.module, node.args[0], seen | {node})

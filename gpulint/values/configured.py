@@ -23,7 +23,7 @@ def always_overridden(project: Project, name: str, path: Path) -> bool:
     or whether a module other than the one in ``path`` sets it on an object."""
     if not name:
         return False
-    values = [value for file in mentioning(project, name) for value in _in_file(project, file, name)]
+    values = [value for file in mentioning(project, name) for value in in_file(project, file, name)]
     if values and all(values):
         return True
     return any(_assigns(project, other, name) for other in _modules(project, name) if other != path)
@@ -41,7 +41,7 @@ def _modules(project: Project, name: str) -> tuple[Path, ...]:
     return tuple(path for path in project.word_index.mentioning(word_of(name)) if not project.is_test(path))[:MAX_FILES]
 
 
-def _in_file(project: Project, path: Path, name: str) -> list[object]:
+def in_file(project: Project, path: Path, name: str) -> list[object]:
     """The values under keys of that name."""
     read = project.fact(Constants).configs.read(path)
     return [value for key, (value, _) in read.items() if key.rpartition(".")[2] == name]

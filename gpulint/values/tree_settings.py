@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.query import query
-from gpulint.values.config_files import step
-from gpulint.values.configured import MAX_FILES, mentioning
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.config_files import LOADS, step
+from gpulint.values.configured import MAX_FILES, in_file, mentioning
 from gpulint.workspace.module_index import NodeRef
 from gpulint.workspace.word_index import word_of
 
@@ -44,6 +45,26 @@ def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
         known = read.get(".".join(keys)) or (read.get(".".join(keys[1:])) if grouped else None)
         if known is not None and not isinstance(known[0], bool):  # rules report switches in the files themselves
             yield Value(known[0], Place(path, known[1], "set here"), "config")
+
+
+def everywhere(project: Project, ref: NodeRef) -> list[object]:
+    """Return what every configuration file of the tree that knows the last key of ``config["gpu"]`` sets it to, in any
+    section; nothing if the object is no configuration, by its name or by what loads it."""
+    key, base = step(ref.node)
+    if base is None or not (_keys(ref)[0] or _is_loaded(project, ref, base)):
+        return []
+    files = mentioning(project, key)
+    return [value for file in files for value in in_file(project, file, key)] if len(files) < MAX_FILES else []
+
+
+def _is_loaded(project: Project, ref: NodeRef, base: ast.expr) -> bool:
+    """Return whether a mapping is read from files of settings, whichever they are."""
+    resolver = project.fact(Resolver)
+    origins = resolver.points_to(ref.module, base)
+    return all(
+        isinstance(origin.node, ast.Call) and bool(resolver.call_names(origin.module, origin.node) & LOADS)
+        for origin in origins
+    )
 
 
 def _keys(ref: NodeRef) -> tuple[tuple[str, ...], bool]:

@@ -34,6 +34,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -59,6 +60,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     ):
         if not _is_switched_off(module, found):
             places.setdefault(found.loop or found.forward, []).append(found)
+    if places and project.fact(GpuPrograms).stays_on_cpu(module):
+        return
     for first, *others in places.values():
         models = list(dict.fromkeys(one.model for one in (first, *others)))
         calls = [one.forward for one in (first, *others)]

@@ -1,0 +1,161 @@
+"""Modules that compute on the CPU unless whoever starts the program says otherwise: ``--device`` is ``cpu`` by default,
+``gpu: false`` in every configuration."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.launch.job_index import JobIndex
+from gpulint.placement.devices import Devices
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import cyclic, query
+from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.values import tree_settings
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_USERS = 12
+"""Most importing modules that are asked for the device; a module with more is not judged."""
+_HOLDERS = regex.compile(r"^(self|cls|args|opts?|options|params|flags|config|cfg|conf|hparams|hps|settings|parsed)$", 2)
+"""What holds the device of a program; another object's device is that of a tensor."""
+_OPTION = regex.compile(r"^--(\w+[-_])?device([-_]type)?$")
+_ITSELF = frozenset({"Accelerator", "Fabric", "Trainer", "Seq2SeqTrainer", "init_distributed", "init_process_group"})
+"""Calls that choose a device by themselves, or start processes for GPUs."""
+
+
+class Where(enum.Enum):
+    """Where a module computes by default."""
+
+    CPU = "on the CPU"
+    HANDED = "where its callers say, who cannot be followed"
+    OTHERWISE = "on a GPU, or unknown"
+    SILENT = "it says nothing"
+
+
+def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module computes on the CPU by default: all devices that it names lead to an option, a
+    configuration or a constant that says so. A module that names none computes where those that import it do."""
+    found = _of_module(project, module)
+    if found in (Where.CPU, Where.OTHERWISE):
+        return found is Where.CPU
+    users = list(islice(project.fact(GpuPrograms).users(module.path), MAX_USERS + 1))
+    if not users or len(users) > MAX_USERS:
+        return False
+    programs = [other for user in users if (other := project.module_at(user)) is not None]
+    if found is Where.HANDED:
+        options = [option for other in programs for option in _device_options(other)]
+        return (
+            bool(options)
+            and all(_is_cpu_option(project, *option) for option in options)
+            and Where.OTHERWISE not in {_of_module(project, other) for other in programs}
+        )
+    verdicts = {_of_module(project, other) for other in programs}
+    return Where.CPU in verdicts and verdicts <= {Where.CPU, Where.SILENT, Where.HANDED}
+
+
+@query
+def _of_module(project: Project, module: ModuleIndex) -> Where:
+    if module.calls_by_name.keys() & _ITSELF or "device_map" in module.syntax.source.text:
+        return Where.OTHERWISE
+    if any(not _is_off(project, module, call) for call in module.calls_by_name.get("cuda", ())):
+        return Where.OTHERWISE
+    verdicts = {_of_expression(project, module, named) for named in _named(project, module)} - {Where.SILENT}
+    if Where.OTHERWISE in verdicts or not verdicts:
+        return Where.OTHERWISE if verdicts else Where.SILENT
+    return Where.CPU if Where.CPU in verdicts else Where.HANDED
+
+
+def _named(project: Project, module: ModuleIndex) -> Iterator[ast.expr]:
+    """The devices that tensors and models of a module are moved to, or made on; no copies to the host."""
+    moves = (call.args[0] for call in module.calls_by_name.get("to", ()) if call.args)
+    given = (keyword.value for call in module.calls for keyword in call.keywords if keyword.arg == "device")
+    for node in (*moves, *given):
+        if isinstance(node, ast.Constant) and (node.value is None or node.value == "cpu"):
+            continue
+        if isinstance(node, ast.Attribute) and node.attr == "device" and not _HOLDERS.match(last_name(node.value)):
+            continue
+        if not project.fact(Devices).is_dtype(module, node):
+            yield node
+
+
+@cyclic(Where.SILENT)
+def _of_expression(project: Project, module: ModuleIndex, node: ast.AST) -> Where:
+    found = {_of_origin(project, ref) for ref in project.fact(Resolver).points_to(module, node)}
+    for verdict in (Where.OTHERWISE, Where.CPU, Where.HANDED):
+        if verdict in found:
+            return verdict
+    return Where.SILENT
+
+
+def _of_origin(project: Project, ref: NodeRef) -> Where:
+    """The place that an origin of a device names. Tests, and branches that are not taken by default, say nothing."""
+    module, node = ref.module, ref.node
+    if project.is_test(module.path) or _is_off(project, module, node):
+        return Where.SILENT
+    match node:
+        case ast.Constant(value=None):
+            return Where.SILENT
+        case ast.Constant(value=value) if isinstance(module.syntax.parents.get(node), ast.arguments):
+            return Where.HANDED if _is_cpu(value) else Where.OTHERWISE
+        case ast.arg():
+            known = project.fact(Constants).of(module, node)
+            return Where.HANDED if not known.values else Where.CPU if known.every(_is_cpu) else Where.OTHERWISE
+        case ast.Call(args=[given, *_]) if "torch.device" in project.fact(Resolver).call_names(module, node):
+            return _of_expression(project, module, given)
+    return Where.CPU if project.fact(Constants).of(module, node).every(_is_cpu) else Where.OTHERWISE
+
+
+def _is_cpu(value: object) -> bool:
+    return isinstance(value, str) and value.partition(":")[0].strip().lower() == "cpu"
+
+
+def _is_off(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place is behind a switch that is off by default, or off in all configurations of the tree."""
+    if project.fact(Guards).is_off_by_default(module, node):
+        return True
+    return any(
+        _is_set_otherwise(project, module, part, wanted)
+        for test, holds in conditions(module, node)
+        for part, wanted in parts_of(test, holds)
+    )
+
+
+def _is_set_otherwise(project: Project, module: ModuleIndex, part: ast.expr, wanted: bool) -> bool:
+    """Return whether all configuration files that know what a condition tests say the opposite."""
+    if not isinstance(part, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+        return False
+    origins = project.fact(Resolver).points_to(module, part)
+    values = [tree_settings.everywhere(project, ref) for ref in origins]
+    return all(values) and all(bool(value) is not wanted for each in values for value in each)
+
+
+# -- options of programs whose devices reach a module in ways that cannot be followed ----------------------------------
+
+
+def _device_options(module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.Call]]:
+    for call in module.calls_by_name.get("add_argument", ()):
+        if any(map(_OPTION.match, _flags(call))):
+            yield module, call
+
+
+def _is_cpu_option(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether an option is ``cpu`` by default, and no command of the tree passes it."""
+    default = keyword_value(call, "default")
+    if not isinstance(default, ast.Constant) or not _is_cpu(default.value):
+        return False
+    return not any(start.option(_flags(call)) for start in project.fact(JobIndex).launches_of(module.path))
+
+
+def _flags(call: ast.Call) -> tuple[str, ...]:
+    return tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
