@@ -111,14 +111,13 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(reason)
     if any(samples_of(project, loader) is Samples.SHARED for loader in loaders.values()):
         return Declined(Samples.SHARED.risk)
+    collated = [transfer for transfer in payload.transfers if is_collated(project, transfer)]
+    if any(_strict_class(project, transfer) for transfer in collated):
+        return Declined("a class of the program has a method of that name which takes no `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
     edits = [_unblock(syntax, transfer.node) for transfer in payload.transfers]
-    if any(
-        is_collated(project, transfer)
-        and (is_whole(transfer.value, transfer.batch_read) or _strict_class(project, transfer))
-        for transfer in payload.transfers
-    ):
+    if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if Device.UNKNOWN in elsewhere:

@@ -195,7 +195,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         edits += (*wrapped, *(inner or ()))
         logs = when
     for statements in seldom.values():
-        read = _converted(variable, statements, convert)
+        read = _converted(variable, statements, convert, in_place=not _is_of_list(convert))
         if isinstance(read, Declined):
             return read
         edits += read
@@ -227,10 +227,18 @@ def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[E
     return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
 
 
-def _converted(variable: Variable, statements: dict[ast.stmt, list[ast.Name]], convert: str) -> list[Edit] | Declined:
+def _is_of_list(convert: str) -> bool:
+    """Return whether a conversion reads each value of a list. What is converted for good is not read again by the next
+    round of a loop."""
+    return convert.startswith("[")
+
+
+def _converted(
+    variable: Variable, statements: dict[ast.stmt, list[ast.Name]], convert: str, *, in_place: bool = True
+) -> list[Edit] | Declined:
     """Convert the uses in one statement of a block in their places, those in several by a line above the first."""
     first = min(statements, key=lambda statement: statement.lineno)
-    if len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
+    if in_place and len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
         return inner
     if hasattr(first, "body"):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
@@ -262,6 +270,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
     if any(_is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
+    in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         return _converted(variable, {variable.statement(reads[0]): reads}, convert)
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")

@@ -77,5 +77,5 @@ def test_a_run_names_the_line_that_its_gpu_waited_for(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "report.json").read_text())
     loss = next(loss for loss in figures["losses"] if loss["cause"] == "checkpoint pauses")
     assert loss["certain"]
-    assert loss["rhythm"]["count"] >= 3
+    assert loss["rhythm"]["count"] >= 2
     assert "train.py:11: torch.save" in (job / "report.html").read_text("utf-8")
