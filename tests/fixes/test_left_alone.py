@@ -488,33 +488,6 @@ CASES = {
         },
         "none should stay alive",
     ),
-    "a batch of a class whose method takes no option": (
-        "GPU302",
-        {
-            "train.py": """\
-                import torch
-                from torch.utils.data import DataLoader
-
-
-                class Nested:
-                    def to(self, device):
-                        return Nested(self.tensors.to(device))
-
-
-                def collate(samples):
-                    images, labels = zip(*samples)
-                    return Nested(images), torch.stack(labels)
-
-
-                loader = DataLoader(data, pin_memory=True, num_workers=4, collate_fn=collate)
-                for images, labels in loader:
-                    images = images.to("cuda")
-                    criterion(model(images), labels.to("cuda", non_blocking=True)).backward()
-                    optimizer.step()
-                """
-        },
-        "takes no `non_blocking`",
-    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {

@@ -243,9 +243,9 @@ for samples, targets in DataLoader(data, collate_fn=collate, pin_memory=True):
 """
 
 
-@pytest.mark.parametrize(("more", "safety"), [("", Safety.UNSAFE), (", **options", Safety.SAFE)])
-def test_a_class_of_the_program_may_not_know_the_option(job: MakeJob, more: str, safety: Safety) -> None:
-    assert job({"train.py": NESTED.format(more=more)}).offer("GPU302").safety is safety
+def test_a_class_of_the_program_may_not_know_the_option(job: MakeJob) -> None:
+    assert "takes no `non_blocking`" in job({"train.py": NESTED.format(more="")}).refusal("GPU302")
+    assert job({"train.py": NESTED.format(more=", **options")}).offer("GPU302").safety is Safety.SAFE
 
 
 SEARCHING = """\
