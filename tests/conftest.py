@@ -6,12 +6,17 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.slurm_cluster import cluster
 from tests.torch_programs import torch_python
 from tests.trees import tree
 
 __all__ = ["cluster", "torch_python", "tree"]
+
+# How fast inputs are made depends on what else the machine does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
