@@ -1,0 +1,103 @@
+"""Values that the program shows to people in every step: printed, or in the text of a progress bar."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.project import Project
+from gpulint.semantic.path_conditions import is_ending
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+
+_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
+_BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
+"""Receivers whose ``write`` shows its text."""
+MAX_NAMES = 3
+"""Names that a value goes through on its way to the text, at most."""
+
+
+def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
+    """Return whether each step shows the value of ``node``, directly or by names of its function, or of the loop that
+    gets it from there."""
+    if _reaches_text(project, module, node):
+        return True
+    for site in reversed(context.calls):
+        if not isinstance(site.node, ast.Call) or not _is_returned(module, node):
+            return False
+        module, node = site.module, site.node
+        if _reaches_text(project, module, node):
+            return True
+    return False
+
+
+def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    return any(_is_in_text(project, module, part) for part in _followed(module, node))
+
+
+def _is_returned(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether the value of an expression, perhaps by a name, is what its function returns."""
+    return any(
+        isinstance(next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None), ast.Return)
+        for part in _followed(module, node)
+    )
+
+
+def _followed(module: ModuleIndex, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield an expression, and the uses of the names that its value is given, below it in the same function."""
+    todo, seen = [node], set[str]()
+    while todo:
+        part = todo.pop()
+        yield part
+        for name in _names(module, part) - seen if len(seen) < MAX_NAMES else ():
+            seen.add(name)
+            todo += [
+                use
+                for use in module.uses.get(name, ())
+                if isinstance(use, ast.expr)
+                and use.lineno >= part.lineno
+                and module.function(use) is module.function(part)
+            ]
+
+
+def _names(module: ModuleIndex, node: ast.expr) -> set[str]:
+    """The variables that the statement of an expression gives its value to; not sums, which more is added to."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=[target], value=value) if _is_within(module, node, value):
+            return {part.id for part in walk(target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _is_within(module: ModuleIndex, node: ast.expr, value: ast.expr) -> bool:
+    return node is value or value in module.syntax.ancestors(node)
+
+
+def _is_in_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (ast.stmt, *FUNCTIONS)):
+            return False
+        if isinstance(up, ast.Call) and below is not up.func and _shows(up):
+            guards = project.fact(Guards)
+            return not (
+                guards.is_periodic(module, up)
+                or guards.is_debugging(module, up)
+                or guards.is_before_loop_exit(module, up)
+                or guards.is_error_path(module, up)
+                or is_ending(module, up)
+            )
+        below = up
+    return False
+
+
+def _shows(call: ast.Call) -> bool:
+    name = last_name(call.func)
+    if name == "write" and isinstance(call.func, ast.Attribute):
+        return _BAR.search(last_name(call.func.value)) is not None
+    return name in _SHOWS
