@@ -42,9 +42,7 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
     place = f"{project.place(first.path)}:{first.span.line}"
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
-    places = tuple(
-        Place(found[number].finding.path, found[number].finding.span, "as well") for number in others
-    )
+    places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
     found[leader] = _changed(found[leader], _also(found, others, first, project), places)
 
 
@@ -67,10 +65,10 @@ def _also(found: Sequence[Result], others: Sequence[int], first: Finding, projec
     names = [*lines, *there]
     if not names:
         return "also in the same line"
-    more = len(names) - MOST
-    shown = names[:MOST] if more > 0 else names
-    text = f"{', '.join(shown)} and {more} more" if more > 0 else " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-    return f"also {'lines' if len(lines) > 1 else 'line' if lines else 'at'} {text}"
+    if len(names) > MOST:
+        names[MOST:] = [f"{len(names) - MOST} more"]
+    text = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"also {'at' if not lines else 'line' if len(lines) == 1 else 'lines'} {text}"
 
 
 def _changed(result: Result, said: str, places: tuple[Place, ...] = (), *, level: Level | None = None) -> Result:

@@ -91,9 +91,7 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
-        report.results = self.impact.shown(
-            fold_causes(fold_repeats(report.results, inputs.project), inputs.project)
-        )
+        report.results = self.impact.shown(fold_causes(fold_repeats(report.results, inputs.project), inputs.project))
 
     @property
     def new_only(self) -> bool:

@@ -97,13 +97,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for sync, context in (item for found in statements.values() for item in found):
         in_loop.setdefault(context.loop.node, []).append((sync, context))
     groups = {loop: group_of(project, module, inside) for loop, inside in in_loop.items()}
+    helps: dict[object, str] = {}
     for statement, found in statements.items():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
             _message(module, sync, context),
-            help=advice(project, module, sync, context),
+            help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
@@ -266,6 +267,12 @@ def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
         if isinstance(up, ast.stmt):
             return node if hasattr(up, "body") else up
     return node
+
+
+def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
+    """What reads have in common that look the same to a reader: ``t.item()`` in two comprehensions of a function."""
+    up = module.syntax.parents.get(sync.node)
+    return module.function(sync.node), sync.kind, module.syntax.text(up if isinstance(up, ast.expr) else sync.node)
 
 
 def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:

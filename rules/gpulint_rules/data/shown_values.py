@@ -18,6 +18,8 @@ _BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
 """Receivers whose ``write`` shows its text."""
 MAX_NAMES = 3
 """Names that a value goes through on its way to the text, at most."""
+WHOLE = -1
+"""Stands for all parts of a value."""
 
 
 def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
@@ -26,33 +28,42 @@ def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: Loo
     if _reaches_text(project, module, node):
         return True
     for site in reversed(context.calls):
-        if not isinstance(site.node, ast.Call) or not _is_returned(module, node):
+        part = _returned_part(module, node)
+        if not isinstance(site.node, ast.Call) or part is None:
             return False
         module, node = site.module, site.node
-        if _reaches_text(project, module, node):
+        if _reaches_text(project, module, node, part):
             return True
     return False
 
 
-def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
-    return any(_is_in_text(project, module, part) for part in _followed(module, node))
+def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, part: int = WHOLE) -> bool:
+    return any(_is_in_text(project, module, use) for use in followed(module, node, part))
 
 
-def _is_returned(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether the value of an expression, perhaps by a name, is what its function returns."""
-    return any(
-        isinstance(next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None), ast.Return)
-        for part in _followed(module, node)
-    )
+def _returned_part(module: ModuleIndex, node: ast.expr) -> int | None:
+    """The place, in the tuple that its function returns, of a value or of a name that it is given; ``WHOLE`` where it
+    is all that is returned, None where it is not returned."""
+    for use in followed(module, node):
+        for up in module.syntax.ancestors(use):
+            match up:
+                case ast.Return(value=ast.Tuple(elts=parts)):
+                    return next((at for at, one in enumerate(parts) if _is_within(module, use, one)), WHOLE)
+                case ast.Return():
+                    return WHOLE
+                case ast.stmt():
+                    break
+    return None
 
 
-def _followed(module: ModuleIndex, node: ast.expr) -> Iterator[ast.expr]:
-    """Yield an expression, and the uses of the names that its value is given, below it in the same function."""
+def followed(module: ModuleIndex, node: ast.expr, at: int = WHOLE) -> Iterator[ast.expr]:
+    """Yield an expression, and the uses of the names that its value is given, below it in the same function; with
+    ``at`` those of one part of the tuple that it is."""
     todo, seen = [node], set[str]()
     while todo:
         part = todo.pop()
         yield part
-        for name in _names(module, part) - seen if len(seen) < MAX_NAMES else ():
+        for name in _names(module, part, at if part is node else WHOLE) - seen if len(seen) < MAX_NAMES else ():
             seen.add(name)
             todo += [
                 use
@@ -63,10 +74,12 @@ def _followed(module: ModuleIndex, node: ast.expr) -> Iterator[ast.expr]:
             ]
 
 
-def _names(module: ModuleIndex, node: ast.expr) -> set[str]:
+def _names(module: ModuleIndex, node: ast.expr, at: int) -> set[str]:
     """The variables that the statement of an expression gives its value to; not sums, which more is added to."""
     statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
     match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=parts)], value=value) if value is node and 0 <= at < len(parts):
+            return {part.id for part in walk(parts[at]) if isinstance(part, ast.Name)}
         case ast.Assign(targets=[target], value=value) if _is_within(module, node, value):
             return {part.id for part in walk(target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
         case ast.AnnAssign(target=ast.Name(id=name)):

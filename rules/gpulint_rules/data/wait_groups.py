@@ -24,8 +24,8 @@ from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_counts import ITEMS, MAX_DEPTH, inner_loops, waits
 
-NEEDED = 1 / 3
-"""What a wait for a value that the step needs or shows costs beside one that can go (as the row ``needed-wait``)."""
+NEEDED = 0.4
+"""What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -82,20 +82,29 @@ def cost(sync: SyncPoint, context: LoopContext, group: Group) -> Cost:
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
-        return Cost("needed-wait", max(group.needed, 1.0))
+        return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group))
     return Cost("host-wait", group.amount, basis=_basis(sync, group))
 
 
+def _needed_basis(group: Group) -> str:
+    count = len(group.staying)
+    if group.needed > count:
+        return "the host needs the values in an inner loop"
+    return f"the host needs {count} values" if count > 1 else "the host needs the value"
+
+
 def _basis(sync: SyncPoint, group: Group) -> str:
-    said = f"{group.reads} waits" if group.reads > 1 else "a wait"
+    """What is known of the waits of a loop, in words; empty if there is nothing to tell."""
+    parts = [f"{group.reads} waits"] if group.reads > 1 else []
     if group.inner:
-        which = "" if group.inner == group.reads else f", {group.inner} of them"
-        said += f"{which} in inner loops, about {group.times} per step"
+        which = f", {group.inner} of them" if group.inner < group.reads else ""
+        parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
+        parts.append(f"about {group.times} per step")
     elif group.reads == 1 and group.amount > 1:
-        said += ", work on the host and a copy back"
+        parts.append("a wait, work on the host and a copy back")
     if group.anyway and group.anyway != sync.node.lineno:
-        said += f", line {group.anyway} waits in any case"
-    return said
+        parts.append(f"line {group.anyway} waits in any case")
+    return ", ".join(parts)
 
 
 def _is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
