@@ -94,7 +94,7 @@ def _needed_basis(group: Group) -> str:
 
 
 def _basis(sync: SyncPoint, group: Group) -> str:
-    """What is known of the waits of a loop, in words; empty if there is nothing to tell."""
+    """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
     parts = [f"{group.reads} waits"] if group.reads > 1 else []
     if group.inner:
         which = f", {group.inner} of them" if group.inner < group.reads else ""
