@@ -270,7 +270,7 @@ def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
 
 
 def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
-    """Return what reads have in common that look the same to a reader: ``t.item()`` in two comprehensions of a function."""
+    """Return what reads have in common that look the same: ``t.item()`` in two comprehensions of a function."""
     up = module.syntax.parents.get(sync.node)
     return module.function(sync.node), sync.kind, module.syntax.text(up if isinstance(up, ast.expr) else sync.node)
 
