@@ -787,7 +787,7 @@ for images, labels in loader:
         ),
         # What a loop goes through is copied once.
         (
-            "    for row in loss.tolist():\n        rows.append(row)\n",
+            "    for row in labels.tolist():\n        rows.append(row)\n",
             "medium",
             "every step, a wait, work on the host and a copy back",
         ),
