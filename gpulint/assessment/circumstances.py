@@ -79,7 +79,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
-    Circumstance("a notebook", 1, file_facts.is_notebook),
+    Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
