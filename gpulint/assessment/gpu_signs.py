@@ -24,7 +24,8 @@ _SEVERAL = regex.compile(
     rb"|\bgpus([-_](per[-_]node|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*[2-9]\b"
     rb"|gpus?_?(ids?)?[\"'][^\n]{0,80}default\s*=\s*[\"'\[(]*\d+\s*,\s*\d"
     rb"|gpus[\"'][^\n]{0,80}default\s*=\s*[2-9]\b"
-    rb"|gres=gpu:(\w+:)?([2-9]|\d\d)|\bngpus=([2-9]|\d\d)",
+    rb"|gres=gpu:(\w+:)?([2-9]|\d\d)|\bngpus=([2-9]|\d\d)"
+    rb"|multi[-_]?gpus?[\"']?\s*[:=]\s*(true|1\b)",
     re.IGNORECASE,
 )
 """Settings of several GPUs, in code, commands and configurations. One number after ``gpu`` is which GPU it is."""

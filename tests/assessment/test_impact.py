@@ -1074,6 +1074,7 @@ def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -
         ("Train on GPU 3.", "low"),
         ("We train on 4 A100 GPUs.", "high"),
         ("CUDA_VISIBLE_DEVICES=0,1", "high"),
+        ("multi_gpu: true", "high"),
     ],
 )
 def test_data_parallel_counts_where_something_shows_a_second_gpu(tmp_path: Path, readme: str, level: str) -> None:
