@@ -488,6 +488,76 @@ CASES = {
         },
         "none should stay alive",
     ),
+    "what a mask has picked above is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images, labels = images[labels >= 0], labels[labels >= 0]
+                    images, labels = images.to("cuda"), labels.to("cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "channels that were repeated above are not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images = images.repeat(1, 3, 1, 1)
+                    criterion(model(images.to("cuda")), labels.to("cuda", non_blocking=True)).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "a batch that may be an object of a class from elsewhere": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                from somewhere import Latents
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for batch in loader:
+                    if isinstance(batch, Latents):
+                        batch = batch.to("cuda")
+                    model(batch).mean().backward()
+                    optimizer.step()
+                """
+        },
+        "the value may be a `Latents`",
+    ),
+    "a copy before a search that waits at every token": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                model.cuda().eval()
+                with torch.no_grad():
+                    for batch in loader:
+                        tokens = batch["tokens"].to("cuda")
+                        found = beam_search(model, tokens, beam=5)
+                        results.extend(found)
+                """
+        },
+        "beside which the copy takes no time",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {
