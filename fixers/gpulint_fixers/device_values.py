@@ -108,13 +108,16 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
             wrapped = throttled(variable.document, module, run, made)
             if isinstance(wrapped, Declined):
                 return wrapped
-            when, made = made, wrapped
+            read = _meter_read(variable, node)
+            if isinstance(read, Declined):
+                return read
+            when, made = made, (*wrapped, *read)
         edits += made
     logs = "" if when is None else f"; it is logged every {when.every} steps"
     return Fix(
         f"average on the GPU and read the average when it is used, in single precision{logs}",
         Safety.UNSAFE,
-        tuple(edits),
+        tuple(dict.fromkeys(edits)),
     )
 
 
@@ -140,8 +143,8 @@ def _metered_by_name(
 
 def _meter_use(project: Project, variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Interval | Declined:
     """Return what one use of a meter needs: nothing, a conversion in its place, or to be less frequent."""
-    module, syntax = variable.module, variable.module.syntax
-    up, statement = syntax.parents.get(node), variable.statement(node)
+    module = variable.module
+    up, statement = module.syntax.parents.get(node), variable.statement(node)
     if isinstance(up, ast.Attribute) and up.attr in _MANAGES:
         return ()
     formats = _is_formatted(module, node)
@@ -151,7 +154,13 @@ def _meter_use(project: Project, variable: Variable, node: ast.Name) -> tuple[Ed
         if not logs(project, module, statement):
             return Declined(f"`{variable.name}` is used in every step, and not only to log it")
         return interval(project, module, variable.loop, run_of(project, module, statement, set())[0])
-    if formats or not isinstance(up, ast.Attribute):
+    return _meter_read(variable, node)
+
+
+def _meter_read(variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Declined:
+    """The conversion of a meter's average to a number, unless a format does that."""
+    syntax, up = variable.module.syntax, variable.module.syntax.parents.get(node)
+    if _is_formatted(variable.module, node) or not isinstance(up, ast.Attribute):
         return ()
     if syntax.text(up) != f"{node.id}.{up.attr}" or any(isinstance(a, ast.JoinedStr) for a in syntax.ancestors(up)):
         return Declined(f"`{variable.name}` is part of a string without a format")
