@@ -19,6 +19,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
 from gpulint_fixers.named_meters import keeps_tensors
+from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.throttled_runs import throttled
 
@@ -35,7 +36,10 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return reduced_less_often(project, reduced)
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
-        return keyed(project, found, statement, loop) if run is None else logged(project, found, run, loop)
+        if run is not None:
+            return logged(project, found, run, loop)
+        sums = keyed(project, found, statement, loop)
+        return overwritten(project, found, statement, loop) if isinstance(sums, Declined) else sums
     run = log_run(project, found.module, statement)
     if run is not None:
         return logged(project, found, run, loop)
