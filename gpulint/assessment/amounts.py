@@ -89,7 +89,14 @@ class Batch:
     @property
     def phrase(self) -> str:
         """``32 images``; the kind alone where the size is unknown."""
-        names = {"small-image": "small image", "table": "row", "points": "point cloud", "text": "text", "audio": "clip"}
+        names = {
+            "small-image": "small image",
+            "table": "row",
+            "points": "point cloud",
+            "text": "text",
+            "audio": "clip",
+            "neighbors": "graph",
+        }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         return f"batches of {self.size} {name}s" if self.stated else f"{name}s"
 
@@ -151,7 +158,7 @@ def _usual(kind: str) -> int:
 def _kind(project: Project, loader: Loader) -> str:
     """The kind of the samples, by the data set's class, else by the call that makes it, else by the module."""
     if loader.samples_graph:
-        return "graph"
+        return "neighbors" if loader.name.endswith(".NeighborSampler") else "graph"
     resolver = project.fact(Resolver)
     sources = [part for source in project.fact(HostToDevice).sources(loader) for part in _parts(resolver, source)]
     classes = [
