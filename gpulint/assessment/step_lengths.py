@@ -27,7 +27,7 @@ LARGE_SIDE = 128
 MAX_USERS = 4
 """Most importing modules that are asked which model they make."""
 _LARGE = regex.compile(
-    r"LoraConfig|get_peft_model|\btorchtune\b|models\.detection\b|\b(Mask|Faster)RCNN\(|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
+    r"LoraConfig|get_peft_model|\b(torchtune|torchtitan|vllm)\b|models\.detection\b|\b(Mask|Faster)RCNN\(|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
     r"|UNet2DConditionModel|StableDiffusion\w*Pipeline|AutoencoderKL\.from_pretrained"
     r"|efficientnet[-_](v2[-_])?b?[4-7lm]\b|\b(vit|swin|convnext|deit|beit)_(base|large|huge|giant|[blhg])[_\d'\"]"
     r"|\bViT-[LHG]|\b(resnet|resnext|wide_resnet)(101|152)",
@@ -54,7 +54,7 @@ def long_step(subject: Subject) -> str:
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
-        return "once per update after several micro-steps"
+        return "once per round of several steps"
     if isinstance(loop.node, LOOPS) and _reads_files(project, loop):
         return "each step reads files"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
@@ -68,10 +68,7 @@ def _accumulates(loop: NodeRef, node: ast.AST) -> bool:
         return True
     around = set(map(id, loop.module.syntax.ancestors(node)))
     inner = (part for part in walk(loop.node) if isinstance(part, LOOPS) and part is not loop.node)
-    return any(
-        id(part) not in around and part is not node and _calls(part, "backward") and not _calls(part, "step")
-        for part in inner
-    )
+    return any(id(part) not in around and part is not node and _calls(part, "backward") for part in inner)
 
 
 def _waits_for_more(loop: NodeRef, node: ast.AST) -> bool:
