@@ -786,6 +786,12 @@ for images, labels in loader:
             "medium",
             "every step, a wait in an inner loop, about 8 per step",
         ),
+        # What a loop goes through is copied once.
+        (
+            "    for row in labels.tolist():\n        rows.append(row)\n",
+            "medium",
+            "every step, a wait, work on the host and a copy back",
+        ),
         (
             "    if epoch > 3:\n        total += loss.item()\n    else:\n        loss.backward()\n        other += loss.item()\n",
             "low",
