@@ -28,6 +28,8 @@ MAX_COMPARED = 60
 """Most findings of a rule on the same line whose files are compared."""
 REPAIRED_ONCE = frozenset({"install", "download"})
 """Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
+_ITEM = regex.compile(r"'([\w.-]+/[\w.-]+)'")
+"""What a message says is downloaded: one copy in a cache serves all jobs."""
 _SPACES = regex.compile(r"\s+")
 _COMMENT = regex.compile(r"(^|\s)#(?!SBATCH|PBS|BSUB|\$).*$")
 
@@ -36,7 +38,8 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     """``results`` in their order; a finding whose code also stands in another file with a finding of the same rule has
     low impact, except in the file where it costs most (of several, the first), which names the others. That is the same
     line with the same lines around it, or in a file that shares many lines with the other one, or the same command in
-    batch scripts of one folder, where one environment or one cache serves all of them."""
+    batch scripts of one folder, where one environment or one cache serves all of them, or another download of the same
+    files."""
     alike: dict[object, list[int]] = {}
     near: dict[tuple[str, str], list[int]] = {}
     commands: dict[tuple[str, str, Path], list[int]] = {}
@@ -60,7 +63,20 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     for numbers in _joined([*alike.values(), *copies, *commands.values()]):
         _fold(found, numbers, original, project)
     _fold_loops(found, original, project)
+    _fold_downloads(found, project)
     return found
+
+
+def _fold_downloads(found: list[Result], project: Project) -> None:
+    """Lower other downloads of the same files in other files of the tree."""
+    items: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(found):
+        finding = result.finding
+        cost, named = finding.rule.cost, _ITEM.search(finding.message)
+        if finding.impact.level > Level.LOW and cost is not None and cost.kind == "download" and named is not None:
+            items.setdefault((finding.rule.code, named[1]), []).append(number)
+    for numbers in items.values():
+        _fold(found, numbers, {}, project, "the same download as")
 
 
 def _fold_loops(found: list[Result], original: dict[int, int], project: Project) -> None:
@@ -110,7 +126,13 @@ def _of_near_copies(numbers: Sequence[int], results: Sequence[Result], project: 
     return groups
 
 
-def _fold(found: list[Result], numbers: Sequence[int], original: dict[int, int], project: Project) -> None:
+def _fold(
+    found: list[Result],
+    numbers: Sequence[int],
+    original: dict[int, int],
+    project: Project,
+    said: str = "the same code as",
+) -> None:
     """Lower all of ``numbers`` but those in the file of the one that costs most, and note whose copies they are."""
     leader = min(numbers, key=lambda number: (-found[number].finding.impact.level, number))
     path = found[leader].finding.path
@@ -120,7 +142,7 @@ def _fold(found: list[Result], numbers: Sequence[int], original: dict[int, int],
     place = f"{project.place(path)}:{found[leader].finding.span.line}"
     for number in others:
         original[number] = leader
-        found[number] = _with_basis(found[number], f"the same code as {place}", Level.LOW)
+        found[number] = _with_basis(found[number], f"{said} {place}", Level.LOW)
     paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in others))
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)

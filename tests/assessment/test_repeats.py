@@ -149,3 +149,33 @@ def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /scratch/set"))
         (tmp_path / f"{name}.py").write_text("import torch\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
+
+
+def test_downloads_of_the_same_model_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One copy in a cache serves the jobs of several programs."""
+    load = "from transformers import AutoModelForCausalLM\n\nnet = AutoModelForCausalLM.from_pretrained('{}').cuda()\n"
+    names = {"tune": "meta-llama/Llama-3.1-8B", "answer": "meta-llama/Llama-3.1-8B", "other": "Qwen/Qwen3-8B"}
+    for number, (name, model) in enumerate(names.items()):
+        (tmp_path / f"{name}.py").write_text(f"number = {number}\n" + load.format(model) + f"{name}(net, number)\n")
+        (tmp_path / f"{name}.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython {name}.py\n")
+    main(
+        [
+            "scan",
+            str(tmp_path),
+            "--isolated",
+            "--exit-zero",
+            "--impact",
+            "low",
+            "--output-format",
+            "json",
+            "--select",
+            "GPU331",
+        ]
+    )
+    found = {Path(one["path"]).stem: one["impact"] for one in json.loads(capsys.readouterr().out)}
+    assert {name: impact["level"] for name, impact in found.items()} == {
+        "answer": "medium",
+        "tune": "low",
+        "other": "medium",
+    }
+    assert found["tune"]["basis"].endswith("the same download as answer.py:4")
