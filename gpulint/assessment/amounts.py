@@ -125,7 +125,7 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    side, channels = (_side(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
+    side, channels = (side_of(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
     flat = found == "volume" and _takes_slices(loader.module)
     return Batch(found, size if stated else _usual(found), stated, side, channels, flat)
 
@@ -144,7 +144,7 @@ def _takes_slices(module: ModuleIndex) -> bool:
 
 
 @query
-def _side(module: ModuleIndex) -> int:
+def side_of(module: ModuleIndex) -> int:
     """The largest side that images are scaled or cut to in a module; 0 if it names none."""
     found = (int(match["side"]) for match in _SIDE.finditer(module.syntax.source.text))
     return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)

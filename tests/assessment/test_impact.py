@@ -771,7 +771,11 @@ for images, labels in loader:
     [
         ("    total += loss.item()\n", "low", "every step, the host waits for the GPU"),
         # The queue is empty when the second value is read.
-        ("    total += loss.item()\n    bar.set_postfix(loss=loss.item())\n", "low", "every step, 2 waits"),
+        (
+            "    total += loss.item()\n    bar.set_postfix(loss=loss.item())\n",
+            "low",
+            "every step, 2 waits, line 11 waits in any case",
+        ),
         (
             "    total += loss.item()\n    real = critic(labels)\n    real.backward()\n    other += real.item()\n",
             "medium",
@@ -780,7 +784,7 @@ for images, labels in loader:
         (
             "    for loss in (loss, loss / 2):\n        total += loss.item()\n",
             "medium",
-            "every step, a wait in an inner loop",
+            "every step, a wait in an inner loop, about 8 per step",
         ),
         (
             "    if epoch > 3:\n        total += loss.item()\n    else:\n        loss.backward()\n        other += loss.item()\n",
@@ -791,7 +795,8 @@ for images, labels in loader:
 )
 def test_reads_that_follow_each_other_wait_once(tmp_path: Path, reads: str, level: str, basis: str) -> None:
     found = impacts(tmp_path, {"net.py": "", "train.py": WAITS + reads})["GPU305"]
-    assert {(str(impact.level), impact.basis) for impact in found} == {(level, basis)}
+    assert (level, basis) in {(str(impact.level), impact.basis) for impact in found}
+    assert {str(impact.level) for impact in found} == {level}
 
 
 @pytest.mark.parametrize(
