@@ -28,6 +28,9 @@ MAX_COMPARED = 60
 """Most findings of a rule on the same line whose files are compared."""
 REPAIRED_ONCE = frozenset({"install", "download"})
 """Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
+_MACHINE = frozenset({"install", "data-copy"})
+"""Costs of commands that prepare a machine."""
+_LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC})
 _ITEM = regex.compile(r"'([\w.-]+/[\w.-]+)'")
 """What a message says is downloaded: one copy in a cache serves all jobs."""
 _SPACES = regex.compile(r"\s+")
@@ -64,11 +67,33 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
         _fold(found, numbers, original, project)
     _fold_loops(found, original, project)
     _fold_downloads(found, project)
+    _fold_commands(found, project)
     return found
 
 
+def _fold_commands(found: list[Result], project: Project) -> None:
+    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does."""
+    last: dict[tuple[str, Path, int | None], tuple[int, int]] = {}
+    for number in sorted(range(len(found)), key=lambda number: found[number].finding.span.line):
+        finding = found[number].finding
+        cost, span = finding.rule.cost, finding.span
+        document = project.document(finding.path)
+        if cost is None or cost.kind not in _MACHINE or document is None or document.kind is not Kind.SHELL:
+            continue
+        if finding.impact.level == Level.LOW:
+            continue
+        key = finding.rule.code, finding.path, span.cell
+        head, end = last.get(key, (span.line, -1))
+        if end == span.line - 1:
+            found[number] = _with_basis(found[number], f"with the command in line {head}", Level.LOW)
+        else:
+            head = span.line
+        last[key] = head, span.end_line
+
+
 def _fold_downloads(found: list[Result], project: Project) -> None:
-    """Lower other downloads of the same files in other files of the tree."""
+    """Lower other downloads of the same files in other files of the tree, and those of launchers that are copies of one
+    another, for one model each."""
     items: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(found):
         finding = result.finding
@@ -77,6 +102,15 @@ def _fold_downloads(found: list[Result], project: Project) -> None:
             items.setdefault((finding.rule.code, named[1]), []).append(number)
     for numbers in items.values():
         _fold(found, numbers, {}, project, "the same download as")
+    launchers: dict[str, list[int]] = {}
+    for number in (number for numbers in items.values() for number in numbers):
+        finding = found[number].finding
+        document = project.document(finding.path)
+        if finding.impact.level > Level.LOW and document is not None and document.kind in _LAUNCHERS:
+            launchers.setdefault(finding.rule.code, []).append(number)
+    for numbers in launchers.values():
+        for copies in _of_near_copies(sorted(numbers), found, project):
+            _fold(found, copies, {}, project, "in a copy of")
 
 
 def _fold_loops(found: list[Result], original: dict[int, int], project: Project) -> None:
