@@ -65,7 +65,7 @@ def _needed(pattern: re.Pattern[str]) -> _Needed:
 
 
 def _of_sequence(parts: Iterable[tuple[Any, Any]]) -> _Needed:
-    """What the parts of an expression need that follow each other."""
+    """Return what the parts of an expression need that follow each other."""
     found: list[str | tuple[_Needed, ...]] = []
     run = ""
     for kind, value in parts:
