@@ -44,6 +44,8 @@ class Db:
         self.tables: defaultdict[Callable[..., Any], dict[tuple[Any, ...], Entry]] = defaultdict(dict)
         self.reads: MutableSequence[Any] = NOWHERE
         """Where the open query's reads go."""
+        self.tracks_syntax = False
+        """Whether the syntax of a file is an input of its own, which stays valid over edits of comments."""
         self.keeps_reads = True
         """Whether answers keep what they rest on: somebody may ask, or a failure is told by all that rest on it."""
         self.solver: Solver | None = None
@@ -88,6 +90,13 @@ class Db:
                 found = self._contents[id(path)] = self.input("content", (path,))
                 self._paths.append(path)  # so that no other path gets its number
             self.reads.append(found)
+
+    def read_syntax(self, path: Path) -> None:
+        """The same for the syntax tree of a file; who reads its text besides reads the content too."""
+        if self.tracks_syntax:
+            self.read("syntax", (path,))
+        else:
+            self.read_content(path)
 
     def rests(self, reads: Iterable[Read]) -> Rests:
         """Return what an answer keeps of what was read for it."""
@@ -210,16 +219,6 @@ class Db:
             raise
         finally:
             self.reads, self.solver = outer, solver
-
-
-class LocalDb(Db):
-    """Answers that rest on one file alone, which whoever asks has read."""
-
-    def compute(self, function: Callable[..., Any], keeper: Any, args: tuple[Any, ...]) -> Any:
-        """Answer a query; nothing is recorded."""
-        value = function(keeper, *args)
-        self.put(function, args, Entry(value, NOTHING))
-        return value
 
 
 class Keeper(Protocol):

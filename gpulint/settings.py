@@ -211,7 +211,7 @@ SETTINGS = {
         "[]",
         '["/mnt/blob", "/data"]',
         "Paths below these prefixes are remote storage on your cluster. URLs of object stores and usual mounts"
-        " (`/nfs`, `/lustre`, `/mnt/...`) are recognized automatically.",
+        " (`/nfs`, `/lustre`, `/mnt/blob`) are recognized automatically.",
     ),
     "estimate": Setting(
         _estimates,

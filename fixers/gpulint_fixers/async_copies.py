@@ -28,7 +28,7 @@ from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.moved_copies import CONVERTS, no_gain
+from gpulint_fixers.moved_copies import is_new, no_gain, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.versions import predates_device_argument
@@ -97,8 +97,6 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(
             "the function also copies results to the CPU; without synchronisation they could be read too early"
         )
-    if any(map(_converts_first, (transfer.node for transfer in payload.transfers))):
-        return Declined(CONVERTED)
     if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
         return Declined(
             "tensors of arrays are not in pinned memory: call `.pin_memory()` first, or make them in the loader"
@@ -106,6 +104,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     for transfer in payload.transfers:
         if reason := no_gain(project, transfer):
             return Declined(reason)
+    if any(map(_converts_first, payload.transfers)):
+        return Declined(CONVERTED)
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
         return Declined(reason)
@@ -114,6 +114,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     collated = [transfer for transfer in payload.transfers if is_collated(project, transfer)]
     if any(_strict_class(project, transfer) for transfer in collated):
         return Declined("a class of the program has a method of that name which takes no `non_blocking`")
+    if owner := next(filter(None, map(unknown_class, payload.transfers)), ""):
+        return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
     edits = [_unblock(syntax, transfer.node) for transfer in payload.transfers]
@@ -156,38 +158,11 @@ def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
     )
 
 
-def _converts_first(call: ast.Call) -> bool:
+def _converts_first(transfer: Transfer) -> bool:
     """``x.float().cuda()``, ``x[:, 1:].cuda()`` and ``x[~mask].cuda()``, which copy a new tensor, and what comes from
     NumPy."""
-    return isinstance(call.func, ast.Attribute) and _is_new(call.func.value)
-
-
-def _is_new(made: ast.expr | None) -> bool:
-    while made is not None:
-        match made:
-            case ast.IfExp(body=one, orelse=other):
-                return _is_new(one) or _is_new(other)
-            case ast.Subscript(slice=ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare()):
-                return True
-            case ast.Call(func=ast.Attribute(attr="from_numpy" | "as_tensor")):
-                return True
-            case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
-                if attr in CONVERTS:
-                    return True
-                made = inner
-            case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
-                if any(not _is_whole_slice(part) for part in parts[1:]):
-                    return True
-                made = inner
-            case ast.Subscript(value=inner):
-                made = inner
-            case _:
-                return False
-    return False
-
-
-def _is_whole_slice(part: ast.expr) -> bool:
-    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None
+    func = transfer.node.func
+    return isinstance(func, ast.Attribute) and is_new(transfer.call.module, func.value)
 
 
 def _passes_options_on(call: ast.Call) -> bool:

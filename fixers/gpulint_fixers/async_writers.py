@@ -14,8 +14,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.background import touched_later
 from gpulint_fixers.calls import add_keyword
-from gpulint_fixers.deferred_reads import insert_after
-from gpulint_fixers.statements import insert_above, insert_below
+from gpulint_fixers.statements import insert_above, insert_after, insert_below
 from gpulint_fixers.structural import indentation_step
 
 _DISTRIBUTED = frozenset({"torch.distributed.checkpoint.save", "torch.distributed.checkpoint.state_dict_saver.save"})

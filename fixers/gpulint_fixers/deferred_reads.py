@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from gpulint.documents import Document
 from gpulint.documents.python import walk
@@ -16,9 +17,10 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
+from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
-from gpulint_fixers.statements import insert_above
+from gpulint_fixers.statements import insert_above, insert_after
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -195,6 +197,10 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         edits += (*wrapped, *(inner or ()))
         logs = when
     for statements in seldom.values():
+        few = partial_reads(variable.module, [*chain.from_iterable(statements.values())], convert)
+        if few is not None:
+            edits += few
+            continue
         read = _converted(variable, statements, convert, in_place=not _is_of_list(convert))
         if isinstance(read, Declined):
             return read
@@ -262,9 +268,20 @@ def _in_f_string(module: ModuleIndex, node: ast.AST) -> bool:
 
 def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_place: bool) -> list[Edit] | Declined:
     """Convert after the loop, for all that reads the variable there."""
-    if not reads:
-        return []
     module, loop = variable.module, variable.loop
+    edits = list[Edit]()
+    if reads_each(convert):
+        reads = [node for node in reads if not counts(module.syntax.parents.get(node))]
+        history = loop_of_history(module, loop, variable.initial() or [])
+        near = [node for node in reads if history in module.syntax.ancestors(node)] if history is not loop else []
+        few = partial_reads(module, near, convert)
+        if few is None:
+            return Declined(
+                f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
+            )
+        reads, loop, edits = [node for node in reads if node not in near], history, few
+    if not reads:
+        return edits
     if loop.orelse:
         return Declined("the loop has an `else`")
     if any(_is_handler_of(module, node, loop) for node in reads):
@@ -272,9 +289,10 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
     plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
-        return _converted(variable, {variable.statement(reads[0]): reads}, convert)
+        made = _converted(variable, {variable.statement(reads[0]): reads}, convert)
+        return made if isinstance(made, Declined) else [*edits, *made]
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
-    return [edit] if edit is not None else Declined("the loop shares a line with another statement")
+    return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
 
 
 def _is_handler_of(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
@@ -297,28 +315,6 @@ def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
 
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
-    """Put a line below a loop and the comments that end it."""
-    syntax, source = module.syntax, module.syntax.source
-    start, end = syntax.offsets(loop)
-    first, last = source.position(start)[0], source.position(end)[0]
-    indent = source.line(first)[: source.position(start)[1] - 1]
-    behind = source.line(last)[source.position(end)[1] - 1 :].strip()
-    if indent.strip() or (behind and not behind.startswith("#")):
-        return None
-    cell = syntax.span_at(end, end).cell
-    for number in range(last + 1, len(source.line_starts) + 1):
-        text = source.line(number)
-        deeper = len(text) - len(text.lstrip()) > len(indent)
-        at = source.offset(number, 1)
-        if syntax.span_at(at, at).cell != cell or (text.strip() and not (text.lstrip().startswith("#") and deeper)):
-            break
-        if text.strip():
-            last = number
-    at = source.offset(last, 1) + len(source.line(last).rstrip("\r\n"))
-    return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}", commutes=True)
 
 
 def additions(variable: Variable) -> Iterator[ast.AugAssign]:

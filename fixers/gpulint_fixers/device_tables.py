@@ -12,10 +12,11 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, last_name
-from gpulint_fixers.deferred_reads import defer, insert_after, loops_around
+from gpulint_fixers.deferred_reads import defer, loops_around
 from gpulint_fixers.device_lists import appends_number, kept_value
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
 from gpulint_fixers.device_sums import exactness, variable_of
+from gpulint_fixers.statements import insert_after
 
 
 def recorded(

@@ -19,6 +19,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
 from gpulint_fixers.named_meters import keeps_tensors
+from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.throttled_runs import throttled
 
@@ -35,7 +36,10 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return reduced_less_often(project, reduced)
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
-        return keyed(project, found, statement, loop) if run is None else logged(project, found, run, loop)
+        if run is not None:
+            return logged(project, found, run, loop)
+        sums = keyed(project, found, statement, loop)
+        return overwritten(project, found, statement, loop) if isinstance(sums, Declined) else sums
     run = log_run(project, found.module, statement)
     if run is not None:
         return logged(project, found, run, loop)
@@ -108,13 +112,16 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
             wrapped = throttled(variable.document, module, run, made)
             if isinstance(wrapped, Declined):
                 return wrapped
-            when, made = made, wrapped
+            read = _meter_read(variable, node)
+            if isinstance(read, Declined):
+                return read
+            when, made = made, (*wrapped, *read)
         edits += made
     logs = "" if when is None else f"; it is logged every {when.every} steps"
     return Fix(
         f"average on the GPU and read the average when it is used, in single precision{logs}",
         Safety.UNSAFE,
-        tuple(edits),
+        tuple(dict.fromkeys(edits)),
     )
 
 
@@ -140,8 +147,8 @@ def _metered_by_name(
 
 def _meter_use(project: Project, variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Interval | Declined:
     """Return what one use of a meter needs: nothing, a conversion in its place, or to be less frequent."""
-    module, syntax = variable.module, variable.module.syntax
-    up, statement = syntax.parents.get(node), variable.statement(node)
+    module = variable.module
+    up, statement = module.syntax.parents.get(node), variable.statement(node)
     if isinstance(up, ast.Attribute) and up.attr in _MANAGES:
         return ()
     formats = _is_formatted(module, node)
@@ -151,7 +158,13 @@ def _meter_use(project: Project, variable: Variable, node: ast.Name) -> tuple[Ed
         if not logs(project, module, statement):
             return Declined(f"`{variable.name}` is used in every step, and not only to log it")
         return interval(project, module, variable.loop, run_of(project, module, statement, set())[0])
-    if formats or not isinstance(up, ast.Attribute):
+    return _meter_read(variable, node)
+
+
+def _meter_read(variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Declined:
+    """The conversion of a meter's average to a number, unless a format does that."""
+    syntax, up = variable.module.syntax, variable.module.syntax.parents.get(node)
+    if _is_formatted(variable.module, node) or not isinstance(up, ast.Attribute):
         return ()
     if syntax.text(up) != f"{node.id}.{up.attr}" or any(isinstance(a, ast.JoinedStr) for a in syntax.ancestors(up)):
         return Declined(f"`{variable.name}` is part of a string without a format")

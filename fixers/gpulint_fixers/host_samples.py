@@ -40,6 +40,9 @@ _LIBRARIES = frozenset(
 )
 """Libraries whose data sets are in host memory."""
 _MOST = 6
+_STEPS = 3
+"""Assignments back from a tensor, over which a device may be named."""
+_PLACES = regex.compile(r"(^|_)(device|cuda|gpu|(on|to|in)_(cpu|gpu|cuda))s?($|_)", re.IGNORECASE)
 _DEFAULT_DEVICE = regex.compile(
     r"set_default_tensor_type\(\s*['\"]?torch\.cuda|set_default_device\(\s*(?!['\"]cpu)"
     r"|with torch\.device\((?!['\"](?:cpu|meta))"
@@ -170,7 +173,10 @@ def _made(project: Project, ref: NodeRef, depth: int) -> Samples:
         return Samples.HOST
     if name == "TensorDataset":
         hosts = all(_is_host(project, ref.module, argument) for argument in node.args)
-        return Samples.HOST if hosts else Samples.UNKNOWN
+        if hosts:
+            return Samples.HOST
+        named = any(_names_device(ref.module, argument, _STEPS) for argument in node.args)
+        return Samples.MAYBE_GPU if named else Samples.UNKNOWN
     if name in _PARTS and node.args:
         return _of(project, ref.module, node.args[0], depth + 1)
     if name in _METHODS and isinstance(node.func, ast.Attribute):
@@ -213,6 +219,21 @@ def _is_host(project: Project, module: ModuleIndex, node: ast.expr, depth: int =
     return bool(parts) and all(
         isinstance(part, ast.Constant) or _is_host(project, module, part, depth + 1) for part in parts
     )
+
+
+def _names_device(module: ModuleIndex, node: ast.expr, depth: int) -> bool:
+    """Return whether what an expression is computed of names a device: ``extract(model, gather_on_cpu=on_cpu)``."""
+    for part in walk(node):
+        if isinstance(part, ast.keyword) and part.arg is not None and _PLACES.search(part.arg):
+            return True
+        if not isinstance(part, ast.Name):
+            continue
+        if _PLACES.search(part.id):
+            return True
+        bound = reaching(module, module.scope(part).lookup(part.id), part) if depth else ()
+        if any(one.value is not None and _names_device(module, one.value, depth - 1) for one in bound):
+            return True
+    return False
 
 
 def _gets_device(call: ast.Call) -> bool:

@@ -283,7 +283,8 @@ def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[
     """``for step, batch in enumerate(loader)``."""
     if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate"):
         return None, ()
-    if not is_loader_name(last_name(unwrap_iterable(loop.iter))) and not _BAR.search(ast.unparse(loop.iter)):
+    known = is_loader_name(last_name(unwrap_iterable(loop.iter))) or _BAR.search(ast.unparse(loop.iter)) is not None
+    if not known and not _is_bar(module, loop):
         return None, ()
     name = _new_name(module, loop)
     if name is None:
@@ -300,6 +301,18 @@ def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[
         Edit(syntax.path, syntax.span_at(start, end), target),
         Edit(syntax.path, syntax.span_at(first, first), "enumerate("),
         Edit(syntax.path, syntax.span_at(last, last), ")"),
+    )
+
+
+def _is_bar(module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether a loop goes through a progress bar of a loader: ``loop = tqdm(loader)``."""
+    bound = module.scope(loop).lookup(loop.iter.id) if isinstance(loop.iter, ast.Name) else []
+    return bool(bound) and all(
+        isinstance(one.value, ast.Call)
+        and last_name(one.value.func) in ("tqdm", "track")
+        and bool(one.value.args)
+        and is_loader_name(last_name(unwrap_iterable(one.value.args[0])))
+        for one in bound
     )
 
 

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import Transfer
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 
-CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
-"""Methods that make a new tensor, in memory that is not pinned."""
+_CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
+_COMPUTES = frozenset(
+    "repeat repeat_interleave tile flip roll index_select masked_select masked_fill gather scatter clamp clip where "
+    "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor".split()
+)
+_NEW = _CONVERTS | _COMPUTES
+"""Methods and functions that make a new tensor, in memory that is not pinned."""
+_VIEWS = frozenset(
+    "squeeze unsqueeze transpose permute flatten reshape view chunk split unbind narrow t movedim swapaxes "
+    "atleast_1d atleast_2d atleast_3d view_as_real view_as_complex utils is_tensor".split()
+)
+"""Functions of PyTorch whose result is the memory that they are given, mostly."""
+_PICKS = frozenset("nonzero where randperm argsort topk flatnonzero logical_and logical_or logical_not isin".split())
+"""Functions whose result, as an index, picks rows one by one."""
+_GENERATES = regex.compile(
+    r"^(batch_)?(generate|beam_search|beam_decode|greedy_search|greedy_decode|sample_loop)(_|$)"
+    r"|^(p|ddim|ddpm)_sample(_loop)?$|_beam_search$|_sample_loop$"
+)
+"""Functions that call a model many times for one batch."""
+_SAMPLERS = regex.compile(r"diffus|ddpm|ddim|ema|sampler|unet|model|generator|(^|_)net$|flow", re.IGNORECASE)
 ON_CPU = "NumPy reads the moved tensor, so that the program runs on the CPU"
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
@@ -32,9 +52,71 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
-        if any(one.value is not None and _makes_new(project, module, one.value) for one in bound):
+        if any((value := _bound(one)) is not None and _makes_new(project, module, value) for one in bound):
             return NOT_PINNED
+    if (slow := _generating(project, transfer)) is not None:
+        return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
     return ""
+
+
+def _bound(binding: Binding) -> ast.expr | None:
+    """The value that a variable gets: its part of ``x, y = x[mask], y[mask]``."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, ast.Tuple | ast.List) or step >= len(value.elts):
+            return binding.value
+        value = value.elts[step]
+    return value
+
+
+def unknown_class(transfer: Transfer) -> str:
+    """Return the class that the function tests the moved value for, which is no tensor and whose method may not take
+    the option: ``if isinstance(batch, Latents)``."""
+    module, call, value = transfer.call.module, transfer.node, transfer.value
+    while isinstance(value, ast.Attribute | ast.Subscript):
+        value = value.value
+    function = module.function(call)
+    if not isinstance(value, ast.Name):
+        return ""
+    for test in module.calls_by_name.get("isinstance", []):
+        if module.function(test) is not function or len(test.args) != 2 or ast.unparse(test.args[0]) != value.id:
+            continue
+        tested = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        for one in tested:
+            if last_name(one) not in _CONTAINERS:
+                return ast.unparse(one)
+    return ""
+
+
+_CONTAINERS = frozenset(
+    "Tensor FloatTensor LongTensor dict list tuple set str bytes int float bool ndarray Mapping Sequence Iterable "
+    "MutableMapping OrderedDict defaultdict BatchEncoding BatchFeature Variable Parameter NoneType".split()
+)
+"""Classes that have no such method, or one that takes the option."""
+
+
+def _generating(project: Project, transfer: Transfer) -> str | None:
+    """The call of the loop, in each of its rounds, that generates or searches with a model; None if there is none."""
+    read = transfer.batch_read
+    if read is None or read.where.module is not transfer.call.module or not isinstance(read.where.node, LOOPS):
+        return None
+    module, loop = read.where.module, read.where.node
+    for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
+        ups = itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(call))
+        if any(isinstance(up, (ast.If, *FUNCTIONS)) for up in ups):
+            continue
+        name = last_name(call.func)
+        if _GENERATES.search(name) is not None or _samples(call):
+            return ast.unparse(call.func)
+    return None
+
+
+def _samples(call: ast.Call) -> bool:
+    """``diffusion.sample(shape=...)``, not ``distribution.sample()``."""
+    match call.func:
+        case ast.Attribute(attr="sample", value=owner) if call.args or call.keywords:
+            return _SAMPLERS.search(last_name(owner)) is not None
+    return False
 
 
 def stays_on_cpu(transfer: Transfer) -> bool:
@@ -66,16 +148,59 @@ def _reads_as_array(module: ModuleIndex, call: ast.Call, name: str) -> bool:
 
 def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     """``filter_nans(x, y)``, which returns ``x[~missing]``; ``x / 255`` and ``x.float()``"""
-    match value:
-        case ast.BinOp():
-            return True
-        case ast.Call() if _joins(value):
-            return True
-        case ast.Call(func=ast.Attribute(attr=attr)) if attr in CONVERTS:
-            return True
-        case ast.Call():
-            return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
+    if isinstance(value, ast.BinOp) or is_new(module, value):
+        return True
+    if isinstance(value, ast.Call):
+        return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
     return False
+
+
+def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
+    """Return whether an expression is a new tensor, or a part of one with gaps, rather than one of the batch:
+    ``x.float()``, ``x[~mask]``, ``x[:, 1:]``, ``torch.cat([x, y])``, and what comes from NumPy."""
+    while made is not None:
+        match made:
+            case ast.IfExp(body=one, orelse=other):
+                return is_new(module, one) or is_new(module, other)
+            case ast.Subscript(slice=index) if _picks_rows(module, index):
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "np" | "numpy"), attr=attr)):
+                return attr not in _VIEWS
+            case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
+                if attr in _NEW:
+                    return True
+                made = inner
+            case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
+                if any(not _is_whole_slice(part) for part in parts[1:]):
+                    return True
+                made = inner
+            case ast.Subscript(value=inner):
+                made = inner
+            case _:
+                return False
+    return False
+
+
+def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:
+    """Return whether an index is a mask or a list of rows, so that the result is a copy."""
+    match index:
+        case ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare() | ast.List() | ast.ListComp():
+            return True
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+            return True
+        case ast.Call(func=func):
+            return last_name(func) in _PICKS or last_name(func) == "bool"
+        case ast.Name():
+            bound = reaching(module, module.scope(index).lookup(index.id), index)
+            values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
+            return any(
+                value is not None and not isinstance(value, ast.Name) and _picks_rows(module, value) for value in values
+            )
+    return False
+
+
+def _is_whole_slice(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None
 
 
 def _joins(value: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, BindingKind, FunctionNode, LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
+from gpulint_fixers.return_types import annotated
 from gpulint_fixers.returned_tables import returned_table, sites_of
 from gpulint_fixers.statements import insert_below
 from gpulint_fixers.taken_values import taken
@@ -88,6 +89,10 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
         if isinstance(made, Declined):
             return made
         edits += made
+    shown = annotated(found.module, function, [one.at for one in given if one])
+    if isinstance(shown, Declined):
+        return shown
+    edits += shown
     what = "a tensor" if len(reads) == 1 else "tensors"
     return Fix(
         f"let `{function.name}` return {what}, and read the numbers where the loop uses them",

@@ -19,6 +19,7 @@ from gpulint.workspace.module_index import LOOPS, FunctionNode, LoopNode, Module
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.device_reads import DeviceRead, device_read, is_integer, reads_of
 from gpulint_fixers.log_intervals import logged_seldom
+from gpulint_fixers.return_types import promises_numbers
 from gpulint_fixers.statements import insert_above, insert_below
 from gpulint_fixers.taken_values import taken
 
@@ -61,6 +62,8 @@ def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fi
     sites = sites_of(project, found, function) if table is not None else None
     if table is None or sites is None:
         return _NO
+    if promises_numbers(function):
+        return Declined("the function's docstring says that it returns numbers")
     loop = found.context.loop.node
     if table.is_mixed and not all("torch" in site.module.top.bindings for site in sites):
         return _NO

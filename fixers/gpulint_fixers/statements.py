@@ -12,6 +12,7 @@ from gpulint.documents.python import PythonModule
 from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
 
 _LINE_END = regex.compile(r"[\r\n]")
 
@@ -176,3 +177,25 @@ def remove_assignment(source: SourceText, place: Place) -> Edit | None:
         return None
     end = span.end_column + (bool(match[2]) and source.line(span.end_line)[span.end_column - 1 :].startswith(match[2]))
     return remove_lines(source, Place(place.path, Span(span.line, len(match[1]) + 1, span.end_line, end, span.cell)))
+
+
+def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
+    """Put a line below a loop and the comments that end it."""
+    syntax, source = module.syntax, module.syntax.source
+    start, end = syntax.offsets(loop)
+    first, last = source.position(start)[0], source.position(end)[0]
+    indent = source.line(first)[: source.position(start)[1] - 1]
+    behind = source.line(last)[source.position(end)[1] - 1 :].strip()
+    if indent.strip() or (behind and not behind.startswith("#")):
+        return None
+    cell = syntax.span_at(end, end).cell
+    for number in range(last + 1, len(source.line_starts) + 1):
+        text = source.line(number)
+        deeper = len(text) - len(text.lstrip()) > len(indent)
+        at = source.offset(number, 1)
+        if syntax.span_at(at, at).cell != cell or (text.strip() and not (text.lstrip().startswith("#") and deeper)):
+            break
+        if text.strip():
+            last = number
+    at = source.offset(last, 1) + len(source.line(last).rstrip("\r\n"))
+    return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}", commutes=True)

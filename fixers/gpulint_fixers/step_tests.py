@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -13,11 +14,12 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
 _FIRST_PROCESS = regex.compile(
     r"\b(local_|global_)?rank\b|\bis_(main|master)\b|main_process|rank_zero|global_zero|get_rank"
 )
+_OPTIMIZER = regex.compile(r"opt|scaler|solver|adam|sgd", re.IGNORECASE)
 
 
 def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None) -> bool:
@@ -35,6 +37,25 @@ def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None
             return True  # a switch, which is on: what is off by default is not reported
         case ast.Compare(ops=[ast.Eq() | ast.Is()]) | ast.Name() | ast.Attribute() | ast.Call():
             return _FIRST_PROCESS.search(source_text(module, test)) is not None
+    return False
+
+
+def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether each step of a loop around this one goes through all of it: the outer one has the optimizer's
+    step, and this one adds up gradients."""
+    outer = next((up for up in module.syntax.ancestors(loop) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
+    if not isinstance(outer, LOOPS):
+        return False
+    inside = set(walk(loop))
+    steps = [part for part in walk(outer) if isinstance(part, ast.Call) and _is_step(part)]
+    return bool(steps) and not any(step in inside for step in steps)
+
+
+def _is_step(call: ast.Call) -> bool:
+    """``optimizer.step()``, ``scaler.step(optimizer)``"""
+    match call.func:
+        case ast.Attribute(attr="step", value=owner):
+            return _OPTIMIZER.search(last_name(owner)) is not None
     return False
 
 

@@ -89,7 +89,14 @@ class Batch:
     @property
     def phrase(self) -> str:
         """``32 images``; the kind alone where the size is unknown."""
-        names = {"small-image": "small image", "table": "row", "points": "point cloud", "text": "text", "audio": "clip"}
+        names = {
+            "small-image": "small image",
+            "table": "row",
+            "points": "point cloud",
+            "text": "text",
+            "audio": "clip",
+            "neighbors": "graph",
+        }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         return f"batches of {self.size} {name}s" if self.stated else f"{name}s"
 
@@ -118,7 +125,7 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    side, channels = (_side(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
+    side, channels = (side_of(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
     flat = found == "volume" and _takes_slices(loader.module)
     return Batch(found, size if stated else _usual(found), stated, side, channels, flat)
 
@@ -137,7 +144,7 @@ def _takes_slices(module: ModuleIndex) -> bool:
 
 
 @query
-def _side(module: ModuleIndex) -> int:
+def side_of(module: ModuleIndex) -> int:
     """The largest side that images are scaled or cut to in a module; 0 if it names none."""
     found = (int(match["side"]) for match in _SIDE.finditer(module.syntax.source.text))
     return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)
@@ -151,7 +158,7 @@ def _usual(kind: str) -> int:
 def _kind(project: Project, loader: Loader) -> str:
     """The kind of the samples, by the data set's class, else by the call that makes it, else by the module."""
     if loader.samples_graph:
-        return "graph"
+        return "neighbors" if loader.name.endswith(".NeighborSampler") else "graph"
     resolver = project.fact(Resolver)
     sources = [part for source in project.fact(HostToDevice).sources(loader) for part in _parts(resolver, source)]
     classes = [

@@ -11,6 +11,7 @@ from gpulint.assessment.constants import Kind, figure, kind, middle
 from gpulint.assessment.frequency import Frequency, frequency
 from gpulint.assessment.jobs import most_gpus
 from gpulint.assessment.requirements import light_names
+from gpulint.assessment.step_lengths import long_step
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import Cost, Impact, Level, Range
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _BY_SEVERITY = {Severity.ERROR: Level.HIGH, Severity.WARNING: Level.MEDIUM, Severity.INFO: Level.LOW}
 """The level of findings whose rules say nothing of their cost."""
+
+_BESIDE_STEPS = frozenset({"host-wait", "needed-wait", "host-tensor"})
+"""Costs of some time in each step, whatever its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
         supposed = cost.assumed or assumed(subject, often, gpus)
-        level = _level(loss, often, gpus) if not supposed else Level.LOW
-        parts += [part for part in (often.phrase, loss.phrase, supposed) if part]
+        long = long_step(subject) if cost.kind in _BESIDE_STEPS and often.per == "step" else ""
+        level = _level(loss, often, gpus, bool(long)) if not supposed else Level.LOW
+        parts += [part for part in (often.phrase, loss.phrase, long, supposed) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if gpus is not None:
@@ -95,8 +100,8 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
     return Loss((size / high, size / low), None, f"{about} {where}" + (f" ({cost.basis})" if cost.basis else ""))
 
 
-def _level(loss: Loss, often: Frequency, gpus: int | None) -> Level:
-    """The level of the loss that is expected."""
+def _level(loss: Loss, often: Frequency, gpus: int | None, long: bool) -> Level:
+    """The level of the loss that is expected, in ``long`` steps or those of usual length."""
     if often.per == "run" and loss.seconds is not None:
         lost = middle(loss.seconds) * (gpus or figure("assumed", "gpus"))
         return _graded(lost, figure("levels", "medium_gpu_seconds"), figure("levels", "high_gpu_seconds"))
@@ -104,7 +109,8 @@ def _level(loss: Loss, often: Frequency, gpus: int | None) -> Level:
         share = middle(loss.share)
     elif loss.seconds is not None:
         seconds = middle(loss.seconds)
-        whole = figure("assumed", "epoch_seconds" if often.per == "epoch" else "step_seconds")
+        step = "long_step_seconds" if long else "step_seconds"
+        whole = figure("assumed", "epoch_seconds" if often.per == "epoch" else step)
         share = seconds / (seconds + whole)
     else:
         return Level.LOW

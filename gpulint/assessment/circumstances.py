@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.assessment import file_facts, job_facts, loader_facts, micro_steps, place_facts, repeats, siblings
+from gpulint.assessment import (
+    file_facts,
+    gpu_signs,
+    job_facts,
+    loader_facts,
+    micro_steps,
+    place_facts,
+    repeats,
+    siblings,
+)
 from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
@@ -70,7 +79,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
-    Circumstance("a notebook", 1, file_facts.is_notebook),
+    Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
@@ -86,7 +95,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
     Circumstance("a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
-    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),
+    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL),
+    Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
+    Circumstance("nothing shows a second GPU", TO_LOW, gpu_signs.shows_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance(
         "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
@@ -110,6 +121,10 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         loader_facts.holds_tokenised,
         kinds=frozenset({"in-process-loading"}),
     ),
+    Circumstance(
+        "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
+    ),
+    Circumstance("as the training loader beside it", TO_LOW, loader_facts.follows_training_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),

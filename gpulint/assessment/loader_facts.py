@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
-from gpulint.documents.python import walk
+from gpulint.assessment.frequency import draws_held_out
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.call_values import is_kept_out
 from gpulint.training.loader_calls import loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.single_sample_evaluation import is_repeated
@@ -74,6 +76,48 @@ def _makes_numbers(function: NodeRef) -> bool:
     return bool(_WORKS.search(ast.unparse(function.node)))
 
 
+def follows_training_loader(subject: Subject) -> bool:
+    """Return whether a loader that only evaluates is set up as one of its function that trains on samples of the same
+    kind: who changes that one changes both."""
+    loader, node = subject.cost.loader if subject.cost is not None else None, subject.node
+    if loader is None or loader.node is not node or not draws_held_out(subject.project, loader):
+        return False
+    kind = batch_of(subject, loader).kind
+    return any(
+        other.node is not loader.node
+        and loader.module.scope(other.node) is loader.module.scope(loader.node)
+        and all(_given(other, name) == _given(loader, name) for name in ("num_workers", "pin_memory"))
+        and not draws_held_out(subject.project, other)
+        and subject.project.fact(BatchFlow).of_loader(other.module, other.node)
+        and batch_of(subject, other).kind == kind
+        for other in subject.project.fact(LoaderFlow).in_module(loader.module)
+    )
+
+
+def _given(loader: Loader, name: str) -> str:
+    value = keyword_value(loader.node, name)
+    return ast.unparse(value) if value is not None else ""
+
+
+def holds_prepared(subject: Subject) -> bool:
+    """Return whether the samples of a loader were all made before by ``dataset.map(..., remove_columns=...)``, which
+    replaces what they were made of."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and _is_mapped(subject.project, loader)
+
+
+@query
+def _is_mapped(project: Project, loader: Loader) -> bool:
+    sources = project.fact(HostToDevice).sources(loader)
+    made = [ref.node for source in sources for ref in project.fact(Resolver).points_to(source.module, source.node)]
+    return bool(made) and all(
+        isinstance(node, ast.Call)
+        and last_name(node.func) == "map"
+        and keyword_value(node, "remove_columns") is not None
+        for node in made
+    )
+
+
 def is_drawn_once(subject: Subject) -> bool:
     """Return whether a program that trains draws the batches of a loader once, to evaluate, outside of all epochs."""
     loader = subject.cost.loader if subject.cost is not None else None
@@ -97,19 +141,7 @@ def _is_drawn_once(project: Project, loader: Loader) -> bool:
 
 
 def _only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether the function around a loop gets the loader with arguments that keep the loop from training
-    (``run(test_loader, train=False)``)."""
-    function, loops = module.function(loop), project.fact(LoopContexts)
+    """Return whether the function around a loop gets the loader with arguments that keep the loop from training."""
+    loops = project.fact(LoopContexts)
     steps = [call for call in loops.calls_in(module, loop) if loops.is_training_step(module, call)]
-    if function is None or not steps or not loader.variable:
-        return False
-    maker = loader.module.function(loader.node)
-    sites = [
-        site
-        for site in project.fact(Resolver).call_sites(module, function)
-        if isinstance(site.node, ast.Call)
-        and site.module.path == loader.module.path
-        and site.module.function(site.node) is maker
-        and any(isinstance(part, ast.Name) and part.id == loader.variable for part in walk(site.node))
-    ]
-    return bool(sites) and all(is_kept_out(project, module, step, (site,)) for site in sites for step in steps)
+    return bool(steps) and all(is_kept_from(project, loader, module, step) for step in steps)

@@ -34,6 +34,10 @@ MAX_ALIKE = 12
 MAX_STATEMENTS = 5
 """Most statements of a function that a comment at its head is about."""
 _WORD = regex.compile(r"[a-z]{3,}")
+_OF_LOADERS = frozenset(
+    "loader dataloader train training val valid validation test eval batch batche dataset default".split()
+)
+"""Words of comments on anything that has to do with loaders."""
 _COMMON = frozenset(
     "the and for with this that from are not you use uses used set code here all into will data".split()
 )
@@ -55,8 +59,7 @@ def has_reason(subject: Subject) -> bool:
     while at > 0 and at > line - 4 and source.line(at).lstrip().startswith("#"):
         above.append(_comment(source.line(at)))
         at -= 1
-    marked = source.line(subject.finding.span.line).partition("#")[0]
-    words = _words(f"{subject.finding.rule.name} {subject.finding.message} {marked}")
+    words = _subject_words(subject, source.line(subject.finding.span.line).partition("#")[0])
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
             return True
@@ -64,6 +67,15 @@ def has_reason(subject: Subject) -> bool:
         return True
     head = _head(subject)
     return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def _subject_words(subject: Subject, marked: str) -> frozenset[str]:
+    """Words of what a finding is about. A call that makes a loader has many settings, so its line does not say of
+    which a comment speaks: only the message does, and the advice."""
+    finding = subject.finding
+    if subject.cost is not None and subject.cost.loader is not None:
+        return _words(f"{finding.rule.name} {finding.message} {finding.help}") - _OF_LOADERS
+    return _words(f"{finding.rule.name} {finding.message} {marked}")
 
 
 def _head(subject: Subject) -> str:

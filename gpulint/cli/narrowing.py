@@ -15,6 +15,7 @@ from gpulint.config import ConfigError
 from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
+from gpulint.impact_causes import fold_causes
 from gpulint.impact_filter import ImpactFilter
 from gpulint.impact_repeats import fold_repeats
 
@@ -90,7 +91,7 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
-        report.results = self.impact.shown(fold_repeats(report.results, inputs.project))
+        report.results = self.impact.shown(fold_causes(fold_repeats(report.results, inputs.project), inputs.project))
 
     @property
     def new_only(self) -> bool:

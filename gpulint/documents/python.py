@@ -98,8 +98,10 @@ class PythonModule:
     def __init__(self, path: Path, text: str, span_of: Callable[[int, int], Span]) -> None:
         """Raises SyntaxError (also for what ``ast`` refuses otherwise: NUL bytes, too deep nesting)."""
         self.path = path
-        self.source = SourceText(text)
+        self._source = SourceText(text)
         self._span_of = span_of
+        self.tell_text_read: Callable[[], object] | None = None
+        """Called whenever somebody looks at more than the tree and the places of its nodes."""
         self._places: dict[ast.AST, dict[ast.AST, tuple[str, int]]] = {}
         try:
             with warnings.catch_warnings():
@@ -112,6 +114,17 @@ class PythonModule:
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
             raise SyntaxError(f"cannot be parsed: {error}") from None
+
+    @property
+    def source(self) -> SourceText:
+        """The text that it was parsed from."""
+        if self.tell_text_read is not None:
+            self.tell_text_read()
+        return self._source
+
+    def go_on_with(self, other: PythonModule) -> None:
+        """Take over the text of a module with an equal tree."""
+        self._source, self._span_of = other._source, other._span_of
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -179,7 +192,12 @@ class PythonModule:
         self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler
     ) -> tuple[int, int]:
         """(start, end) character offsets of a node in ``text``."""
-        source = self.source
+        return self._offsets(node, self.source)
+
+    @staticmethod
+    def _offsets(
+        node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler, source: SourceText
+    ) -> tuple[int, int]:
         end_line = node.end_lineno or node.lineno
         end_byte = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         start = source.offset(node.lineno, source.byte_column(node.lineno, node.col_offset))
@@ -187,7 +205,7 @@ class PythonModule:
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Span:
         """Place of a node in the owning document."""
-        return self._span_of(*self.offsets(node))
+        return self._span_of(*self._offsets(node, self._source))
 
     def head(self, node: ast.stmt) -> Span:
         """Place of a compound statement's first line (``for x in loader:``) instead of its whole body."""

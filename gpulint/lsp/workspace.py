@@ -22,6 +22,7 @@ from gpulint.launch.job_index import job_documents
 from gpulint.project import Project
 from gpulint.report import Report
 from gpulint.rule import Rule
+from gpulint.workspace.kept_syntax import track_syntax
 
 Stamp = tuple[int, int, int]
 IsStale = Callable[[], bool]
@@ -52,6 +53,7 @@ class Workspace:
         self._inputs = self._read(None)
         self._listed = frozenset(self._inputs.found.files)
         self._project = self._inputs.project
+        track_syntax(self._project)
         self._stamp(self._project.files)
 
     @property
@@ -62,7 +64,9 @@ class Workspace:
     @property
     def view(self) -> Project:
         """The same for another thread, and as they were once they have changed."""
-        return self._project.successor(())
+        view = self._project.successor(())
+        view.module_indexes.clear()  # these go on with the texts of later
+        return view
 
     @property
     def inputs(self) -> Inputs:
@@ -80,6 +84,7 @@ class Workspace:
             self._project = fresh.successor((), self._with_texts(fresh.files))
             for path, data in self._texts.items():
                 self._project.provide(path, data)
+        track_syntax(self._project)
         self._stamps = {path: stamp for path, stamp in self._stamps.items() if path not in changed}
         self._stamp(self._project.files)
 
@@ -101,6 +106,7 @@ class Workspace:
         self._project = self._project.successor(changed, files)
         for path in changed & texts.keys():
             self._project.provide(path, texts[path])
+        track_syntax(self._project)
 
     def _stays(self, path: Path) -> bool:
         """Return whether there is such a file before and after its text changes."""

@@ -21,6 +21,7 @@ from gpulint.spread import Spread
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
@@ -66,7 +67,8 @@ def _transfers_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call
     for transfer in project.fact(DeviceTransfers).batch_transfers(module) if module is not None else ():
         assert transfer.batch_read is not None
         for loader in transfer.batch_read.loaders:
-            yield loader.module.path, loader.node, transfer
+            if not is_kept_from(project, loader, transfer.module, transfer.node):
+                yield loader.module.path, loader.node, transfer
 
 
 def _files_with_transfers(project: Project) -> tuple[Path, ...]:

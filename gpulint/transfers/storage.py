@@ -24,7 +24,13 @@ _MOUNTS = regex.compile(
     r"^/(?:gpfs\w*|lustre\w*|nfs\w*|blob\w*|efs|fsx|dbfs|gcs\w*|ceph\w*|weka\w*|beegfs|panfs|afs|gluster\w*|juicefs|"
     r"netscratch|network|nas|s3\w*|goofys|hdfs|cfs|filestore|content/drive)(?:/|$)"
 )
-_MNT = regex.compile(r"^/mnt/(?P<rest>.+)")
+_SHARED_MNT = regex.compile(
+    r"^/mnt/([^/]*[_-])?(blob|nfs|gpfs|lustre|gcs|s3|efs|fsx|ceph|cephfs|weka|beegfs|gluster|juicefs|hdfs|bucket|azure|aws|gcp|oss|cos"
+    r"|minio|remote|network|net|nas|smb|cifs|samba|fuse|gdrive|drive|onedrive|dropbox|cluster|filestore|storage|share|shared)"
+    r"(s?|fs|[\d]+)([_-][^/]*)?(?=$|/)",
+    re.IGNORECASE,
+)
+"""Folders below ``/mnt`` that are named for a network or a bucket; a disk of the machine may be any other."""
 _LOCAL_MNT = regex.compile(
     r"(^|[/_.-])(local\w*|nvme\w*|ssds?|tmp|temp|scratch|ramdisk|tmpfs|shm|disks?|data|hdds?|[a-z])(?=$|[/_.-])",
     re.IGNORECASE,
@@ -94,8 +100,8 @@ def storage_of(path: str, remote_prefixes: Iterable[str] = ()) -> Storage:
         return Storage.LOCAL if url["scheme"].lower() in _LOCAL_SCHEMES else Storage.REMOTE
     if _MOUNTS.match(path):
         return Storage.REMOTE
-    if mounted := _MNT.match(path):
-        return Storage.UNKNOWN if _LOCAL_MNT.search(mounted["rest"]) else Storage.REMOTE
+    if _SHARED_MNT.match(path):
+        return Storage.UNKNOWN if _LOCAL_MNT.search(path.removeprefix("/mnt/")) else Storage.REMOTE
     if _LOCAL.match(path) or _LOCAL_VARIABLE.match(path):
         return Storage.LOCAL
     if (variable := _REMOTE_VARIABLE.match(path)) and variable[1] in _REMOTE_VARIABLES:

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
-from gpulint.query import LocalDb, query
+from gpulint.local_query import LocalDb
+from gpulint.query import query
 from gpulint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ class ModuleIndex:
         """Kept for :mod:`gpulint.semantic.argument_binding`: what (``vars(args)``, name) passes under the name."""
         self.unpacked_items: set[ast.AST] = set()
         """Of these, those that a dictionary may lack."""
+
+    def track_text(self, tell: Callable[[], object]) -> None:
+        """Tell each time that somebody reads the text, or an answer that rests on it."""
+        self.db.track(tell)
+        self.syntax.tell_text_read = self.db.read_text
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated (decorators and defaults count as outside of their function)."""

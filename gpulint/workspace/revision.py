@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.query import LOOKUPS
 from gpulint.reads import Input
 from gpulint.records import dataclass
+from gpulint.workspace.kept_syntax import keep_syntax
 from gpulint.workspace.training_words import TrainingWords
 from gpulint.workspace.tree import OF_ONE_FILE
 from gpulint.workspace.word_index import matches_one
@@ -51,10 +52,9 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
     tree stay the same, so answers may refer to it.
     """
     before = {path: _summary(tree, path) for path in texts}
-    for path, data in texts.items():
-        tree.replace(path, data)
+    kept = {path for path, data in texts.items() if _replace(tree, path, data)}
     after = {path: _summary(tree, path) for path in texts}
-    change = _Change(tree, before, after)
+    change = _Change(tree, before, after, kept)
     tree.found = {text: found for text, found in tree.found.items() if change.holds_the_same(text)}
     for path in texts:
         if path in tree.python_set:
@@ -62,6 +62,13 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
             classes = then.classes != now.classes
             tree.word_index.revise(path, then.words ^ now.words, then.imports ^ now.imports, classes=classes)
     tree.db.revise(tree, [*change.gone()])
+
+
+def _replace(tree: Tree, path: Path, data: bytes | None) -> bool:
+    """Give a file another content, and return whether its module is the same as before."""
+    module, document = (tree.module_indexes.get(path), tree.load(path)) if tree.db.tracks_syntax else (None, None)
+    tree.replace(path, data)
+    return module is not None and keep_syntax(tree, document, module)
 
 
 def adopt(tree: Tree, other: Tree) -> None:
@@ -85,8 +92,11 @@ def _summary(tree: Tree, path: Path) -> _Summary:
 class _Change:
     """How a tree differs from what it was."""
 
-    def __init__(self, tree: Tree, before: Mapping[Path, _Summary], after: Mapping[Path, _Summary]) -> None:
-        self._tree = tree
+    def __init__(
+        self, tree: Tree, before: Mapping[Path, _Summary], after: Mapping[Path, _Summary], kept: Container[Path]
+    ) -> None:
+        """The modules of ``kept`` have the syntax that they had."""
+        self._tree, self._kept = tree, kept
         self._pairs = {path: (before[path], after[path]) for path in before}
         pairs = self._pairs.values()
         self._words = frozenset(word for then, now in pairs for word in then.words ^ now.words)
@@ -104,6 +114,8 @@ class _Change:
         for kind, table in self._tree.db.inputs.items():
             if kind == "content":
                 yield from (table[path,] for path in self._pairs if (path,) in table)
+            elif kind == "syntax":
+                yield from (table[path,] for path in self._pairs if (path,) in table and path not in self._kept)
             elif kind not in _OF_NAMES:
                 yield from (item for item in self._candidates(kind, table) if not self._is_same(item))
 

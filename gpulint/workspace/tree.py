@@ -128,6 +128,10 @@ class Tree(Users):
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
         self.db.read_content(path)
+        return self.load(path)
+
+    def load(self, path: Path) -> Document | None:
+        """The same for who looks at no more than its syntax tree; nothing is recorded."""
         if path not in self._documents:
             data = self.content(path)
             kind = kind_of(path, data[:4096])
@@ -139,7 +143,7 @@ class Tree(Users):
     def module(self, document: Document) -> ModuleIndex | None:
         """Names and index of a document's Python; None if it has none or cannot be parsed."""
         path = document.path
-        self.db.read_content(path)
+        self.db.read_syntax(path)
         if path not in self._module_indexes:
             found, syntax = None, document.python
             if syntax is not None:
@@ -155,12 +159,21 @@ class Tree(Users):
                     document.failures.append(Failure(path, "reader", error))
             if found is not None:
                 found.report_limit = partial(self.limit, path)
+                if self.db.tracks_syntax:
+                    found.track_text(partial(self.db.read_content, path))
             self._module_indexes[path] = found  # only now, as an editor may interrupt this anywhere
         return self._module_indexes[path]
 
+    @property
+    def module_indexes(self) -> dict[Path, ModuleIndex | None]:
+        """The modules that somebody has asked for."""
+        return self._module_indexes
+
     def module_at(self, path: Path) -> ModuleIndex | None:
         """Names and index of the module in a file."""
-        document = self.document(path)
+        document = self.load(path)
+        if document is None:
+            self.db.read_content(path)
         return self.module(document) if document is not None else None
 
     def find(self, name: str, module: ModuleIndex) -> list[tuple[ModuleIndex, Binding]]:
@@ -265,11 +278,6 @@ class Tree(Users):
             self._stars[path] = tuple(self.absolute(name[:-2], path) for name in stars if name.endswith(".*"))
         return self._stars[path]
 
-    @lookup("python files with")
-    def python_files_with(self, text: bytes) -> tuple[Path, ...]:
-        """Python files and notebooks whose bytes hold ``text``."""
-        return tuple(path for path in self.all_python if text in self.content(path))
-
     @lookup("contains")
     def contains(self, path: Path, text: bytes) -> bool:
         """Return whether some bytes are in a file. What rests on that, unlike on ``data``, stays valid while the
@@ -283,16 +291,6 @@ class Tree(Users):
     @lookup("finds")
     def _finds(self, path: Path, pattern: bytes, flags: int) -> bool:
         return re.compile(pattern, flags).search(self.content(path)) is not None
-
-    @lookup("notebooks")
-    def notebooks(self) -> tuple[Path, ...]:
-        """All notebooks."""
-        return tuple(path for path in self.all_python if path.suffix == ".ipynb")
-
-    @lookup("in other files")
-    def is_in_other_files(self, word: bytes) -> bool:
-        """Return whether some bytes are in a file that is no Python module."""
-        return any(word in self.content(path) for path in self._files if path.suffix != ".py")
 
     @query
     def training_modules(self) -> tuple[ModuleIndex, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.query import query
+from gpulint.query import lookup, query
 from gpulint.workspace.module_paths import ModulePaths
 from gpulint.workspace.word_index import word_of
 
@@ -31,6 +31,21 @@ class Users(ModulePaths):
     @abstractmethod
     def calls(self, path: Path, name: str) -> bool | None:
         """Return whether a module calls what it knows by a name, or hands it to a call; None if there is no module."""
+
+    @lookup("python files with")
+    def python_files_with(self, text: bytes) -> tuple[Path, ...]:
+        """Python files and notebooks whose bytes hold ``text``."""
+        return tuple(path for path in self.all_python if text in self.content(path))
+
+    @lookup("notebooks")
+    def notebooks(self) -> tuple[Path, ...]:
+        """All notebooks."""
+        return tuple(path for path in self.all_python if path.suffix == ".ipynb")
+
+    @lookup("in other files")
+    def is_in_other_files(self, word: bytes) -> bool:
+        """Return whether some bytes are in a file that is no Python module."""
+        return any(word in self.content(path) for path in self._files if path.suffix != ".py")
 
     def users_of(self, module: ModuleIndex, names: Iterable[str]) -> Iterator[ModuleIndex]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.

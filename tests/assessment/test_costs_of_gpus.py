@@ -65,7 +65,7 @@ def test_a_session_of_a_person_on_few_gpus_costs_little(tmp_path: Path) -> None:
 def test_data_parallel_costs_little_beside_a_program_for_ddp(
     tmp_path: Path, path: str, beside: str, level: str
 ) -> None:
-    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda())\n" + TRAINING
+    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda(), device_ids=[0, 1])\n" + TRAINING
     ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
     found = levels(tmp_path, {path.replace("train", "net"): "", path: own, beside: ddp}, "GPU352")
     assert found == [level]
@@ -171,7 +171,8 @@ def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
 def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
     tmp_path: Path, wrapped: str, level: str
 ) -> None:
-    assert levels(tmp_path, {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped)}, "GPU352") == [level]
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "Needs two GPUs."}
+    assert levels(tmp_path, files, "GPU352") == [level]
 
 
 SAVING = """\
@@ -255,4 +256,19 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
         f"    if count > 1:\n        model = nn.DataParallel(model)\n{after}    for batch in loader:\n"
         "        model(batch.cuda()).sum().backward()\n        optimizer.step()\n\ntrain(data, sgd, -1, 4)\n"
     )
-    assert levels(tmp_path, {"net.py": "", name: text}, "GPU352") == [level]
+    assert levels(tmp_path, {"net.py": "", name: text, "README.md": "Needs two GPUs."}, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(
+    ("readme", "level"),
+    [
+        ("", "low"),
+        ("Train on GPU 3.", "low"),
+        ("We train on 4 A100 GPUs.", "high"),
+        ("CUDA_VISIBLE_DEVICES=0,1", "high"),
+        ("multi_gpu: true", "high"),
+    ],
+)
+def test_data_parallel_counts_where_something_shows_a_second_gpu(tmp_path: Path, readme: str, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    assert levels(tmp_path, {"train.py": text, "net.py": "", "README.md": readme}, "GPU352") == [level]

@@ -187,3 +187,11 @@ def test_a_library_counts_in_its_own_tree(tmp_path: Path) -> None:
     files = {"mmseg/apis/train.py": HEAD + IMAGES + TRAINING}
     (found,) = bases(tmp_path / "mmsegmentation", files, "GPU303")
     assert found.startswith("high")
+
+
+def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -> None:
+    dropped = "# The last batch of the dataset is dropped, which is necessary for the loss.\n"
+    workers = "# No workers: the archive cannot be shared between processes.\n"
+    for comment, level in ((dropped, "high"), (workers, "low")):
+        text = HEAD + IMAGES.replace("loader =", f"{comment}loader =") + TRAINING
+        assert levels(tmp_path / level, {"train.py": text, "net.py": ""}, "GPU303")[:1] in ([level], [])

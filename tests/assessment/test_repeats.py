@@ -84,21 +84,21 @@ def tree(tmp_path: Path) -> Path:
 def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = waits(tree, capsys)
     assert {(name, level) for name, level, _ in found} == {("train_a.py", "medium")}
-    assert all(basis.endswith("also in train_b.py and 1 more") for _, _, basis in found)
+    assert all("also in train_b.py and 1 more, also line" in basis for _, _, basis in found)
 
 
 def test_all_places_are_there_at_low_impact(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = waits(tree, capsys, "low")
     assert len(found) == 9
     copies = [(name, basis) for name, level, basis in found if level == "low"]
-    assert {name for name, _ in copies} == {"train_b.py", "train_c.py"}
-    assert all("the same code as train_a.py:" in basis for _, basis in copies)
+    assert {name for name, _ in copies} == {"train_a.py", "train_b.py", "train_c.py"}
+    assert all("the same code as train_a.py:" in basis for name, basis in copies if name != "train_a.py")
 
 
 def test_other_code_with_the_same_line_is_no_copy(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "train_b.py").write_text(OTHER)
     found = waits(tree, capsys)
-    assert [name for name, _, _ in found] == ["train_a.py"] * 3 + ["train_b.py"] * 3
+    assert [name for name, _, _ in found] == ["train_a.py", "train_b.py"]
 
 
 def test_a_script_that_was_changed_around_the_line_is_a_copy_as_well(

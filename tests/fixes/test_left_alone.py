@@ -488,6 +488,206 @@ CASES = {
         },
         "none should stay alive",
     ),
+    "what a mask has picked above is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images, labels = images[labels >= 0], labels[labels >= 0]
+                    images, labels = images.to("cuda"), labels.to("cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "channels that were repeated above are not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images = images.repeat(1, 3, 1, 1)
+                    criterion(model(images.to("cuda")), labels.to("cuda", non_blocking=True)).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "a batch that may be an object of a class from elsewhere": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                from somewhere import Latents
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for batch in loader:
+                    if isinstance(batch, Latents):
+                        batch = batch.to("cuda")
+                    model(batch).mean().backward()
+                    optimizer.step()
+                """
+        },
+        "the value may be a `Latents`",
+    ),
+    "a copy before a search that waits at every token": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                model.cuda().eval()
+                with torch.no_grad():
+                    for batch in loader:
+                        tokens = batch["tokens"].to("cuda")
+                        found = beam_search(model, tokens, beam=5)
+                        results.extend(found)
+                """
+        },
+        "beside which the copy takes no time",
+    ),
+    "samples that are the next ones of an iterator": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.cases = iter(paths)
+
+                    def __getitem__(self, index):
+                        return prepare(next(self.cases))
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "the next of `self.cases`",
+    ),
+    "samples that count what was read before": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.paths, self.seen = paths, 0
+
+                    def __getitem__(self, index):
+                        return self.read(index)
+
+                    def read(self, index):
+                        self.seen += 1
+                        return prepare(self.paths[self.seen % 10])
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "each sample changes `self.seen`",
+    ),
+    "samples of a file that is open already": (
+        "GPU303",
+        {
+            "train.py": """\
+                import h5py
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.file = h5py.File(paths)
+
+                    def __getitem__(self, index):
+                        return prepare(self.file[str(index)])
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "`self.file` is an open file",
+    ),
+    "features that may be on the GPU by an option": (
+        "GPU301",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, TensorDataset
+
+
+                def sweep(model, data, features_device):
+                    features, labels = extract(model, data, gather_on_cpu=features_device == "cpu")
+                    loader = DataLoader(TensorDataset(features, labels), batch_size=256, num_workers=4)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                """
+        },
+        "may be on the GPU already",
+    ),
+    "a size of evaluation that a function computes with": (
+        "GPU202",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def patterns(rows, val_batch_size):
+                    count = len(rows) // val_batch_size
+                    return rows[: count * val_batch_size].reshape(count, val_batch_size, -1)
+
+
+                def run(rows, model, batch_size=32):
+                    loader = DataLoader(rows, batch_size=batch_size)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                    model.eval()
+                    with torch.no_grad():
+                        for x in patterns(rows, val_batch_size=batch_size):
+                            model(x.cuda())
+                """
+        },
+        "makes no loader",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {

@@ -94,6 +94,88 @@ def test_random_edits_give_what_a_fresh_scan_gives(tmp_path, seed):
         assert shape(workspace.check(files)) == scanned(tmp_path)
 
 
+PROGRAM = """\
+import os
+import torch
+from torch.utils.data import DataLoader
+
+WORKERS = 0
+BATCH = 8
+
+
+class Trainer:
+    rate = 0.1
+
+    def __init__(self, data, model):
+        self.loader = DataLoader(data, batch_size=BATCH, num_workers=WORKERS)
+        self.model = model.cuda()
+
+    @torch.no_grad()
+    def evaluate(self):
+        def one(batch):
+            return self.model(batch.cuda()).item()
+
+        return [one(batch) for batch in self.loader]
+
+    def train(self, epochs=3):
+        \"\"\"Train for some epochs.\"\"\"
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=self.rate)
+        for epoch in range(epochs):
+            for batch in self.loader:
+                loss = self.model(batch.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                print(epoch, loss.item())
+            torch.save(self.model.state_dict(), "last.pt")
+
+
+if __name__ == "__main__":
+    Trainer(range(10), torch.nn.Linear(1, 1)).train()
+"""
+TYPED = (  # (line that the place is in or below, text typed there character by character)
+    ("            for batch in self.loader:", "  # batches"),
+    ("loss = self.model", "  # gpulint: ignore[GPU302]"),
+    ("import os", "  # gpulint: ignore-file"),
+    ("WORKERS = 0", "  # no workers: debugging"),
+    ("loss.backward()", "\n                x = loss.cpu()"),
+    ("def one(batch):", "\n            print(batch)"),
+    ("BATCH = 8", "0"),
+    ("import torch", "\nimport wandb"),
+    ("class Trainer:", "\n    size = 4"),
+    ("    @torch.no_grad()", "\n    @staticmethod"),
+    ("def train(self, epochs=3):", "\n        self.rate = 2"),
+    ("Train for some", " on TPU"),
+    ("num_workers=WORKERS)", "  "),
+    ("optimizer = ", "   # 30x"),
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_typing_gives_what_a_fresh_scan_gives(tmp_path, seed):
+    """Characters of comments, statements, signatures, imports, constants, decorators and strings, some deleted again.
+    A second file uses what the first one defines."""
+    chance = random.Random(seed)
+    path, user = tmp_path / "train.py", tmp_path / "main.py"
+    text = PROGRAM if seed else PROGRAM.replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    user.write_text("from train import Trainer\n\nfor _ in range(3):\n    Trainer([], None).train(epochs=90)\n")
+    workspace = Workspace(tmp_path, [])
+    workspace.check([path, user])
+    for place, typed in chance.sample(TYPED, len(TYPED)):
+        line = next(line for line in text.splitlines() if place in line)
+        at = text.index(line) + len(line)
+        stages = [text[:at] + typed[:size] + text[at:] for size in range(1, len(typed) + 1)]
+        if chance.random() < 0.5:
+            stages += [*reversed(stages), text]
+        for number, stage in enumerate(stages):
+            text = stage
+            workspace.show({path: text.encode()})
+            found = workspace.check([path, user])
+            if number % 3 == 0 or number == len(stages) - 1:
+                path.write_bytes(text.encode())
+                assert shape(found) == scanned(tmp_path)
+
+
 def codes(workspace, path):
     return [result.finding.rule.code for result in workspace.check([path]).results]
 

@@ -237,6 +237,9 @@ for epoch in range(90):
             STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()\n    meter.update(value)"),
             "accumulate with",
         ),
+        ("GPU305", STEP.format("if loss.item() > 9: raise ValueError()"), "decide on the GPU"),
+        ("GPU305", STEP.format("scale = net.boxes.cpu()\n    plt.imshow(scale)"), "draw it every N iterations"),
+        ("GPU305", STEP.format("value = loss.item()\n    bar.set_postfix(loss=value)"), "show it every N iterations"),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
         ("GPU302", COPY, "pass `non_blocking=True` to these copies"),
         ("GPU302", COPY.replace(", pin_memory=True", ""), "to these copies and pin the loader's memory"),
@@ -262,6 +265,22 @@ for epoch in range(90):
 def test_advice_fits_the_case(tmp_path: Path, code: str, program: str, text: str) -> None:
     (finding,) = found_in(tmp_path, code, program)
     assert text in finding.help
+
+
+def test_a_check_of_the_batch_belongs_to_the_host(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+net = Net().cuda()
+for batch in loader:
+    batch = batch.cuda()
+    net(batch).backward()
+    optimizer.step()
+    if bool(torch.any(batch < 0).item()):
+        raise ValueError()
+"""
+    (finding,) = found_in(tmp_path, "GPU305", text)
+    assert "check the batch on the host, before it is moved" in finding.help
 
 
 def test_a_function_that_trains_as_well_is_not_told_to_switch_gradients_off(tmp_path: Path) -> None:

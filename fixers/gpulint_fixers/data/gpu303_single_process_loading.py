@@ -26,6 +26,7 @@ from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived, serves_one_pass
 from gpulint_fixers.numbers import replace_number
+from gpulint_fixers.shared_states import shared_state
 from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
@@ -90,6 +91,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         return Declined("a device is passed to what makes the samples or batches; forked workers cannot use a GPU")
     if _is_stream(project, loader):
         return Declined("several workers change the order in which the data set yields its samples")
+    if reason := shared_state(project, loader):
+        return Declined(reason)
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
@@ -109,7 +112,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         if isinstance(raised, Declined):
             return raised
         edits = raised
-    lasting = " and stay alive" if persistent else ""
+    lasting = " and stay alive" if persistent and any(persistent in edit.text for edit in edits) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
         f"shuffled differently{_unguarded(loader)}{_not_pickled(loader)}",

@@ -31,7 +31,7 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.step_tests import hidden_waits, holds_in_all_steps, shown, trained_on
+from gpulint_fixers.step_tests import hidden_waits, holds_in_all_steps, micro_batches, shown, trained_on
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -142,7 +142,10 @@ def _joined(
 
 
 def _is_part_of_step(project: Project, found: HostWait) -> bool:
-    """Return whether the loop over micro-batches is in a function that another training loop calls in each step."""
+    """Return whether the loop over micro-batches is in each step of another one, perhaps in a function that it
+    calls."""
+    if micro_batches(found.module, found.context.loop.node):
+        return True
     function = found.module.function(found.context.loop.node)
     if function is None or isinstance(function, ast.Lambda):
         return False
@@ -160,13 +163,23 @@ def _waits(
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
     for finding in (one for where in _called(project, module, loop) for one in _findings(project, where)):
         found = finding.payload
-        if not isinstance(found, HostWait) or found.context.loop.node is not loop:
+        if not isinstance(found, HostWait) or (
+            found.context.loop.node is not loop and not _is_of_micro_batches(module, found, loop)
+        ):
             continue
         fixed = _fix(project, found)
         for site in _sites(project, module, found, loop):
             if loop in module.syntax.ancestors(site):
                 made.append((finding, fixed, _conditions(module, site, loop)))
     return tuple(made)
+
+
+def _is_of_micro_batches(module: ModuleIndex, found: HostWait, loop: ast.AST) -> bool:
+    """Return whether a wait is in a loop over the micro-batches of each step of another loop."""
+    inner = found.context.loop.node
+    return (
+        found.context.loop.module is module and loop in module.syntax.ancestors(inner) and micro_batches(module, inner)
+    )
 
 
 def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:

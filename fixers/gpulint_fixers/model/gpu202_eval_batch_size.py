@@ -22,6 +22,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.batch_loops import relies_on_size
+from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
 from gpulint_fixers.numbers import follow, replace_number
 from gpulint_fixers.statements import insert_below
 
@@ -39,6 +40,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the loader may drop the last batch, and a larger one holds more samples")
     if _helper_drops(project, source.call.module, source.node):
         return Declined("the function that makes the loader may drop the last batch, and a larger one holds more")
+    if (reason := shaped_by_size(project, source) or stacked_alone(project, source, found.size)) is not None:
+        return Declined(reason)
     if _is_unread(project, source.call.module, source.node):
         return Declined("nothing reads the loader; remove it")
     if "per_device" in source.keyword and _only_evaluates(source.call.module):

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
+from gpulint import regex
 from gpulint.documents.call_syntax import passed_as
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.transfers.checkpoint_times import is_quick, may_be_large
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.async_writers import written_by_framework
 from gpulint_fixers.background import MODULE, bring_module, touched_later
 
+_STORES = regex.compile(
+    r"blob|bucket|azure|adls|remote|share|storage|(^|[^a-z])(s3|gcs|gs|nfs|efs|fsx|nas|gpfs|ceph|oss|cos|lustre|gluster)",
+    re.IGNORECASE,
+)
+"""Words of mounts of other machines' storage."""
 _NAME = "save_in_background"
 _DESCRIPTION = (
     f"save to the local disk and let {MODULE}.py move the file to its target while training continues; the file "
@@ -36,6 +44,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(
             "the path is not known to be on slow storage; if it is, add its prefix to the setting `remote-paths`"
         )
+    if _is_mount_alone(project, payload.location.text):
+        return Declined(
+            "whether `/mnt` is network storage could not be determined; if it is, add its prefix to the setting "
+            "`remote-paths`"
+        )
+    if _is_seldom(project, payload) and not may_be_large(project, save):
+        return Declined("the model is one of the tree, and saved every N steps only; a longer interval is simpler")
     if is_quick(payload.contexts, payload.location) and not may_be_large(project, save):
         return Declined(
             "once per epoch, this pays for checkpoints of a hundred megabytes and more; the model is one of the tree, "
@@ -56,6 +71,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     imports, files = brought
     call = Edit(module.path, module.syntax.span(save.node.func), _NAME)
     return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, call), files)
+
+
+def _is_mount_alone(project: Project, path: str) -> bool:
+    """Return whether nothing but ``/mnt`` says that a path is on another machine."""
+    own = any(f"{path}/".startswith(prefix.rstrip("/") + "/") for prefix in project.config.remote_paths if prefix)
+    return path.startswith("/mnt/") and _STORES.search(path) is None and not own
+
+
+def _is_seldom(project: Project, payload: BlockingCheckpoint) -> bool:
+    """Return whether the save, or a call that leads to it, runs every N steps."""
+    guards, call = project.fact(Guards), payload.save.call
+    sites = [call, *(site for context in payload.contexts for site in context.calls)]
+    return any(guards.is_periodic(site.module, site.node) for site in sites)
 
 
 def _path(call: ast.Call) -> ast.expr | None:

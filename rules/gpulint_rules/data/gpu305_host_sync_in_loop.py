@@ -65,7 +65,8 @@ from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice
-from gpulint_rules.data.wait_counts import cost, inner_loops, outermost_loop, waits
+from gpulint_rules.data.wait_counts import outermost_loop
+from gpulint_rules.data.wait_groups import cost, group_of
 
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
@@ -92,28 +93,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         context = _every_step(project, module, syncs, sync) or _every_element(project, module, syncs, sync)
         if context is not None:
             statements.setdefault(_statement(module, sync.node), []).append((sync, context))
-    in_loop: dict[ast.AST, list[SyncPoint]] = {}
+    in_loop: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
     for sync, context in (item for found in statements.values() for item in found):
-        in_loop.setdefault(context.loop.node, []).append(sync)
-    costs = {
-        loop: (
-            waits(module, inside, loop),
-            len(inside),
-            sum(inner_loops(module, sync.node, loop) > 0 for sync in inside),
-        )
-        for loop, inside in in_loop.items()
-    }
+        in_loop.setdefault(context.loop.node, []).append((sync, context))
+    groups = {loop: group_of(project, module, inside) for loop, inside in in_loop.items()}
+    helps: dict[object, str] = {}
     for statement, found in statements.items():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
             _message(module, sync, context),
-            help=advice(project, module, sync, context),
+            help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
-            cost=cost(sync, context, costs[context.loop.node]),
+            cost=cost(sync, context, groups[context.loop.node]),
             cause=outermost_loop(context),
         )
 
@@ -272,6 +267,12 @@ def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
         if isinstance(up, ast.stmt):
             return node if hasattr(up, "body") else up
     return node
+
+
+def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
+    """Return what reads have in common that look the same: ``t.item()`` in two comprehensions of a function."""
+    up = module.syntax.parents.get(sync.node)
+    return module.function(sync.node), sync.kind, module.syntax.text(up if isinstance(up, ast.expr) else sync.node)
 
 
 def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:

@@ -47,6 +47,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.wait_counts import outermost_loop
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -108,6 +109,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 for site in context.calls
                 if isinstance(site.node, ast.Call)
             ),
+            cause=outermost_loop(context),
         )
 
 

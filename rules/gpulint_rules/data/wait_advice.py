@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
+from gpulint import regex
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
 from gpulint.project import Project
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
+from gpulint_rules.data.shown_values import followed, is_shown
 
 _OF_KIND = {
     SyncKind.BARRIER: "remove it, or keep it for measurements: guard it with an option that is off by default",
@@ -20,6 +25,11 @@ _OF_KIND = {
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
+_GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
+_PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
+_SHOW = "show it every N iterations, and read it only there"
+_LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
+_PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
     "sizes": "take the size from the host: keep lengths on the CPU when the batch is made, or pad to a fixed size",
@@ -39,14 +49,50 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
         return _AT_ONCE
+    if _only_guards(module, sync.node):
+        return _GUARD
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
+    if any(_is_plotted(module, part) for part in followed(module, sync.node)):
+        return _PLOT
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
     use = use_of_read(module, sync.node)
+    if use == "kept" and is_shown(project, module, sync.node, context):
+        return _SHOW
     if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):
         if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]
+
+
+def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether the value only decides whether the program fails, and is of the batch: no loss, no gradient."""
+    if _LOSS.search(module.syntax.text(node)):
+        return False
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Assert(test=test):
+                return below is test
+            case ast.If(test=test, body=body, orelse=[]):
+                return below is test and isinstance(body[-1], ast.Raise)
+            case ast.stmt():
+                return False
+        below = up
+    return False
+
+
+def _is_plotted(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is an argument of a call that draws: ``plt.imshow(x.cpu())``."""
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=ast.Attribute() as func) if below is not func:
+                return dotted(func).partition(".")[0] in _PLOTS
+            case ast.stmt():
+                return False
+        below = up
+    return False

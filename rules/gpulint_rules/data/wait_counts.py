@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.finding import Place
-from gpulint.impact import Cost
 from gpulint.placement.synchronization import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_contexts import LoopContext
-from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 
@@ -23,8 +21,6 @@ ITEMS = 8
 """Rounds of a loop inside the step over samples, layers or losses (assumed)."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
-_ELEMENTS = 16
-"""Elements of an evaluation batch, where the number is unknown (assumed)."""
 _COMPARED = 8
 """Other reads that one is compared with."""
 _MODEL = regex.compile(
@@ -59,24 +55,6 @@ def outermost_loop(context: LoopContext) -> Place | None:
         if isinstance(up, LOOPS):
             node = up
     return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
-
-
-def cost(sync: SyncPoint, context: LoopContext, loop: tuple[float, int, int]) -> Cost:
-    """``loop``: what the reads of this file add to each round of the loop, in waits, how many there are, and how many
-    of them are in an inner loop."""
-    amount, reads, inner = loop
-    if context.role is Role.EVAL:
-        return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
-    if sync.kind is SyncKind.TEST:
-        return Cost("needed-wait")
-    if reads == 1 and amount > 1:
-        return Cost(
-            "host-wait",
-            amount,
-            basis="a wait in an inner loop" if amount > ITEMS * AGAIN else "a wait, work on the host and a copy back",
-        )
-    again = ", all in inner loops" if inner == reads else f", {inner} of them in inner loops" if inner else ""
-    return Cost("host-wait", amount, basis=f"{reads} waits{again}" if reads > 1 else "")
 
 
 def _follows(module: ModuleIndex, work: Sequence[int], before: ast.expr, after: ast.expr) -> bool:

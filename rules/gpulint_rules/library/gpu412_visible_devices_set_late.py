@@ -43,7 +43,7 @@ _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
     """torch.cuda.is_available torch.cuda.current_device torch.cuda.get_device_name
     torch.cuda.init torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability
-    torch.cuda.empty_cache torch.cuda.synchronize torch.cuda.memory_allocated
+    torch.cuda.synchronize
     tensorflow.config.list_logical_devices tensorflow.test.is_gpu_available
     tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count jax.local_device_count
     cupy.array cupy.zeros""".split()

@@ -32,6 +32,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -61,6 +62,8 @@ class RetainedGraph:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None or any(binding.target.partition(".")[0] in _RECORDING for binding in module.imports):
+        return
+    if module.loops and project.fact(GpuPrograms).stays_on_cpu(module):
         return
     for loop in module.loops:
         losses = _differentiated(project, module, loop)

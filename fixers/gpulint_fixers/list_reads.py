@@ -1,0 +1,70 @@
+"""Uses of a list of tensors that need few of its values, or none."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.fix import Edit
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
+
+_EACH = regex.compile(r"^\[(float|int)\(value\)")
+
+
+def reads_each(convert: str) -> str:
+    """Return what makes a number of each value of a list (``float``); empty where a conversion does something else."""
+    found = _EACH.search(convert)
+    return found[1] if found is not None else ""
+
+
+def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> list[Edit] | None:
+    """Edits that convert the values that uses of a list take: ``sum(losses[-100:])``, ``losses[-1]``. ``len(losses)``
+    needs none. None if a use takes the whole list."""
+    number, syntax, edits = reads_each(convert), module.syntax, list[Edit]()
+    if not number:
+        return None
+    for node in nodes:
+        up = syntax.parents.get(node)
+        if counts(up):
+            continue
+        if syntax.text(node) != node.id or any(isinstance(outer, ast.JoinedStr) for outer in syntax.ancestors(node)):
+            return None
+        match up:
+            case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None), ctx=ast.Load()) if _is_few(
+                lower
+            ):
+                text = convert.format(syntax.text(up))
+            case ast.Subscript(slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant()), ctx=ast.Load()):
+                text = f"{number}({syntax.text(up)})"
+            case _:
+                return None
+        edits.append(Edit(syntax.path, syntax.span(up), text))
+    return edits
+
+
+def _is_few(lower: ast.expr | None) -> bool:
+    """``-100``, ``-window``: the last values."""
+    return isinstance(lower, ast.UnaryOp) and isinstance(lower.op, ast.USub)
+
+
+def counts(up: ast.AST | None) -> bool:
+    """``len(losses)``, which reads no value."""
+    match up:
+        case ast.Call(func=ast.Name(id="len"), args=[_], keywords=[]):
+            return True
+    return False
+
+
+def loop_of_history(module: ModuleIndex, loop: LoopNode, initial: list[ast.expr]) -> LoopNode:
+    """The outermost loop around a loop in which a list keeps what earlier runs of the loop have put into it: all of
+    those inside of which it is not made anew."""
+    made_in = {up for value in initial for up in module.syntax.ancestors(value) if isinstance(up, LOOPS)}
+    found = loop
+    for up in module.syntax.ancestors(loop):
+        if not isinstance(up, LOOPS):
+            continue
+        if up in made_in:
+            break
+        found = up
+    return found if not any(node in made_in for node in walk(found)) else loop

@@ -1,0 +1,61 @@
+"""Whether anything in a tree shows that its programs run on several GPUs: jobs, launchers, options, lists of devices,
+what is written about them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.jobs import gpus_of
+from gpulint.query import stored
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+_SEVERAL = regex.compile(
+    rb"VISIBLE_DEVICES[\"']?\]?\s*[=,:]\s*[\"']?\d+\s*,\s*\d"
+    rb"|device_?ids\s*=\s*(\[\s*\d+\s*,\s*\d|range|list\(range)"
+    rb"|nproc[-_]per[-_]node[= ]+([2-9]|\d\d|gpu)"
+    rb"|\b(n|num|number|count|total)[-_]?(of[-_]?)?(gpus?|devices)([-_]per[-_]node)?[\"']?\s*[=: ]\s*[\"']?"
+    rb"([2-9]\b|\d\d)"
+    rb"|\bgpus?([-_]?(ids?|list|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*\d+\s*,\s*\d"
+    rb"|\bgpus([-_](per[-_]node|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*[2-9]\b"
+    rb"|gpus?_?(ids?)?[\"'][^\n]{0,80}default\s*=\s*[\"'\[(]*\d+\s*,\s*\d"
+    rb"|gpus[\"'][^\n]{0,80}default\s*=\s*[2-9]\b"
+    rb"|gres=gpu:(\w+:)?([2-9]|\d\d)|\bngpus=([2-9]|\d\d)"
+    rb"|multi[-_]?gpus?[\"']?\s*[:=]\s*(true|1\b)",
+    re.IGNORECASE,
+)
+"""Settings of several GPUs, in code, commands and configurations. One number after ``gpu`` is which GPU it is."""
+_SAID = regex.compile(
+    rb"\b([2-9]|16|32|64|two|four|eight|multi(ple)?|several)[-\s]{0,2}(x|\xc3\x97)?\s?((nvidia|tesla|geforce|quadro|rtx|gtx)\s)*"
+    rb"(gpus?|[avhpk]\d{2,3}|titan|[2-5]0[6-9]0|1080)s?\b",
+    re.IGNORECASE,
+)
+"""Several GPUs in a README."""
+_TEXTS = frozenset(
+    {".py", ".ipynb", ".sh", ".sbatch", ".slurm", ".pbs", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"}
+)
+_NOTES = (".md", ".rst", ".txt")
+MAX_BYTES = 300_000
+"""Largest file that is read; larger ones hold data."""
+
+
+def shows_one_gpu(subject: Subject) -> bool:
+    """Return whether no job that runs the place holds several GPUs, or an unknown number, and no text of the tree
+    names more than one."""
+    counts = [gpus_of(job) for job in subject.jobs if job.gpus is not None]
+    if any(count is None or count > 1 for count in counts):
+        return False
+    return not _names_several(subject.project)
+
+
+@stored("several GPUs")
+def _names_several(project: Project) -> bool:
+    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
+    texts = [path for path in project.files if path.suffix in _TEXTS and not project.is_test(path)]
+    return any(_SAID.search(project.data(path)[:MAX_BYTES]) for path in notes) or any(
+        _SEVERAL.search(project.data(path)[:MAX_BYTES]) for path in (*texts, *notes)
+    )

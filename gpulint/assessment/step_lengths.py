@@ -1,0 +1,110 @@
+"""Steps that take longer than usual, as far as the code tells: a wait or a small copy costs little beside them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.amounts import side_of
+from gpulint.assessment.subject import mentions
+from gpulint.documents.python import walk
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import query
+from gpulint.training.guards import Guards
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+LARGE_SIDE = 128
+"""Pixels of a side of images from which on several networks in one step are no small ones (assumed)."""
+MAX_USERS = 4
+"""Most importing modules that are asked which model they make."""
+_LARGE = regex.compile(
+    r"LoraConfig|get_peft_model|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
+    r"|UNet2DConditionModel|StableDiffusion\w*Pipeline|AutoencoderKL\.from_pretrained"
+    r"|efficientnet[-_](v2[-_])?b?[4-7lm]\b|\b(vit|swin|convnext|deit|beit)_(base|large|huge|giant|[blhg])[_\d'\"]"
+    r"|\bViT-[LHG]|\b(resnet|resnext|wide_resnet)(101|152)",
+)
+"""Models of which a step takes long."""
+_READS = frozenset(
+    {"gzip.open", "pickle.load", "np.load", "numpy.load", "torch.load", "h5py.File", "pd.read_csv", "pandas.read_csv",
+     "Image.open", "cv2.imread", "joblib.load", "zipfile.ZipFile", "tarfile.open"}
+)  # fmt: skip
+"""Calls that read a file."""
+
+
+def long_step(subject: Subject) -> str:
+    """Return why the steps around a finding are long, in words; empty if nothing tells."""
+    steps = [context for context in subject.contexts if context.role is Role.STEP]
+    for context in steps:
+        place = context.calls[0] if context.calls else None
+        node = place.node if place is not None else subject.node
+        if found := _reason(subject.project, context.loop, node):
+            return found
+    return ""
+
+
+def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
+    if node is not None and _accumulates(loop, node):
+        return "once per update after several micro-steps"
+    if isinstance(loop.node, LOOPS) and _reads_files(project, loop):
+        return "each step reads files"
+    if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
+        return "long steps of several networks"
+    return "long steps of a large model" if _has_large_model(project, loop.module) else ""
+
+
+def _accumulates(loop: NodeRef, node: ast.AST) -> bool:
+    """Return whether a loop in the loop takes the backward passes, and the place is outside of it."""
+    around = set(map(id, loop.module.syntax.ancestors(node)))
+    inner = (part for part in walk(loop.node) if isinstance(part, LOOPS) and part is not loop.node)
+    return any(
+        id(part) not in around and part is not node and _calls(part, "backward") and not _calls(part, "step")
+        for part in inner
+    )
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == name
+        for part in walk(node)
+    )
+
+
+def _reads_files(project: Project, loop: NodeRef) -> bool:
+    guards = project.fact(Guards)
+    return any(
+        dotted(call.func) in _READS and not guards.is_conditional(loop.module, call, loop.node)
+        for call in _calls_of_body(loop.node)
+    )
+
+
+def _calls_of_body(loop: ast.AST) -> Iterator[ast.Call]:
+    for statement in getattr(loop, "body", ()):
+        yield from (part for part in walk(statement) if isinstance(part, ast.Call))
+
+
+def _networks(loop: ast.AST) -> int:
+    """The number of optimizers that each step steps."""
+    return len(
+        {
+            ast.unparse(call.func.value)
+            for call in _calls_of_body(loop)
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+            if "optim" in last_name(call.func.value).lower() or last_name(call.func.value).lower().startswith("opt")
+        }
+    )
+
+
+@query
+def _has_large_model(project: Project, module: ModuleIndex) -> bool:
+    if mentions(module, _LARGE):
+        return True
+    users = (project.module_at(path) for path in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS))
+    return any(user is not None and mentions(user, _LARGE) for user in users)

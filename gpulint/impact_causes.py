@@ -1,0 +1,80 @@
+"""Findings that one repair ends, such as the waits of one training loop, are one finding."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from gpulint.finding import Finding, Place
+from gpulint.fix import Fix
+from gpulint.impact import Level
+from gpulint.project import Project
+from gpulint.report import Result
+
+REPAIRED_TOGETHER = frozenset({"host-wait", "host-tensor"})
+"""Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
+MOST = 6
+"""Most other lines that a finding names."""
+
+
+def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
+    """``results`` in their order; of those with one cause that are worth repairing together, one keeps its impact and
+    names the others, which have low impact."""
+    groups: dict[object, list[int]] = {}
+    for number, result in enumerate(results):
+        finding = result.finding
+        if finding.cause is None or finding.impact.level == Level.LOW or finding.rule.cost is None:
+            continue
+        if finding.rule.cost.kind in REPAIRED_TOGETHER:
+            cause = finding.cause
+            groups.setdefault((finding.rule.code, cause.path, cause.span), []).append(number)
+    found = list(results)
+    for numbers in groups.values():
+        if len(numbers) > 1:
+            _fold(found, numbers, project)
+    return found
+
+
+def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None:
+    leader = min(numbers, key=lambda number: _rank(found[number], number))
+    first = found[leader].finding
+    others = [number for number in numbers if number != leader]
+    place = f"{project.place(first.path)}:{first.span.line}"
+    for number in others:
+        found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
+    places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
+    found[leader] = _changed(found[leader], _also(found, others, first, project), places)
+
+
+def _rank(result: Result, number: int) -> tuple[int, bool, int]:
+    """Those that cost most first, then those with a fix, in the order of the report."""
+    return -result.finding.impact.level, not isinstance(result.fix, Fix), number
+
+
+def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:
+    """``also lines 98 and 104``; places in other files with their path."""
+    here = sorted({found[number].finding.span.line for number in others if found[number].finding.path == first.path})
+    there = sorted(
+        {
+            f"{project.place(found[number].finding.path)}:{found[number].finding.span.line}"
+            for number in others
+            if found[number].finding.path != first.path
+        }
+    )
+    lines = [str(line) for line in here if line != first.span.line]
+    names = [*lines, *there]
+    if not names:
+        return "also in the same line"
+    if len(names) > MOST:
+        names[MOST:] = [f"{len(names) - MOST} more"]
+    text = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"also {'at' if not lines else 'line' if len(lines) == 1 else 'lines'} {text}"
+
+
+def _changed(result: Result, said: str, places: tuple[Place, ...] = (), *, level: Level | None = None) -> Result:
+    finding = result.finding
+    basis = f"{finding.impact.basis}, {said}" if finding.impact.basis else said
+    impact = dataclasses.replace(finding.impact, level=finding.impact.level if level is None else level, basis=basis)
+    return dataclasses.replace(
+        result, finding=dataclasses.replace(finding, impact=impact, related=(*finding.related, *places))
+    )

@@ -1,0 +1,116 @@
+"""Values that the program shows to people in every step: printed, or in the text of a progress bar."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.project import Project
+from gpulint.semantic.path_conditions import is_ending
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+
+_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
+_BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
+"""Receivers whose ``write`` shows its text."""
+MAX_NAMES = 3
+"""Names that a value goes through on its way to the text, at most."""
+WHOLE = -1
+"""Stands for all parts of a value."""
+
+
+def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
+    """Return whether each step shows the value of ``node``, directly or by names of its function, or of the loop that
+    gets it from there."""
+    if _reaches_text(project, module, node):
+        return True
+    for site in reversed(context.calls):
+        part = _returned_part(module, node)
+        if not isinstance(site.node, ast.Call) or part is None:
+            return False
+        module, node = site.module, site.node
+        if _reaches_text(project, module, node, part):
+            return True
+    return False
+
+
+def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, part: int = WHOLE) -> bool:
+    return any(_is_in_text(project, module, use) for use in followed(module, node, part))
+
+
+def _returned_part(module: ModuleIndex, node: ast.expr) -> int | None:
+    """The place, in the tuple that its function returns, of a value or of a name that it is given; ``WHOLE`` where it
+    is all that is returned, None where it is not returned."""
+    for use in followed(module, node):
+        for up in module.syntax.ancestors(use):
+            match up:
+                case ast.Return(value=ast.Tuple(elts=parts)):
+                    return next((at for at, one in enumerate(parts) if _is_within(module, use, one)), WHOLE)
+                case ast.Return():
+                    return WHOLE
+                case ast.stmt():
+                    break
+    return None
+
+
+def followed(module: ModuleIndex, node: ast.expr, at: int = WHOLE) -> Iterator[ast.expr]:
+    """Yield an expression, and the uses of the names that its value is given, below it in the same function; with
+    ``at`` those of one part of the tuple that it is."""
+    todo, seen = [node], set[str]()
+    while todo:
+        part = todo.pop()
+        yield part
+        for name in _names(module, part, at if part is node else WHOLE) - seen if len(seen) < MAX_NAMES else ():
+            seen.add(name)
+            todo += [
+                use
+                for use in module.uses.get(name, ())
+                if isinstance(use, ast.expr)
+                and use.lineno >= part.lineno
+                and module.function(use) is module.function(part)
+            ]
+
+
+def _names(module: ModuleIndex, node: ast.expr, at: int) -> set[str]:
+    """The variables that the statement of an expression gives its value to; not sums, which more is added to."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=parts)], value=value) if value is node and 0 <= at < len(parts):
+            return {part.id for part in walk(parts[at]) if isinstance(part, ast.Name)}
+        case ast.Assign(targets=[target], value=value) if _is_within(module, node, value):
+            return {part.id for part in walk(target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _is_within(module: ModuleIndex, node: ast.expr, value: ast.expr) -> bool:
+    return node is value or value in module.syntax.ancestors(node)
+
+
+def _is_in_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (ast.stmt, *FUNCTIONS)):
+            return False
+        if isinstance(up, ast.Call) and below is not up.func and _shows(up):
+            guards = project.fact(Guards)
+            return not (
+                guards.is_periodic(module, up)
+                or guards.is_debugging(module, up)
+                or guards.is_before_loop_exit(module, up)
+                or guards.is_error_path(module, up)
+                or is_ending(module, up)
+            )
+        below = up
+    return False
+
+
+def _shows(call: ast.Call) -> bool:
+    name = last_name(call.func)
+    if name == "write" and isinstance(call.func, ast.Attribute):
+        return _BAR.search(last_name(call.func.value)) is not None
+    return name in _SHOWS

@@ -1,0 +1,91 @@
+"""The waits of one loop are one finding, which names the lines of the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpulint.cli import main
+
+STEP = """\
+import torch
+from net import Net, measures
+
+total, right, tops = 0, 0, []
+model = Net().cuda()
+for images, labels in loader:
+    output = model(images.cuda())
+    loss = criterion(output, labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+READS = """\
+    right += (output.argmax(1) == labels.cuda()).sum().item()
+    tops.append(output.max().item())
+    total += loss.item()
+"""
+
+
+def scanned(
+    folder: Path, capsys: pytest.CaptureFixture[str], code: str, impact: str = "medium"
+) -> list[dict[str, Any]]:
+    options = ["--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "--impact", impact]
+    assert main(["scan", *options, "--select", code, str(folder)]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def write(folder: Path, train: str, net: str = "") -> Path:
+    (folder / "train.py").write_text(train)
+    (folder / "net.py").write_text(net)
+    return folder
+
+
+def test_one_finding_names_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + READS)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    lines = {11, 12, 13}
+    others = sorted(lines - {shown["line"]})
+    assert shown["impact"]["basis"] == f"every step, 3 waits, also lines {others[0]} and {others[1]}"
+    assert [place["line"] for place in shown["related"]] == others
+
+
+def test_the_others_are_there_at_low_impact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + READS)
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert sorted(one["impact"]["level"] for one in found) == ["low", "low", "medium"]
+    assert sum("one repair with train.py:" in one["impact"]["basis"] for one in found) == 2
+
+
+def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    helper = "import torch\n\ndef measures(output, labels):\n"
+    helper += "".join(f"    {name} = output.{name}().item()\n" for name in ("min", "max", "mean"))
+    write(tmp_path, STEP + READS + "    seen = measures(output, labels)\n", f"{helper}    return min, max, mean\n")
+    shown = scanned(tmp_path, capsys, "GPU305")
+    assert len(shown) == 1
+    assert "net.py:4" in shown[0]["impact"]["basis"] or "train.py:11" in shown[0]["impact"]["basis"]
+
+
+def test_many_lines_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + "".join(f"    values{number}.append(loss.item())\n" for number in range(10)))
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["impact"]["basis"].endswith("and 3 more")
+    assert len(shown["related"]) == 9
+
+
+def test_tensors_of_one_loop_made_on_the_host_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, STEP + "    ones = torch.ones(9).cuda()\n    zeros = torch.zeros(9).cuda()\n")
+    (shown,) = scanned(tmp_path, capsys, "GPU306")
+    assert shown["line"] == 11
+    assert shown["impact"]["basis"].endswith("also line 12")
+
+
+def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
+    write(tmp_path, STEP + READS + "print(total, right, tops)\n")
+    assert main(["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--apply", str(tmp_path)]) in (0, 1)
+    assert ".item()" not in (tmp_path / "train.py").read_text().replace("for value in", "")
