@@ -56,6 +56,7 @@ _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-sear
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
+_IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _ON_DISK = frozenset({"local-checkpoint"})
@@ -124,12 +125,13 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
     ),
-    Circumstance("as the training loader beside it", TO_LOW, loader_facts.follows_training_loader, kinds=_OF_LOADER),
+    Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
-    Circumstance("as in the branch above", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
+    Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
+    Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
 )
 """What lowers, in the order in which the basis tells it."""

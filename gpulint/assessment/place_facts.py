@@ -21,9 +21,10 @@ from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
 _DRAWS = ("rand", "randn")
+FEW_STEPS = 100
+"""Most steps of a loop that matters little, where nothing runs it again (assumed: seconds)."""
 IMAGE_AXES = 4
 """Axes of a batch of images."""
 _MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECASE)
@@ -176,6 +179,33 @@ def has_few_repetitions(subject: Subject) -> bool:
         and not training_contexts(subject.project, module, node)
         and "evaluation" not in {role.value for role in subject.roles}
     )
+
+
+def takes_few_steps(subject: Subject) -> bool:
+    """Return whether the training loop around counts to a small number (``for _ in range(10)``), and runs once."""
+    module, node = subject.module, subject.node
+    contexts = [context for context in subject.contexts if context.role is Role.STEP]
+    return (
+        module is not None
+        and node is not None
+        and bool(contexts)
+        and all(_is_short(subject.project, context.loop) for context in contexts)
+    )
+
+
+def _is_short(project: Project, loop: NodeRef) -> bool:
+    module, node = loop.module, loop.node
+    match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
+            known = project.fact(Constants).of(module, count)
+        case _:
+            return False
+    if not known.every(lambda value: isinstance(value, int) and value <= FEW_STEPS):
+        return False
+    contexts, function = project.fact(LoopContexts), module.function(node)
+    if next(contexts.around(module, node), None) is not None:
+        return False
+    return function is None or not contexts.enclosing_loops_of_function(module, function)
 
 
 def trains_on_made_up_numbers(subject: Subject) -> bool:

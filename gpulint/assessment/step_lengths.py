@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -26,12 +27,13 @@ LARGE_SIDE = 128
 MAX_USERS = 4
 """Most importing modules that are asked which model they make."""
 _LARGE = regex.compile(
-    r"LoraConfig|get_peft_model|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
+    r"LoraConfig|get_peft_model|\b(torchtune|torchtitan|vllm)\b|models\.detection\b|\b(Mask|Faster)RCNN\(|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
     r"|UNet2DConditionModel|StableDiffusion\w*Pipeline|AutoencoderKL\.from_pretrained"
     r"|efficientnet[-_](v2[-_])?b?[4-7lm]\b|\b(vit|swin|convnext|deit|beit)_(base|large|huge|giant|[blhg])[_\d'\"]"
     r"|\bViT-[LHG]|\b(resnet|resnext|wide_resnet)(101|152)",
 )
 """Models of which a step takes long."""
+_ACCUMULATES = regex.compile(r"accum|micro", re.IGNORECASE)
 _READS = frozenset(
     {"gzip.open", "pickle.load", "np.load", "numpy.load", "torch.load", "h5py.File", "pd.read_csv", "pandas.read_csv",
      "Image.open", "cv2.imread", "joblib.load", "zipfile.ZipFile", "tarfile.open"}
@@ -52,7 +54,7 @@ def long_step(subject: Subject) -> str:
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
-        return "once per update after several micro-steps"
+        return "once per round of several steps"
     if isinstance(loop.node, LOOPS) and _reads_files(project, loop):
         return "each step reads files"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
@@ -62,11 +64,21 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 
 def _accumulates(loop: NodeRef, node: ast.AST) -> bool:
     """Return whether a loop in the loop takes the backward passes, and the place is outside of it."""
+    if _waits_for_more(loop, node):
+        return True
     around = set(map(id, loop.module.syntax.ancestors(node)))
     inner = (part for part in walk(loop.node) if isinstance(part, LOOPS) and part is not loop.node)
+    return any(id(part) not in around and part is not node and _calls(part, "backward") for part in inner)
+
+
+def _waits_for_more(loop: NodeRef, node: ast.AST) -> bool:
+    """Return whether the rounds that only accumulate end before the place (``if micro < grad_accum: continue``)."""
     return any(
-        id(part) not in around and part is not node and _calls(part, "backward") and not _calls(part, "step")
-        for part in inner
+        isinstance(part, ast.If)
+        and isinstance(part.body[-1], ast.Continue)
+        and part.lineno < getattr(node, "lineno", 0)
+        and _ACCUMULATES.search(ast.unparse(part.test)) is not None
+        for part in getattr(loop.node, "body", ())
     )
 
 

@@ -204,7 +204,7 @@ class Guards:
                 return False
             if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
                 return True
-            if isinstance(up, ast.If) and _fills(module, up):
+            if isinstance(up, ast.If) and (_fills(module, up) or _deletes_condition(up)):
                 return True
         return False
 
@@ -250,6 +250,20 @@ def _makes(body: list[ast.stmt]) -> bool:
         for statement in body
         for part in walk(statement)
     )
+
+
+def _deletes_condition(branch: ast.If) -> bool:
+    """``if hasattr(self, "first"): ...; del self.first``."""
+    asked = {
+        f"{ast.unparse(call.args[0])}.{call.args[1].value!s}"
+        for call in walk(branch.test)
+        if isinstance(call, ast.Call)
+        and last_name(call.func) == "hasattr"
+        and len(call.args) == 2
+        and isinstance(call.args[1], ast.Constant)
+    }
+    deleted = (target for part in branch.body if isinstance(part, ast.Delete) for target in part.targets)
+    return bool(asked) and any(ast.unparse(target) in asked for target in deleted)
 
 
 def _fills(module: ModuleIndex, branch: ast.If) -> bool:

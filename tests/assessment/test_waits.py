@@ -69,6 +69,17 @@ def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.Ca
     assert "net.py:4" in shown[0]["impact"]["basis"] or "train.py:11" in shown[0]["impact"]["basis"]
 
 
+def test_a_value_that_the_step_needs_speaks_for_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tests = "".join(
+        f"    part = model(images.cuda())\n    part.backward()\n    if part.item() > {n}: stop()\n" for n in range(5)
+    )
+    sums = "".join("    part = model(images.cuda())\n    part.backward()\n    s += part.item()\n" for _ in range(2))
+    write(tmp_path, STEP + tests + sums)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["line"] == 28
+    assert shown["impact"]["basis"].startswith("every step, 7 waits")
+
+
 def test_many_lines_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, STEP + "".join(f"    values{number}.append(loss.item())\n" for number in range(10)))
     (shown,) = scanned(tmp_path, capsys, "GPU305")

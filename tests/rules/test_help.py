@@ -267,6 +267,20 @@ def test_advice_fits_the_case(tmp_path: Path, code: str, program: str, text: str
     assert text in finding.help
 
 
+def test_lightning_takes_the_tensor(tmp_path: Path) -> None:
+    text = """\
+import pytorch_lightning as pl
+
+class Net(pl.LightningModule):
+    def training_step(self, batch, number):
+        loss = self.head(batch)
+        self.log("loss", loss.item())
+        return loss
+"""
+    (finding,) = found_in(tmp_path, "GPU305", text)
+    assert "pass the tensor itself" in finding.help
+
+
 def test_a_check_of_the_batch_belongs_to_the_host(tmp_path: Path) -> None:
     text = """\
 import torch

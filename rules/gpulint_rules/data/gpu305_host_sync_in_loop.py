@@ -105,7 +105,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(sync.node),
             _message(module, sync, context),
             help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
-            severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
+            severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
             cost=cost(sync, context, groups[context.loop.node]),

@@ -20,8 +20,8 @@ def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
     if owner is not None and _TIMER.search(owner.name):
         return True
     inner, up = barrier, module.syntax.parents.get(barrier)
-    if isinstance(up, ast.If) and up.body == [inner] and not up.orelse:
-        inner, up = up, module.syntax.parents.get(up)  # ``if torch.cuda.is_available():``
+    while isinstance(up, ast.If) and [inner] in (up.body, up.orelse):
+        inner, up = up, module.syntax.parents.get(up)  # ``if device == "mps": ... elif device == "cuda":``
     for body in (getattr(up, "body", None), getattr(up, "orelse", None), getattr(up, "finalbody", None)):
         if isinstance(body, list) and inner in body:
             at = body.index(inner)

@@ -27,6 +27,8 @@ _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`valu
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
+_HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
@@ -49,6 +51,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
         return _AT_ONCE
+    if _is_handed_to_lightning(module, sync.node):
+        return _HAND_OVER
     if _only_guards(module, sync.node):
         return _GUARD
     if sync.kind in _OF_KIND:
@@ -66,6 +70,19 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]
+
+
+def _is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether the value is for ``self.log`` or ``pl_module.log_dict`` of a Lightning module."""
+    if module.packages.isdisjoint(_LIGHTNING):
+        return False
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "pl_module"), attr="log" | "log_dict")):
+                return True
+            case ast.stmt():
+                return False
+    return False
 
 
 def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:

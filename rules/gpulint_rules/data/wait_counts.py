@@ -32,7 +32,7 @@ def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> flo
     """Return what these reads of a module cost in each round of a loop, in waits for a full queue. Of two branches that
     exclude each other, the first counts."""
     total, counted = 0.0, list[SyncPoint]()
-    work = _work_lines(module)
+    work = _work(module)
     for sync in sorted(syncs, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
         if any(_exclude(module, sync.node, other.node) for other in counted[-_COMPARED:]):
             continue
@@ -57,20 +57,25 @@ def outermost_loop(context: LoopContext) -> Place | None:
     return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
 
 
-def _follows(module: ModuleIndex, work: Sequence[int], before: ast.expr, after: ast.expr) -> bool:
+def _follows(module: ModuleIndex, work: Sequence[ast.Call], before: ast.expr, after: ast.expr) -> bool:
     """Return whether the GPU gets no work worth mentioning between two reads of one function."""
     if module.function(before) is not module.function(after):
         return False
     end = before.end_lineno or before.lineno
-    return bisect_right(work, end) >= bisect_left(work, after.lineno)
+    between = work[bisect_right(work, end, key=_line) : bisect_left(work, after.lineno, key=_line)]
+    return all(_exclude(module, before, call) for call in between)
+
+
+def _line(call: ast.Call) -> int:
+    return call.lineno
 
 
 @query
-def _work_lines(module: ModuleIndex) -> list[int]:
-    """Lines with calls that give the GPU work: the model, a layer, the backward pass, a step of an optimizer."""
+def _work(module: ModuleIndex) -> list[ast.Call]:
+    """Calls by line that give the GPU work: the model, a layer, the backward pass, a step of an optimizer."""
     functions: Iterator[FunctionNode] = module.syntax.of(*FUNCTIONS)
     own = {function.name for function in functions}
-    return sorted(call.lineno for call in module.calls if _is_work(call, own))
+    return sorted((call for call in module.calls if _is_work(call, own)), key=_line)
 
 
 def _is_work(call: ast.Call, own: set[str]) -> bool:
@@ -94,9 +99,15 @@ def _exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
 def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return how many loops and comprehensions are around a place that each round of ``loop`` runs, in its own
     function."""
-    found = 0
+    found, inner = 0, node
+    sources = set[ast.AST]()
     for up in module.syntax.ancestors(node):
         if up is loop or isinstance(up, FUNCTIONS):
             break
-        found += isinstance(up, (*LOOPS, *COMPREHENSIONS))
+        if isinstance(up, ast.For | ast.AsyncFor | ast.comprehension) and inner is up.iter:
+            sources.add(up)
+        # What a loop goes through is computed once.
+        source = up.generators[0] if isinstance(up, COMPREHENSIONS) else up
+        found += isinstance(up, (*LOOPS, *COMPREHENSIONS)) and source not in sources
+        inner = up
     return found
