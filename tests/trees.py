@@ -8,9 +8,28 @@ from textwrap import dedent
 
 import pytest
 
+from gpulint import engine
 from gpulint.config import Config
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
+
+PLACE = "import torch\n\n\ndef place(batch):\n    return batch.cuda()\n"
+"""``helper.py`` of ``TRAINER``."""
+TRAINER = """\
+import torch
+from torch.utils.data import DataLoader
+from helper import place
+
+
+def train(model, data, optimizer):
+    loader = DataLoader(data, batch_size=8)
+    for batch in loader:
+        loss = model(place(batch)).sum()
+        loss.backward()
+        optimizer.step()
+        torch.cuda.empty_cache()
+"""
+"""A program with findings that rest on another file."""
 
 
 class Tree:
@@ -38,3 +57,18 @@ def tree(tmp_path: Path) -> Callable[..., Tree]:
         return Tree(tmp_path, {"main.py": files} if isinstance(files, str) else files)
 
     return make
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that this process checks from now on, in order."""
+    names: list[str] = []
+    document = engine.UNITS["document"]
+    compute = document.compute
+
+    def noted(run: engine.Run, path: Path) -> engine.Report:
+        names.append(path.name)
+        return compute(run, path)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(document, "compute", noted)
+    return names

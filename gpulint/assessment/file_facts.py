@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.constants import figure
 from gpulint.assessment.copies import has_line, original
 from gpulint.finding import Severity
 from gpulint.query import query, stored
@@ -18,6 +17,8 @@ from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.libraries import Models
+    from gpulint.libraries.programs import Library
     from gpulint.project import Project
 
 _DEMO = regex.compile(
@@ -139,9 +140,15 @@ def _has_files_beside(project: Project, folder: Path) -> bool:
 
 def is_library_copy(subject: Subject) -> bool:
     """Return whether the file belongs to a copy of a library's package, and the tree is not the library's own."""
-    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in figure("copied", "packages")]
+    known = subject.project.models.derived(_copied_packages)
+    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in known]
     root = subject.project.root.name.lower().replace("-", "_")
     return bool(packages) and not any(part.lower() in root for part in packages)
+
+
+def _copied_packages(models: Models) -> frozenset[str]:
+    rows: tuple[Library, ...] = models.rows("library")
+    return frozenset(package for row in rows for package in row.copied_packages)
 
 
 def is_adapted(subject: Subject) -> bool:

@@ -39,6 +39,7 @@ FILES = {
             "download",
             "cached-download",
             "auxiliary-heads",
+            "layers-without-weights",
             "hub-download",
             "hub-alias",
             "sdk-download",

@@ -69,6 +69,26 @@ class AuxiliaryHeads(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
+class LayersWithoutWeights:
+    """Layers and losses without parameters, which add nothing to a checkpoint."""
+
+    modules: tuple[str, ...]
+    """How the qualified names start."""
+    names: tuple[str, ...]
+    """Their last components."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.modules[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a layer has one of these words."""
+        return frozenset(self.names)
+
+
+@dataclass(frozen=True, slots=True)
 class SdkDownload:
     """Methods of a cloud's client, or of what it hands out, that fetch an object."""
 
@@ -248,6 +268,7 @@ KINDS = {
     "download": Download,
     "cached-download": CachedDownload,
     "auxiliary-heads": AuxiliaryHeads,
+    "layers-without-weights": LayersWithoutWeights,
     "hub-download": HubDownload,
     "hub-alias": HubAlias,
     "sdk-download": SdkDownload,

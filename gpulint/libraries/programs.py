@@ -36,6 +36,8 @@ class Library:
     """Identifiers of programs that use a GPU."""
     compute_words: tuple[str, ...] = ()
     """Identifiers of programs that train, evaluate or generate."""
+    copied_packages: tuple[str, ...] = ()
+    """Folders of packages that other repositories carry unchanged copies of."""
     parallel: Parallel = field(default_factory=Parallel)
 
     @property

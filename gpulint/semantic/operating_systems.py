@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from gpulint import regex
 from gpulint.query import query
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, rules_out
 from gpulint.workspace.module_index import ModuleIndex, dotted
 
 _MENTIONED = regex.compile(r"\bplatform\b|\bos\.name\b|\bos_name\b")
@@ -34,19 +35,14 @@ def _mentions_systems(module: ModuleIndex) -> bool:
 @query
 def excludes_linux(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """Return whether a test that holds, or does not, leaves Linux out."""
-    if not _mentions_systems(module):
-        return False
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
-    if isinstance(test, ast.BoolOp):
-        # `a and b` that holds says the same of each; of `a or b`, each must leave Linux out.
-        each = isinstance(test.op, ast.And) is holds
-        found = (excludes_linux(module, value, holds) for value in test.values)
-        return any(found) if each else all(found)
+    return _mentions_systems(module) and rules_out(test, holds, partial(_excludes_linux, module))
+
+
+def _excludes_linux(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     if isinstance(test, ast.Name):
         kept = module.scope(test).lookup(test.id)
         value = kept[0].value if len(kept) == 1 else None
-        return isinstance(value, ast.Compare | ast.Call) and excludes_linux(module, value, holds)
+        return isinstance(value, ast.Compare | ast.Call) and _excludes_linux(module, value, holds)
     return any(
         (named.startswith(_HERE) and holds is not equal) or (named.startswith(_ELSEWHERE) and holds is equal)
         for named, equal in _named(test)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpulint.documents.python import walk
 from gpulint.query import query
@@ -206,6 +206,19 @@ def parts_of(test: ast.expr, holds: bool) -> Iterator[tuple[ast.expr, bool]]:
         yield from parts_of(test.body, True)
     else:
         yield test, holds
+
+
+def rules_out(test: ast.expr, holds: bool, excludes: Callable[[ast.expr, bool], bool]) -> bool:
+    """Return whether a test that holds, or does not, rules something out, by what its parts rule out.
+
+    One part is enough of ``a and b`` that holds and of ``a or b`` that does not; otherwise every part must exclude it.
+    """
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if not isinstance(test, ast.BoolOp):
+        return excludes(test, holds)
+    found = (rules_out(value, holds, excludes) for value in test.values)
+    return any(found) if isinstance(test.op, ast.And) is holds else all(found)
 
 
 def spelt(module: ModuleIndex, test: ast.expr) -> ast.expr:

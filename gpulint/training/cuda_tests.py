@@ -7,6 +7,7 @@ import re
 
 from gpulint import regex
 from gpulint.query import query
+from gpulint.semantic.path_conditions import rules_out
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
@@ -18,13 +19,10 @@ _GPU_COUNT = regex.compile(
 @query
 def excludes_cuda(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """Return whether a test that holds, or does not, leaves no GPU to the code below it."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
-    if isinstance(test, ast.BoolOp):
-        # `a and b` that holds, or `a or b` that does not, says the same of each; else one of them may be to blame.
-        each = isinstance(test.op, ast.And) is holds
-        found = (excludes_cuda(module, value, holds) for value in test.values)
-        return any(found) if each else all(found)
+    return rules_out(test, holds, _excludes_cuda)
+
+
+def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and _GPU_COUNT.search(ast.unparse(test.left)):
         return _says_none(test, holds)
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and (value := _device_named(test.comparators[0])):

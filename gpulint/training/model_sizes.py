@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
+    from gpulint.libraries.operations import LayersWithoutWeights
     from gpulint.project import Project
 
 FEW = 2_500_000
@@ -25,16 +26,6 @@ MAX_DEPTH = 6
 _REPEATED = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _PLAIN = frozenset({"super", "__init__", "int", "len", "max", "min", "sum", "prod", "OrderedDict", "append"})
 """What a constructor calls beside the layers, without making weights."""
-_WITHOUT = frozenset(
-    (
-        "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Sigmoid Tanh Softmax LogSoftmax Softplus Softsign "
-        "Hardtanh Hardswish Hardsigmoid Identity Flatten Unflatten Upsample PixelShuffle ZeroPad2d ReflectionPad2d "
-        "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d "
-        "AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d MSELoss "
-        "CrossEntropyLoss BCELoss BCEWithLogitsLoss NLLLoss L1Loss SmoothL1Loss"
-    ).split()
-)
-"""Layers without weights."""
 _SIDES = {"1d": 1, "2d": 2, "3d": 3}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _Number = Callable[[str, int], int | None]
@@ -59,6 +50,8 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, depth: int) 
     """Parameters of what a constructor makes."""
     resolver = project.fact(Resolver)
     names = resolver.call_names(module, call)
+    if _has_no_weights(project, names):
+        return 0
     if any(name.startswith(("torch.nn.", "torch.nn.modules.")) for name in names):
         return _of_layer(project, module, call, depth)
     classes = [(ref.module, ref.node) for ref in resolver.points_to(module, call.func)]
@@ -68,6 +61,16 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, depth: int) 
     ]
     known = [count for count in counts if count is not None]
     return max(known) if known and len(known) == len(counts) else None
+
+
+def _has_no_weights(project: Project, names: Iterable[str]) -> bool:
+    rows: tuple[LayersWithoutWeights, ...] = project.models.rows("layers-without-weights")
+    return any(
+        name.startswith(f"{module}.") and name.rpartition(".")[2] in row.names
+        for row in rows
+        for module in row.modules
+        for name in names
+    )
 
 
 @query
@@ -105,7 +108,7 @@ def _calls(constructor: ast.FunctionDef) -> Iterator[tuple[ast.Call, bool]]:
 def _of_layer(project: Project, module: ModuleIndex, call: ast.Call, depth: int) -> int | None:
     """Parameters of a layer of ``torch.nn``; those of norms, which are few, count as none."""
     name = last_name(call.func)
-    if name in _WITHOUT or name.endswith(("Norm", "Norm1d", "Norm2d", "Norm3d")):
+    if name.endswith(("Norm", "Norm1d", "Norm2d", "Norm3d")):
         return 0
     if name == "Sequential":
         return _of_sequence(project, module, call, depth)

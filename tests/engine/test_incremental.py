@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from gpulint import engine
 from gpulint.cli import main
 from gpulint.documents.python import PythonModule
 from gpulint.workspace import index_builder
@@ -59,7 +58,7 @@ def test_reports_after_random_edits_are_those_of_a_fresh_scan(
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_only_what_rests_on_a_change_is_checked_again(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, jobs: str
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], checked: list[str], jobs: str
 ) -> None:
     for number in range(6):
         (tree / f"train_{number}.py").write_text(
@@ -70,14 +69,7 @@ def test_only_what_rests_on_a_change_is_checked_again(
         (tree / f"helper_{number}.py").write_text("size = 4\n")
     options = ["--cache-dir", str(tmp_path / "cache"), "--select", "ALL"]
     scan(tree, capsys, *options, "--jobs", jobs)
-    checked: list[str] = []
-    compute = engine.UNITS["document"].compute
-
-    def document(run: engine.Run, path: Path) -> engine.Report:
-        checked.append(path.name)
-        return compute(run, path)  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(engine.UNITS["document"], "compute", document)
+    checked.clear()
     (tree / "helper_3.py").write_text("size = 8\n")
     after = scan(tree, capsys, *options, "--jobs", "1")
     assert {"helper_3.py", "train_3.py"} <= set(checked) and "train_1.py" not in checked
@@ -85,7 +77,7 @@ def test_only_what_rests_on_a_change_is_checked_again(
 
 
 def test_a_program_is_not_checked_again_after_a_change_in_an_import_that_says_nothing_of_it(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], checked: list[str]
 ) -> None:
     (tree / "train_net.py").write_text(
         "import torch\nimport notes\nfrom torch.utils.data import DataLoader\n"
@@ -94,14 +86,7 @@ def test_a_program_is_not_checked_again_after_a_change_in_an_import_that_says_no
     (tree / "notes.py").write_text("import yaml\n\nanswer = 41\n")
     options = ["--cache-dir", str(tmp_path / "cache")]
     scan(tree, capsys, *options)
-    checked: list[str] = []
-    compute = engine.UNITS["document"].compute
-
-    def document(run: engine.Run, path: Path) -> engine.Report:
-        checked.append(path.name)
-        return compute(run, path)  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(engine.UNITS["document"], "compute", document)
+    checked.clear()
     (tree / "notes.py").write_text("import yaml\n\nanswer = 42\n")
     after = scan(tree, capsys, *options)
     assert checked == ["notes.py"]

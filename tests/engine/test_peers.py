@@ -68,11 +68,16 @@ def test_an_answer_is_computed_by_one_process(pair: list[Project]) -> None:
     assert answers[1][1] is second.files[0], "paths are the objects of the process's own tree"
 
 
+def told_by(project: Project, tmp_path: Path) -> tuple[Path, bytes]:
+    """The file of the first process after it has told one answer, and its content."""
+    words(project, "one")
+    file = file_of(tmp_path, 0)
+    return file, file.read_bytes()
+
+
 def test_an_answer_that_is_being_written_is_computed(pair: list[Project], tmp_path: Path) -> None:
     first, second = pair
-    words(first, "one")
-    file = file_of(tmp_path, 0)
-    whole = file.read_bytes()
+    file, whole = told_by(first, tmp_path)
     file.write_bytes(whole[:-3])
     assert words(second, "one")[0] == "ONE"
     assert [project for project, _ in asked] == [first, second]
@@ -80,9 +85,7 @@ def test_an_answer_that_is_being_written_is_computed(pair: list[Project], tmp_pa
 
 def test_the_rest_of_an_answer_comes_later(pair: list[Project], tmp_path: Path) -> None:
     first, second = pair
-    words(first, "one")
-    file = file_of(tmp_path, 0)
-    whole = file.read_bytes()
+    file, whole = told_by(first, tmp_path)
     file.write_bytes(whole[:-3])
     words(second, "two")
     with file.open("ab") as stream:
@@ -93,9 +96,7 @@ def test_the_rest_of_an_answer_comes_later(pair: list[Project], tmp_path: Path) 
 
 def test_damaged_answers_are_computed(pair: list[Project], tmp_path: Path) -> None:
     first, second = pair
-    words(first, "one")
-    file = file_of(tmp_path, 0)
-    whole = file.read_bytes()
+    file, whole = told_by(first, tmp_path)
     file.write_bytes(whole[:-3] + b"\0\0\0")
     assert words(second, "one")[0] == "ONE"
     assert [project for project, _ in asked] == [first, second]

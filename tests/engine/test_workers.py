@@ -19,22 +19,8 @@ from gpulint.finding import Finding
 from gpulint.project import Project
 from gpulint.rule import Rule
 from gpulint.source import Span
+from tests.trees import PLACE, TRAINER
 
-HELPER = "import torch\n\n\ndef place(batch):\n    return batch.cuda()\n"
-TRAINER = """\
-import torch
-from torch.utils.data import DataLoader
-from helper import place
-
-
-def train(model, data, optimizer):
-    loader = DataLoader(data, batch_size=8)
-    for batch in loader:
-        loss = model(place(batch)).sum()
-        loss.backward()
-        optimizer.step()
-        torch.cuda.empty_cache()
-"""
 JOB = "#!/bin/bash\n#SBATCH --gres=gpu:2\npython train_0.py\nsleep infinity\n"
 
 
@@ -42,7 +28,7 @@ JOB = "#!/bin/bash\n#SBATCH --gres=gpu:2\npython train_0.py\nsleep infinity\n"
 def files(tmp_path: Path) -> list[Path]:
     found = []
     for name, text in {
-        "helper.py": HELPER,
+        "helper.py": PLACE,
         "job.sh": JOB,
         **{f"train_{number}.py": TRAINER for number in range(6)},
     }.items():

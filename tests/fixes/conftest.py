@@ -115,6 +115,12 @@ class Job:
         assert code == 0, err
         return out, err
 
+    def repaired(self, name: str, *codes: str) -> tuple[int, str, str]:
+        """(number of fixes, stdout before, stdout after) of a program that imports torch and nothing that is fixed."""
+        before, fixes = self.text(name), self.repair(*codes)
+        printed = self.outputs({"before.py": before, "after.py": self.text(name)})
+        return fixes, printed["before.py"], printed["after.py"]
+
     def outputs(
         self, programs: dict[str, str], *, torch: bool = True, ranks: int = 1, **environment: str
     ) -> dict[str, str]:

@@ -223,11 +223,10 @@ print(type(train(train_loader)))
 
 def test_logs_of_every_step_become_those_of_some_steps(job: MakeJob) -> None:
     pytest.importorskip("torch")
-    before = job({"train.py": LOGGED}).train("train.py")[0].splitlines()
-    made = job({"train.py": LOGGED})
-    assert made.repair("GPU305") == 2
-    after = made.train("train.py")[0].splitlines()
-    assert after == [*before[0:120:50], *before[120:]]
+    fixes, printed, after = job({"train.py": LOGGED}).repaired("train.py", "GPU305")
+    before = printed.splitlines()
+    assert fixes == 2
+    assert after.splitlines() == [*before[0:120:50], *before[120:]]
     assert before[-1] == "<class 'float'>"
 
 
@@ -264,10 +263,9 @@ train(train_loader)
 
 def test_lists_that_are_copied_after_the_loop_hold_the_same(job: MakeJob) -> None:
     pytest.importorskip("torch")
-    made = job({"train.py": LISTED})
-    before = made.train("train.py")
-    assert made.repair("GPU305") == 3
-    assert made.train("train.py") == before
+    fixes, before, after = job({"train.py": LISTED}).repaired("train.py", "GPU305")
+    assert fixes == 3
+    assert after == before
 
 
 @pytest.mark.parametrize(

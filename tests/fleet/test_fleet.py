@@ -129,8 +129,10 @@ def test_mistakes(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def _start(sources: list[Path], run: Path) -> subprocess.Popen[str]:
+    scratch = run.with_name("scratch")  # what a killed run cannot delete
+    scratch.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "gpulint", "fleet", "scan", *map(str, sources), "-o", str(run), "--jobs", "1"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*command, "--scratch", str(scratch)], stderr=subprocess.PIPE, text=True)
 
 
 def _done(run: Path) -> int:

@@ -261,3 +261,28 @@ def test_a_row_of_the_user_makes_a_finding(kind: str, tmp_path: Path, capsys: An
     assert rule not in {found for found, _ in scan(tmp_path, capsys)[1]}
     (tmp_path / "gpulint.toml").write_text(rows)
     assert rule in {found for found, _ in scan(tmp_path, capsys)[1]}
+
+
+def test_a_layer_without_weights_makes_no_model_large(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A small checkpoint on a mount, once per epoch, is no finding."""
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom acme import Wave\n\nmodel = torch.nn.Sequential(torch.nn.Linear(8, 2), Wave())\n"
+        "for epoch in range(9):\n    for x in loader:\n        model(x.cuda()).sum().backward()\n"
+        "        optimizer.step()\n    torch.save(model.state_dict(), '/mnt/blob/model.pt')\n"
+    )
+    assert scan(tmp_path, capsys, "--select", "GPU211")[1] == [("GPU211", 9)]
+    row = '[[models.layers-without-weights]]\nmodules = "acme"\nnames = "Wave"\n'
+    (tmp_path / "gpulint.toml").write_text(row)
+    assert scan(tmp_path, capsys, "--select", "GPU211")[1] == []
+
+
+def test_a_package_that_others_copy_is_not_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package = tmp_path / "tools" / "acme"
+    package.mkdir(parents=True)
+    (package / "train.py").write_text(
+        "from torch.nn import DataParallel\n\nmodel = DataParallel(model, device_ids=[0, 1]).cuda()\nfor x in loader:\n"
+        "    model(x.cuda()).sum().backward()\n    optimizer.step()\n"
+    )
+    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU352")[1] == [("GPU352", 3)]
+    (tmp_path / "gpulint.toml").write_text('[[models.library]]\nname = "acme"\ncopied-packages = "acme"\n')
+    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU352")[1] == []

@@ -254,6 +254,15 @@ def test_an_answer_that_nobody_wants_is_given_up(tmp_path):
     assert "GPU301" in codes(workspace, path)
 
 
+@pytest.fixture
+def collected_by_hand():
+    """Objects in cycles go when the test collects them: what a workspace holds of a module may depend on when they do."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("collected_by_hand")
 def test_edits_leave_nothing_behind(tmp_path):
     shutil.copytree(EXAMPLES / "half-the-gpus/wasteful", tmp_path / "job")
     path = tmp_path / "job/train.py"
@@ -264,7 +273,7 @@ def test_edits_leave_nothing_behind(tmp_path):
         if number % 10 == 9:
             gc.collect()
             counts.append(len(gc.get_objects()))
-    assert counts[3] - max(counts[:3]) < 40, counts
+    assert counts[3] - counts[1] < 40, counts
 
 
 # Python drops an interruption that strikes in a callback of its own, and says so; then it is repeated.

@@ -275,7 +275,7 @@ class Rows:
         return cls(columns)
 
 
-def load_dataset(notes: list[str]) -> Any:
+def load_dataset(folder: Path, notes: list[str]) -> Any:
     from gpulint_probe.estimator.script.hub import datasets
 
     def real(path: str, *_: Any, **__: Any) -> Any:
@@ -289,13 +289,13 @@ def load_dataset(notes: list[str]) -> Any:
         Image=lambda: "image",
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
-        datasets.actions(notes.append, notes.append, str, stack)["datasets"](library)
+        datasets.actions(folder, notes.append, notes.append, str, stack)["datasets"](library)
         return library.load_dataset
 
 
-def test_rows_of_public_data_sets_are_made_up() -> None:
+def test_rows_of_public_data_sets_are_made_up(tmp_path: Path) -> None:
     notes: list[str] = []
-    load = load_dataset(notes)
+    load = load_dataset(tmp_path, notes)
     found = load("nyu-mll/glue", "mrpc")
     assert found.keys() == {"train", "validation", "test"}
     assert len(found["train"].columns["sentence1"][0].split()) == 24
@@ -305,10 +305,10 @@ def test_rows_of_public_data_sets_are_made_up() -> None:
     assert any("sentence1 of 24 words" in note for note in notes)
 
 
-def test_a_data_set_of_unknown_columns_is_an_error() -> None:
+def test_a_data_set_of_unknown_columns_is_an_error(tmp_path: Path) -> None:
     from gpulint_probe.estimator.errors import EstimateError
 
     with pytest.raises(EstimateError, match="columns of the data set someone/rows are not known"):
-        load_dataset([])("someone/rows")
+        load_dataset(tmp_path, [])("someone/rows")
     with pytest.raises(ConnectionError):
-        load_dataset([])("csv", data_files="missing.csv")
+        load_dataset(tmp_path, [])("csv", data_files="missing.csv")

@@ -229,7 +229,11 @@ def test_a_reader_that_goes_away_ends_the_job_like_a_bare_one() -> None:
 def test_a_killed_probe_leaves_a_recording_that_can_be_read(tmp_path: Path) -> None:
     output = tmp_path / "run.jsonl"
     code = "import os, time; time.sleep(1); print('ready', os.getpid(), flush=True); time.sleep(30)"
-    with subprocess.Popen([*PROBE, "-o", output, "--", *_python(code)], stdout=subprocess.PIPE) as process:
+    # What a killed probe cannot delete, the test does.
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [*PROBE, "-o", output, "--", *_python(code)], stdout=subprocess.PIPE, env=environment
+    ) as process:
         job = int(_until(process, b"ready").split()[1])
         process.kill()
         process.wait()

@@ -118,7 +118,8 @@ def test_one_file_that_cannot_be_written_does_not_cost_the_others(tmp_path: Path
 def test_a_recording_survives_the_death_of_the_probe(tmp_path: Path) -> None:
     output = tmp_path / "run.jsonl"
     command = [sys.executable, "-m", "gpulint", "probe", "--source", "none", "--interval", "0.1s", "-o", output, "--"]
-    process = subprocess.Popen([*map(str, command), "sleep", "60"], stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed probe deletes nothing
+    process = subprocess.Popen([*map(str, command), "sleep", "60"], stderr=subprocess.DEVNULL, env=environment)
     try:
         while not output.exists() or output.read_text().count('"line":"host"') < 3:
             assert process.poll() is None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
+from unittest import mock
 
+import pynvml
 import pytest
 from gpulint_probe.recording import Recording, RecordingError
+from gpulint_probe.sources.gpm import Gpm
 
 from tests.probe.scripted import build_nvml
 
@@ -112,6 +118,32 @@ def test_gpm_without_the_right_to_it_leaves_the_coarse_figures(run: Run) -> None
     recording = run(HOPPER + "0.err.gpm 4\n")
     assert recording.source == "nvml"
     assert "NVML GPM: Insufficient Permissions" in recording.notes
+
+
+def test_samples_too_close_for_gpm_cost_one_reading() -> None:
+    taken = itertools.count(1)
+    measured: list[tuple[int, int]] = []
+
+    def take(device: object, sample: list[int]) -> None:
+        sample[:] = [next(taken)]
+
+    def metrics(request: SimpleNamespace) -> None:
+        pair = request.sample1[0], request.sample2[0]
+        if pair == (2, 3):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+        measured.append(pair)
+
+    functions = {
+        "nvmlGpmQueryDeviceSupport": lambda device: SimpleNamespace(isSupportedDevice=1),
+        "nvmlGpmSampleAlloc": lambda: [0], "nvmlGpmSampleGet": take, "nvmlGpmMetricsGet": metrics,
+        "c_nvmlGpmMetricsGet_t": lambda: SimpleNamespace(metrics=[mock.Mock(value=0.0) for _ in range(20)]),
+    }  # fmt: skip
+    gpm = Gpm(cast(ModuleType, SimpleNamespace(**vars(pynvml) | functions)), object(), None)
+    gpm.read()
+    with pytest.raises(pynvml.NVMLError):
+        gpm.read()
+    gpm.read()
+    assert measured == [(1, 2), (3, 4)]
 
 
 def test_mig_instances_are_gpus_of_their_own(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -66,7 +67,10 @@ class InsideReader:
 
     def close(self) -> None:
         """Delete the folder; processes that still run stop sampling then."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        gone = self.folder.with_name(f"{self.folder.name}-gone")
+        with contextlib.suppress(OSError):
+            self.folder.rename(gone)  # a process that starts meanwhile would add a file to what is being deleted
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _entries(self, file: _File, line: dict[str, Any]) -> Iterator[InsideEntry]:
         """Whatever wrote into the folder, a line that is not as it should be is left out."""

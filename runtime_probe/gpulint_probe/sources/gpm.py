@@ -52,8 +52,9 @@ class Gpm:
         request.sample1, request.sample2 = self._before, self._after
         for slot, (metric, _) in enumerate(self._metrics.values()):
             request.metrics[slot].metricId = metric
-        nvml.nvmlGpmMetricsGet(request)
+        # Samples that are too close fail; the next call starts from the later one all the same.
         self._before, self._after = self._after, self._before
+        nvml.nvmlGpmMetricsGet(request)
         values: dict[str, float | None] = {}
         for slot, (name, (_, factor)) in enumerate(self._metrics.items()):
             entry = request.metrics[slot]

@@ -20,6 +20,5 @@ def install(
     ``made_up`` is told of data sets, ``line`` names the line of the script that runs now.
     """
     hub = Hub(folder / "hub", note, line)
-    after_import(
-        hub.actions(stack) | tokenizers.actions(hub, note, stack) | datasets.actions(note, made_up, line, stack), stack
-    )
+    of_datasets = datasets.actions(folder, note, made_up, line, stack)
+    after_import(hub.actions(stack) | tokenizers.actions(hub, note, stack) | of_datasets, stack)

@@ -95,11 +95,13 @@ def _text(words: int, row: int) -> str:
     return " ".join(f"w{200 + (7 * row + place) % 20000}" for place in range(words))
 
 
-def actions(note: Note, made_up: Note, line: Callable[[], str], stack: contextlib.ExitStack) -> dict[str, Action]:
-    """Return what is to be done when the libraries of data sets and metrics are imported."""
+def actions(
+    folder: Path, note: Note, made_up: Note, line: Callable[[], str], stack: contextlib.ExitStack
+) -> dict[str, Action]:
+    """Return what is to be done when libraries of data sets and metrics are imported; files are made in ``folder``."""
 
     def datasets(module: ModuleType) -> None:
-        load = _loading(module, module.load_dataset, made_up, line)
+        load = _loading(module, folder, made_up, line)
         for owner in (module, module.load):
             stack.enter_context(mock.patch.object(owner, "load_dataset", load))
         module.disable_progress_bars()
@@ -135,12 +137,14 @@ class _Metric:
         return dict.fromkeys(("accuracy", "f1", self.name), 0.0)
 
 
-def _loading(module: Any, real: Callable[..., Any], made_up: Note, line: Callable[[], str]) -> Callable[..., Any]:
+def _loading(module: Any, folder: Path, made_up: Note, line: Callable[[], str]) -> Callable[..., Any]:
+    real = module.load_dataset
+
     def load(path: Any, name: Any = None, *args: Any, **options: Any) -> Any:
         if len(args) < 4 and (
             str(path) in _FORMATS or Path(str(path)).exists()
         ):  # what is prepared from own files is written by a library in C++
-            options.setdefault("cache_dir", tempfile.mkdtemp(prefix="rows-"))
+            options.setdefault("cache_dir", tempfile.mkdtemp(prefix="rows-", dir=folder))
         try:
             return real(path, name, *args, **options)
         except Exception as error:

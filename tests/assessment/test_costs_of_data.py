@@ -1,0 +1,323 @@
+"""What findings of loaders, copies, waits and passes over data cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, WAITS, bases, impacts, levels, scan
+
+NUMBERS = """\
+class Rows(Dataset):
+    def __getitem__(self, index):
+        return torch.from_numpy(read_csv(index))
+
+loader = DataLoader(Rows(), batch_size=128, shuffle=True)
+"""
+
+
+def test_decoding_images_in_the_training_process_costs_much_and_reading_rows_little(tmp_path: Path) -> None:
+    assert levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303") == ["high"]
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": HEAD + NUMBERS + TRAINING}, "GPU303") == ["low"]
+
+
+def test_the_bytes_of_a_batch_decide_what_a_copy_costs(tmp_path: Path) -> None:
+    (photos,) = impacts(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU301"]
+    assert str(photos.level) == "medium"
+    assert photos.basis == "every step, 77 MB from pageable memory"
+    (rows,) = impacts(tmp_path / "b", {"net.py": "", "train.py": HEAD + NUMBERS + TRAINING})["GPU301"]
+    assert str(rows.level) == "low"
+
+
+@pytest.mark.parametrize(
+    ("more", "basis"),
+    [
+        ("", "77 MB"),
+        ("cut = transforms.RandomCrop(64)\n", "6 MB"),
+        ("parser.add_argument('--img_size', type=int, default=512)\n", "403 MB"),
+    ],
+)
+def test_the_side_of_images_decides_what_a_copy_costs(tmp_path: Path, more: str, basis: str) -> None:
+    text = HEAD + IMAGES.replace("shuffle=True", "num_workers=8") + more + TRAINING
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert f" {basis} from pageable memory" in impact.basis
+
+
+def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
+    one = HEAD + IMAGES + TRAINING
+    three = one + "        right += (output == labels.cuda()).sum().item()\n        top = loss.item()\n"
+    (single,) = impacts(tmp_path / "a", {"net.py": "", "train.py": one})["GPU305"]
+    assert single.basis == "every step, the host waits for the GPU"
+    assert {impact.basis for impact in impacts(tmp_path / "b", {"net.py": "", "train.py": three})["GPU305"]} == {
+        "every step, 3 waits"
+    }
+
+
+FACTORY = """\
+import torch
+from torch.utils.data import DataLoader
+from net import Net, Birds
+
+def made(mode):
+    if mode == "train":
+        train_loader = DataLoader(Birds("train"), 64, num_workers=4)
+        return train_loader
+    if mode == "test":
+        test_loader = DataLoader(Birds("test"), 64, num_workers=4)
+        return test_loader
+
+model = Net().cuda()
+for images in made("train"):
+    model(images.cuda()).backward()
+    optimizer.step()
+"""
+
+
+def test_a_loader_that_is_made_for_the_test_is_not_read_in_every_step(tmp_path: Path) -> None:
+    found = impacts(tmp_path, {"net.py": "", "train.py": FACTORY})["GPU301"]
+    assert [impact.basis.partition(",")[0] for impact in found] == ["every step", "every evaluation batch"]
+
+
+@pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])
+def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows: int, low: bool) -> None:
+    text = (
+        "import datasets, torch\nfrom net import Net\n\ntokenizer = BertTokenizer.from_pretrained('bert')\nrows = datasets.load_dataset('json', data_files='data/rows.jsonl')\n"
+        "train = rows.map(lambda row: tokenizer(row['text']))\nmodel = Net().cuda()\n"
+        "for batch in train:\n    model(batch.cuda()).backward()\n    optimizer.step()\n"
+    )
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    files = {"net.py": "", "run.sh": job, "train.py": text, "data/rows.jsonl": '{"text": ""}\n' * rows}
+    assert (levels(tmp_path, files, "GPU311") == ["low"]) is low
+
+
+def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> None:
+    text = HEAD + IMAGES + TRAINING
+    report = scan(tmp_path, {"net.py": "", **{f"exp{n}/train.py": text + f"seed = {n}\n" for n in range(3)}})
+    found = [
+        (result.finding.path.parent.name, str(result.finding.impact.level))
+        for result in report.results
+        if result.finding.rule.code == "GPU303"
+    ]
+    assert found == [("exp0", "high"), ("exp1", "low"), ("exp2", "low")]
+
+
+@pytest.mark.parametrize(
+    ("reads", "level", "basis"),
+    [
+        ("    total += loss.item()\n", "low", "every step, the host waits for the GPU"),
+        # The queue is empty when the second value is read.
+        (
+            "    total += loss.item()\n    bar.set_postfix(loss=loss.item())\n",
+            "low",
+            "every step, 2 waits, line 11 waits in any case",
+        ),
+        (
+            "    total += loss.item()\n    real = critic(labels)\n    real.backward()\n    other += real.item()\n",
+            "medium",
+            "every step, 2 waits",
+        ),
+        (
+            "    for loss in (loss, loss / 2):\n        total += loss.item()\n",
+            "medium",
+            "every step, a wait in an inner loop, about 8 per step",
+        ),
+        # What a loop goes through is copied once.
+        (
+            "    for row in labels.tolist():\n        rows.append(row)\n",
+            "medium",
+            "every step, a wait, work on the host and a copy back",
+        ),
+        (
+            "    if epoch > 3:\n        total += loss.item()\n    else:\n        loss.backward()\n        other += loss.item()\n",
+            "low",
+            "every step, 2 waits",
+        ),
+    ],
+)
+def test_reads_that_follow_each_other_wait_once(tmp_path: Path, reads: str, level: str, basis: str) -> None:
+    found = impacts(tmp_path, {"net.py": "", "train.py": WAITS + reads})["GPU305"]
+    assert (level, basis) in {(str(impact.level), impact.basis) for impact in found}
+    assert {str(impact.level) for impact in found} == {level}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "level"),
+    [
+        ("sample.sh", " --eval_batch_size=16", "low"),
+        ("train.sh", " --eval_batch_size=16", "medium"),
+        ("train.sh", " --eval_batch_size=2", "low"),
+        ("train.sh", "", "low"),
+    ],
+)
+def test_a_small_batch_counts_where_more_is_seen_to_fit_in_training(
+    tmp_path: Path, name: str, more: str, level: str
+) -> None:
+    files = {
+        "sample.py": "import torch\nmodel = torch.load('model.pt').cuda()\nprint(model(4))\n",
+        name: f"#!/bin/sh\n#SBATCH --gpus=1\npython sample.py --batch_size=1{more}\n",
+    }
+    assert [str(impact.level) for impact in impacts(tmp_path, files)["GPU201"]] == [level]
+
+
+@pytest.mark.parametrize(("pinned", "level"), [("", "low"), (", pin_memory=True", "medium")])
+def test_a_blocking_copy_from_pageable_memory_counts_where_the_loader_is(
+    tmp_path: Path, pinned: str, level: str
+) -> None:
+    loader = IMAGES.replace("shuffle=True", f"shuffle=True, num_workers=8{pinned}").replace("128", "512")
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + loader + TRAINING})["GPU302"][:1]
+    assert str(impact.level) == level
+
+
+def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: Path) -> None:
+    files = {
+        "net.py": "",
+        "train.py": HEAD + IMAGES + TRAINING,
+        "config/train.yaml": "batch_size: 64\nlearning_rate: 0.1\nepochs: 3\nnum_workers: 0\n",
+    }
+    assert sorted(str(impact.level) for impact in impacts(tmp_path, files)["GPU303"]) == ["high", "low"]
+
+
+def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+    text = """\
+import torch
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+from net import model
+
+grey = transforms.Compose([transforms.Grayscale(), transforms.Resize(256), transforms.ToTensor()])
+loader = torch.utils.data.DataLoader(ImageFolder("data", transform=grey), batch_size=32)
+for epoch in range(9):
+    for x, y in loader:
+        model(x.cuda()).sum().backward()
+"""
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert impact.basis == "every step, 8 MB from pageable memory"
+
+
+def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
+    text = (
+        (HEAD + IMAGES + TRAINING)
+        .replace("batch_size=128", "batch_size=size")
+        .replace("from PIL", "import nibabel\nfrom PIL")
+    )
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text.replace("Image.open", "nibabel.load")})["GPU301"]
+    assert impact.basis == "every step, about 34 MB from pageable memory"
+
+
+def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
+    other = (
+        "\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)\nelse:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+def test_a_loader_that_is_made_where_none_was_counts_once(tmp_path: Path) -> None:
+    other = (
+        "\nloader = None\nif weighted:\n    loader = DataLoader(Photos(paths), batch_size=128, sampler=weights)"
+        "\nif loader is None:\n    loader ="
+    )
+    files = {"train.py": HEAD + IMAGES.replace("\nloader =", other) + TRAINING}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("as in the branch above")
+
+
+def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
+    test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
+    files = {"train.py": HEAD + IMAGES + TRAINING + test}
+    found = bases(tmp_path, files, "GPU303")
+    assert [one.partition(",")[0] for one in found] == ["high", "low"]
+    assert found[1].endswith("one pass after the training")
+
+
+@pytest.mark.parametrize(("last", "level"), [("run(test_loader, train=False)", "low"), ("run(test_loader)", "high")])
+def test_a_pass_without_steps_through_the_loop_of_the_training_costs_little(
+    tmp_path: Path, last: str, level: str
+) -> None:
+    program = (
+        "def run(loader, train=True):\n"
+        "    for x, y in loader:\n"
+        "        loss = criterion(model(x.cuda()), y.cuda())\n"
+        "        if train:\n"
+        "            loss.backward()\n"
+        "            optimizer.step()\n"
+        "\n\n"
+        "def main():\n"
+        "    train_loader = DataLoader(Photos(paths), batch_size=128, num_workers=8)\n"
+        "    for epoch in range(90):\n"
+        "        run(train_loader)\n"
+        "    test_loader = DataLoader(Photos(held_out), batch_size=128)\n"
+        f"    {last}\n"
+        "\n\nmain()\n"
+    )
+    (found,) = bases(tmp_path, {"train.py": HEAD + IMAGES.partition("\nloader =")[0] + "\n" + program}, "GPU303")
+    assert found.startswith(level), found
+
+
+def test_loaders_for_evaluation_count_with_the_training_loader(tmp_path: Path) -> None:
+    """Who sets the workers of one loader sets those of both."""
+    held_out = "val_loader = DataLoader(Photos(held_out), batch_size=128)\n"
+    evaluation = (
+        "    model.eval()\n    with torch.no_grad():\n"
+        "        for x, y in val_loader:\n            score(model(x.cuda()), y)\n"
+    )
+    text = HEAD + IMAGES + held_out + TRAINING + evaluation
+    first, second = bases(tmp_path / "a", {"train.py": text}, "GPU303")
+    assert first.startswith("high")
+    assert second.startswith("low") and second.endswith("set up as the loader beside it")
+    (alone,) = bases(tmp_path / "b", {"train.py": text.replace("shuffle=True", "num_workers=8")}, "GPU303")
+    assert alone.startswith("medium"), alone
+
+
+def test_samples_that_map_made_before_cost_little(tmp_path: Path) -> None:
+    prepare = (
+        "from datasets import load_dataset\nimport torchaudio\n"
+        "data = load_dataset('speech').map(torchaudio_features, {}batched=True)\n"
+        "loader = DataLoader(data, batch_size=16)\n"
+    )
+    (found,) = bases(
+        tmp_path / "a", {"train.py": HEAD + prepare.format("remove_columns=['audio'], ") + TRAINING}, "GPU303"
+    )
+    assert found.startswith("low") and found.endswith("samples that `map` made before")
+    (found,) = bases(tmp_path / "b", {"train.py": HEAD + prepare.format("") + TRAINING}, "GPU303")
+    assert not found.startswith("low")
+
+
+def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> None:
+    helper = (
+        "def unpacked(batch):\n    if isinstance(batch, tuple):\n        return batch[0].to('cuda')\n"
+        "    elif torch.is_tensor(batch):\n        return batch.to('cuda')\n"
+    )
+    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+    steps = TRAINING.replace("images, labels in loader", "batch in loader").replace("images.cuda()", "unpacked(batch)")
+    files = {"train.py": HEAD + pinned + helper + steps.replace(", labels.cuda()", "")}
+    found = bases(tmp_path, files, "GPU302")
+    assert [one.partition(",")[0] for one in found] == ["medium", "low"]
+    assert found[1].endswith("with the copy above it")
+
+
+def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
+    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+    steps = TRAINING.replace("images, labels in loader", "batch in loader").replace(
+        "loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())",
+        "images = batch['images'].cuda()\n"
+        "        print(epoch)\n"
+        "        parts = [part.cuda() for part in batch['parts']]\n"
+        "        loss = model(images, parts).sum()",
+    )
+    first, *others = bases(tmp_path, {"train.py": HEAD + pinned + steps}, "GPU302")
+    assert first.startswith("medium"), first
+    assert others and all(one.startswith("low") and one.endswith("with the copy above it") for one in others), others
+
+
+def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
+    volumes = IMAGES.replace("from PIL import Image", "import nibabel").replace("Image.open", "nibabel.load")
+    slices = volumes.replace("self.paths[index])", "self.paths[index], random_slice=True)")
+    (whole,) = bases(tmp_path / "a", {"train.py": HEAD + volumes + TRAINING}, "GPU301")
+    (flat,) = bases(tmp_path / "b", {"train.py": HEAD + slices + TRAINING}, "GPU301")
+    assert "1 GB from pageable memory" in whole
+    assert "77 MB from pageable memory" in flat

@@ -1,0 +1,204 @@
+"""What downloads and installations cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, impacts, levels, scan
+
+TOKENIZER = """\
+import argparse
+from transformers import AutoModel, AutoTokenizer
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model")
+parser.add_argument("--tokenizer")
+args = parser.parse_args()
+tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
+model = AutoModel.from_pretrained(args.model).cuda()
+for batch in loader:
+    model(**tokenizer(batch)).loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_tokenizer_is_small_whatever_its_id_says_of_the_model(tmp_path: Path) -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py \\\n  --model org/base-7b \\\n  --tokenizer org/other-7b\n"
+    )
+    report = scan(tmp_path, {"train.py": TOKENIZER, "job.sh": job})
+    found = {
+        result.finding.message.split("'")[1]: result.finding.impact.basis
+        for result in report.results
+        if result.finding.rule.code == "GPU331" and result.finding.path.name == "job.sh"
+    }
+    assert "about 14 GB" in found["org/base-7b"]
+    assert "a small download" in found["org/other-7b"]
+
+
+@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:1\n#SBATCH --time=10:00:00\n", False)])
+def test_a_download_in_a_plain_script_holds_no_gpus_for_sure(tmp_path: Path, head: str, low: bool) -> None:
+    files = {
+        "train.py": HEAD + IMAGES + TRAINING,
+        "net.py": "",
+        "download_data.py": "import urllib.request\nurllib.request.urlretrieve(url, 'a.zip')\n",
+        "run.sh": f"#!/bin/bash\n{head}python download_data.py\npython train.py\n",
+    }
+    (found,) = levels(tmp_path, files, "GPU332")
+    assert (found == "low") is low
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("pip install tqdm", "low"),
+        ("pip install --cache-dir /shared/pip torch pandas", "low"),
+        ("pip install torch pandas", "medium"),
+        ("pip install -r requirements.txt --no-index --find-links=wheels", "low"),
+        ("pip install -r requirements.txt", "medium"),
+        ("pip install flash-attn --no-build-isolation", "medium"),
+        ('if [ "$SETUP" = 1 ]; then pip install -r requirements.txt; fi', "low"),
+    ],
+)
+def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, level: str) -> None:
+    image = "#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{image}{line}\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("listed", "level"),
+    [
+        ("# small\nregex\nboto3>=1.26 ; python_version > '3'\n", "low"),
+        ("regex\nsome-package\n", "medium"),
+        ("regex\ntorch\n", "medium"),
+        ("regex\n-r more.txt\n", "medium"),
+    ],
+)
+def test_files_of_small_packages_alone_take_seconds(tmp_path: Path, listed: str, level: str) -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+        "pip install -r requirements.txt\npython train.py\n"
+    )
+    files = {"job.sh": job, "requirements.txt": listed, "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line", "level"),
+    [
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pixi install --frozen", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --upgrade torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "conda create -y -n net torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:8", "pixi install --frozen", "medium"),
+        ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
+        ("runpod_setup.sh", "set -e", "pip install --upgrade torch pandas", "low"),
+        ("run.sh", "set -e", "pip install --upgrade torch pandas", "medium"),
+    ],
+)
+def test_an_environment_that_outlives_a_run_is_made_once(
+    tmp_path: Path, name: str, head: str, line: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n{head}\n{line}\npython train.py\n"
+    files = {name: job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("keys", "level"),
+    [
+        ("runs-on: [self-hosted, gpu]", "low"),
+        ("runs-on: [self-hosted, gpu]\n    container: pytorch/pytorch", "medium"),
+        ("runs-on: gpu-t4", "medium"),
+    ],
+)
+def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: str) -> None:
+    job = f"on: push\njobs:\n  train:\n    {keys}\n    steps:\n      - run: pip install torch\n      - run: python train.py\n"
+    files = {".github/workflows/train.yml": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("call", "basis"),
+    [
+        ("AutoModel.from_pretrained('org/net-14b')", "about 28 GB"),
+        ("PeftModel.from_pretrained(model, 'org/net-14b-adapter')", "a download"),
+        ("AutoModel.from_pretrained('openai/gpt-oss-120b')", "about 60 GB"),
+        ("AutoConfig.from_pretrained('org/net-14b')", "a small download"),
+        ("hf_hub_download('org/net-14b', 'head.pt')", "a download"),
+        ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),
+    ],
+)
+def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call: str, basis: str) -> None:
+    heads = "from transformers import AutoConfig, AutoModel\nfrom peft import PeftModel\n"
+    heads += "from huggingface_hub import hf_hub_download\n"
+    text = HEAD + heads + f"loaded = {call}\n" + IMAGES + TRAINING
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU331"]
+    assert f"once per run, {basis}" in impact.basis
+
+
+def test_the_arms_of_a_choice_fetch_one_model(tmp_path: Path) -> None:
+    loads = """model_id = "org/net-14b"
+if quantised:
+    model = AutoModel.from_pretrained(args.name if args.name else model_id, dtype="int8")
+else:
+    model = AutoModel.from_pretrained(args.name if args.name else model_id)
+"""
+    options = "import argparse\nparser = argparse.ArgumentParser()\n"
+    options += "parser.add_argument('--name', default='org/net-14b')\nargs = parser.parse_args()\n"
+    text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU331") == ["medium", "low"]
+
+
+@pytest.mark.parametrize(("told", "level"), [("--assets tokenizer", "low"), ("--assets weights", "medium")])
+def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython download_files.py {told}\npython train.py\n"
+    files = {"job.sh": job, "download_files.py": "import sys\n", "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU332") == [level]
+
+
+def test_what_machines_install_once_for_several_runs_costs_less(tmp_path: Path) -> None:
+    spec = "resources:\n  accelerators: A100:1\nsetup: |\n  pip install vllm\nrun: |\n  pip install deepspeed\n  python a.py\n"
+    found = scan(tmp_path, {"serve.yaml": spec}).results
+    assert {result.finding.message.split("`")[1]: (str(result.finding.impact.level)) for result in found} == {
+        "pip install vllm": "low",
+        "pip install deepspeed": "medium",
+    }
+
+
+def test_installations_of_one_job_are_one_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = "#!/bin/bash\n#SBATCH --gpus=8\npip install torch\npip install flash-attn\npython train.py\n"
+    (tmp_path / "job.sh").write_text(job)
+    main(["scan", "--isolated", "--no-cache", "--select", "GPU401", str(tmp_path)])
+    assert capsys.readouterr().out.count("install-at-start (") == 1
+
+
+@pytest.mark.parametrize(("cache", "level"), [("/scratch/hub", "low"), ("/tmp/hub", "medium")])
+def test_a_cache_that_jobs_share_keeps_what_was_downloaded(tmp_path: Path, cache: str, level: str) -> None:
+    files = {
+        "job.sh": f"#!/bin/bash\n#SBATCH --gpus=8\nexport HF_HOME={cache}\npython train.py\n",
+        "train.py": "import torch\nfrom transformers import AutoModel\n\n"
+        'model = AutoModel.from_pretrained("org/large-8b").cuda()\nmodel(batch).loss.backward()\n',
+    }
+    assert levels(tmp_path, files, "GPU331") == [level]
+
+
+def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
+    saves = (
+        "from transformers import AutoModel\nmodel = AutoModel.from_pretrained('some/model').cuda()\n"
+        "for step, x in enumerate(loader):\n    model(x.cuda()).loss.backward()\n    optimizer.step()\n"
+        "    if step % 20 == 0:\n        torch.save(model.state_dict(), 'model.pt')\n"
+        "        torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+    )
+    once = "every 20 steps, a checkpoint to a disk"
+    assert bases(tmp_path, {"train.py": f"import torch\n{saves}"}, "GPU211") == [
+        f"medium, {once}",
+        f"low, {once}, a part of the checkpoint above",
+    ]

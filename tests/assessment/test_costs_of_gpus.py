@@ -1,0 +1,274 @@
+"""What GPUs that are held, exchanged over or saved from cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, impacts, levels
+
+STEPS = """\
+import argparse
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default={default})
+args = parser.parse_args()
+model = DDP(model)
+for index, batch in enumerate(loader):
+    {step}
+"""
+
+BY_SCALER = "loss_scaler(model(batch), optimizer, update_grad=(index + 1) % args.accumulate == 0)"
+
+IN_PARTS = """\
+for _ in range(args.accumulate):
+        model(next(parts)).backward()
+    optimizer.step()"""
+
+
+@pytest.mark.parametrize("step", [BY_SCALER, IN_PARTS])
+@pytest.mark.parametrize(("default", "level"), [(1, "low"), (4, "medium")])
+def test_an_exchange_per_micro_step_costs_nothing_where_there_is_one_by_default(
+    tmp_path: Path, step: str, default: int, level: str
+) -> None:
+    text = STEPS.format(default=default, step=step)
+    assert levels(tmp_path, {"train.py": text}, "GPU353") == [level]
+
+
+@pytest.mark.parametrize(("line", "level"), [("breakpoint()", "medium"), ("if odd: breakpoint()", "low")])
+def test_a_debugger_for_what_was_not_foreseen_costs_less(tmp_path: Path, line: str, level: str) -> None:
+    text = HEAD + IMAGES + f"odd = strange(loader)\n{line}\n" + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU102") == [level]
+
+
+def test_a_session_of_a_person_on_few_gpus_costs_little(tmp_path: Path) -> None:
+    session = "srun {} --mem=30000 --pty /bin/bash\n"
+    for number, (gpus, low) in enumerate(
+        [("--gres=gpu:1", True), ("--gpus=2", True), ("--gpus=$COUNT", True), ("--gres=gpu:a100:4", False)]
+    ):
+        found = levels(tmp_path / str(number), {"run.sh": session.format(gpus)}, "GPU101")
+        assert found and (found == ["low"]) is low
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "level"),
+    [
+        ("train.py", "train_ddp.py", "low"),
+        ("train.py", "evaluate_ddp.py", "low"),
+        ("train.py", "train_more.py", "high"),
+        ("Other-main/train.py", "more.py", "low"),
+        ("Other-main/train.py", "Other-main/more.py", "high"),
+    ],
+)
+def test_data_parallel_costs_little_beside_a_program_for_ddp(
+    tmp_path: Path, path: str, beside: str, level: str
+) -> None:
+    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda(), device_ids=[0, 1])\n" + TRAINING
+    ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
+    found = levels(tmp_path, {path.replace("train", "net"): "", path: own, beside: ddp}, "GPU352")
+    assert found == [level]
+
+
+@pytest.mark.parametrize(("started", "low"), [("train_ddp.py", True), ("train.py", False)])
+def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: Path, started: str, low: bool) -> None:
+    files = {
+        "net.py": "",
+        "train.py": HEAD + IMAGES + TRAINING,
+        "train_ddp.py": HEAD + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n",
+        "run.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:4\npython {started}\n",
+    }
+    assert (levels(tmp_path, files, "GPU303") == ["low"]) is low
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: Path, gpus: int, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    on_cpu = "#!/bin/bash\n#SBATCH --partition=medium\n#SBATCH --mem=75G\npython train.py --method forest\n"
+    files = {"net.py": "", "train.py": text, "job.sbatch": job, "forest.sbatch": on_cpu}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpus: int, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    files = {"net.py": "", "train.py": text, "job.sbatch": job, "run.sh": "#!/bin/bash\npython train.py\n"}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\nsleep 7200\n"
+    (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU105"]
+    assert impact.gpu_hours == (8.0, 8.0)
+    assert str(impact.level) == "high"
+
+
+@pytest.mark.parametrize(
+    ("commands", "level", "hours"),
+    [
+        ("sleep 60", "medium", (0.0333, 0.0333)),
+        ("for part in 1 2 3; do sleep 60; done", "high", None),
+        ("sleep 60\ndu -sh .", "high", None),
+    ],
+)
+def test_a_job_that_only_sleeps_costs_its_length(
+    tmp_path: Path, commands: str, level: str, hours: tuple[float, float] | None
+) -> None:
+    (impact,) = impacts(tmp_path, {"job.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:2\n{commands}\n"})["GPU106"]
+    assert (str(impact.level), impact.gpu_hours) == (level, hours)
+
+
+def test_gpus_of_all_nodes_count(tmp_path: Path) -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:8\npip install -r requirements.txt\nsrun python train.py\n"
+    )
+    (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU401"]
+    assert impact.basis.endswith("32 GPUs")
+
+
+PARALLEL = """\
+import torch
+from torch import nn
+
+from net import Net
+
+model = Net()
+{wrapped}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, labels in loader:
+    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+EITHER = """\
+if args.distributed:
+    model = nn.parallel.DistributedDataParallel(model.cuda())
+else:
+    model = nn.DataParallel(model).cuda()"""
+
+ONLY = "model = nn.DataParallel(model).cuda()"
+
+GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wrapped", "expected"),
+    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", GUARDED, ["high"])],
+)
+def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
+    tmp_path: Path, gpus: str, wrapped: str, expected: list[str]
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "job.sh": job}
+    assert levels(tmp_path, files, "GPU352") == expected
+
+
+@pytest.mark.parametrize(("wrapped", "level"), [(ONLY, "high"), (GUARDED, "low")])
+def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
+    tmp_path: Path, wrapped: str, level: str
+) -> None:
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "Needs two GPUs."}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+SAVING = """\
+for epoch in range(90):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        {condition}
+            torch.save(model.state_dict(), "/mnt/bucket/model.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"),
+    [
+        ("if rank == 0:", "every step"),
+        ("if saving:", "not in every step"),
+        ("if loss < best_loss:", "not in every step"),
+    ],
+)
+def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
+    text = HEAD + IMAGES + "model = Net().cuda()\n" + SAVING.format(condition=condition)
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU211"]
+    assert impact.basis.startswith(often)
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"),
+    [
+        ("if self.unsaved:\n                self.unsaved = False", "not in every step"),
+        ("if elapsed > limit:", "not in every step"),
+        ("if self.unsaved:", "not in every step"),
+        ("if self.rank == 0:", "every step"),
+    ],
+)
+def test_a_checkpoint_under_a_condition_is_not_taken_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
+    text = (
+        "import torch\n\nclass Trainer:\n    def run(self, loader):\n        self.unsaved = True\n"
+        "        for batch in loader:\n            loss = self.model(batch.cuda())\n            loss.backward()\n"
+        f"            self.optimizer.step()\n            {condition}\n"
+        "                torch.save(self.model.state_dict(), 'last.pt')\n"
+    )
+    (impact,) = impacts(tmp_path, {"train.py": text})["GPU211"]
+    assert impact.basis.startswith(often)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"), [("export CUDA_VISIBLE_DEVICES=0", []), ("export CUDA_VISIBLE_DEVICES=0,1", ["high"])]
+)
+def test_data_parallel_costs_nothing_where_launchers_show_one_gpu(
+    tmp_path: Path, setting: str, expected: list[str]
+) -> None:
+    files = {
+        "net.py": "",
+        "train.py": HEAD + IMAGES + "model = nn.DataParallel(Net()).cuda()\n" + TRAINING.partition("\n")[2],
+        "run.sh": f"{setting}\npython train.py\n",
+    }
+    assert levels(tmp_path, files, "GPU352") == expected
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (4, "high")])
+def test_one_gpu_for_a_person_is_what_development_needs(tmp_path: Path, gpus: int, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gpus={gpus}\njupyter lab --no-browser --ip=0.0.0.0\n"
+    assert levels(tmp_path, {"job.sh": job}, "GPU101") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "level"),
+    [
+        ("train.py", "", "high"),
+        ("train_data_parallel.py", "", "low"),
+        ("train.py", "    if rank >= 0:\n        model = nn.parallel.DistributedDataParallel(model)\n", "low"),
+    ],
+)
+def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
+    tmp_path: Path, name: str, after: str, level: str
+) -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom net import Net\n\ndef train(loader, optimizer, rank, count):\n    model = Net().cuda()\n"
+        f"    if count > 1:\n        model = nn.DataParallel(model)\n{after}    for batch in loader:\n"
+        "        model(batch.cuda()).sum().backward()\n        optimizer.step()\n\ntrain(data, sgd, -1, 4)\n"
+    )
+    assert levels(tmp_path, {"net.py": "", name: text, "README.md": "Needs two GPUs."}, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(
+    ("readme", "level"),
+    [
+        ("", "low"),
+        ("Train on GPU 3.", "low"),
+        ("We train on 4 A100 GPUs.", "high"),
+        ("CUDA_VISIBLE_DEVICES=0,1", "high"),
+        ("multi_gpu: true", "high"),
+    ],
+)
+def test_data_parallel_counts_where_something_shows_a_second_gpu(tmp_path: Path, readme: str, level: str) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    assert levels(tmp_path, {"train.py": text, "net.py": "", "README.md": readme}, "GPU352") == [level]

@@ -1,0 +1,197 @@
+"""What makes a finding cost less: whose code it is, what its author says, and what runs it."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, WAITS, bases, impacts, levels, scan
+
+
+def test_a_self_test_belongs_to_jobs_that_start_it(tmp_path: Path) -> None:
+    """A job that only imports the module does not run what is below ``if __name__ == "__main__"``."""
+    classes, loader = IMAGES.split("loader =")
+    program = textwrap.indent(f"loader ={loader}{TRAINING}", "    ")
+    blocks = f"{HEAD}{classes}if __name__ == '__main__':\n{program}"
+    train = f"from blocks import Photos\n{HEAD}loader = DataLoader(Photos(paths), num_workers=4)\n{TRAINING}"
+
+    def found(program: str) -> list[str]:
+        job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\npython {program}\n"
+        report = scan(tmp_path, {"blocks.py": blocks, "train.py": train, "net.py": "", "job.sh": job})
+        impacts = [one.finding.impact for one in report.results if one.finding.rule.code == "GPU303"]
+        return [f"{impact.level}, {impact.basis}" for impact in impacts]
+
+    work = "every step, batches of 128 images in the training process"
+    assert found("blocks.py") == [f"high, {work}, 8 GPUs"]
+    assert found("train.py") == [f"low, {work}, in a self-test that no job runs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("third_party/lib/train.py", ""),
+        ("train_old.py", ""),
+        ("benchmark_train.py", ""),
+        ("train.py", "data = MNIST('data')\n"),
+        ("debug/train.py", ""),
+    ],
+)
+def test_what_is_not_the_users_training_costs_little(tmp_path: Path, name: str, head: str) -> None:
+    usual = levels(tmp_path / "usual", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303")
+    assert usual == ["high"]
+    found = impacts(tmp_path / "other", {"net.py": "", name: HEAD + head + IMAGES + TRAINING})["GPU303"]
+    assert [str(impact.level) for impact in found] == ["low"]
+
+
+def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Path) -> None:
+    reason = IMAGES.replace("shuffle=True)", "shuffle=True)  # workers deadlock with this reader")
+    note = IMAGES.replace("shuffle=True)", "shuffle=True)  # the training set")
+    assert set(levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + reason + TRAINING}, "GPU301")) == {"low"}
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": HEAD + note + TRAINING}, "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("# Set to solve an issue\nimport os\nos.environ", "high"),
+        ("# Set to solve an issue\nos.environ", "low"),
+        ("# Launch one kernel at a time, rather than many\nos.environ", "low"),
+        ("# Settings\nos.environ", "high"),
+    ],
+)
+def test_a_comment_directly_above_tells_what_a_setting_is_for(tmp_path: Path, lines: str, level: str) -> None:
+    text = f"import os\n{lines}['CUDA_LAUNCH_BLOCKING'] = '1'\n" + HEAD + IMAGES + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(
+    ("comment", "level"),
+    [("# Sync the counters once, now that the inner loop is over.", "low"), ("# counters of the step", "medium")],
+)
+def test_a_reason_above_several_lines_that_do_the_same_is_about_them_all(
+    tmp_path: Path, comment: str, level: str
+) -> None:
+    real = "real = critic(labels)\n    real.backward()"
+    reads = [f"{name} = float({name}_t.item())" for name in ("seen", "used", "lost")]
+    text = WAITS + "    " + "\n    ".join(["total += loss.item()", real, comment, *reads]) + "\n"
+    found = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU305"]
+    assert [str(impact.level) for impact in found] == ["medium", level, level, level]
+
+
+def test_what_only_unused_modules_use_is_not_used(tmp_path: Path) -> None:
+    helper = HEAD + "\ndef fit():\n" + "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    unused = {"net.py": "", "loops.py": helper, "modes.py": "from loops import fit\n\ndef run():\n    fit()\n"}
+    assert levels(tmp_path / "a", unused, "GPU303") == ["medium"]
+    used = {**unused, "main.py": "from modes import run\n\nrun()\n"}
+    assert levels(tmp_path / "b", used, "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("comment", "level"),
+    [("# memory grows without this, see issue 12", "low"), ("# one step of the training", "medium")],
+)
+def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
+    tmp_path: Path, comment: str, level: str
+) -> None:
+    text = (
+        "import torch\nfrom net import Net\n\nmodel = Net().cuda()\n\n\ndef step(batch):\n"
+        f"    {comment}\n    model(batch.cuda()).backward()\n    torch.cuda.empty_cache()\n\n\n"
+        "for batch in loader:\n    step(batch)\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "level"),
+    [("cpu_settings.py", "apply", "low"), ("settings.py", "use_cpu", "low"), ("cpu_to_gpu.py", "apply", "high")],
+)
+def test_what_is_named_for_cpus_costs_no_gpu_time(tmp_path: Path, name: str, function: str, level: str) -> None:
+    text = f"import torch\n\n\ndef {function}():\n    torch.backends.cudnn.enabled = False\n\n\n"
+    files = {"net.py": "", name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
+    assert levels(tmp_path, files, "GPU414") == [level]
+
+
+@pytest.mark.parametrize("name", [".claude/skills/net/train.py", "skills/net/train.py", "net/train.py"])
+def test_what_explains_a_task_to_assistants_is_documentation(tmp_path: Path, name: str) -> None:
+    head = "import torch\ntorch.backends.cudnn.enabled = False\n"
+    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", name: head + HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU414") == ["high" if name.startswith("net") else "low"]
+
+
+def test_a_branch_for_another_choice_than_the_default_costs_little(tmp_path: Path) -> None:
+    program = """import argparse
+import torch
+from datasets import load_dataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", default="usual")
+args = parser.parse_args()
+if args.data == "usual":
+    data = load_dataset("org/usual")
+elif args.data == "other":
+    data = load_dataset("org/other")
+model.cuda()
+loss.backward()
+"""
+    job = "#!/bin/bash\n#SBATCH --nodes=8\n#SBATCH --gres=gpu:8\npython train.py\n"
+    usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 64 GPUs")
+    assert (str(other.level), other.basis) == (
+        "low",
+        "once per run, a download, 64 GPUs, a choice that is not the default",
+    )
+
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: gpu-pod}
+spec:
+  containers:
+    - name: main
+      image: ubuntu:22.04
+      command: ["sleep", "infinity"]
+      resources: {limits: {nvidia.com/gpu: 4}}
+"""
+
+
+@pytest.mark.parametrize(("path", "level"), [("deploy/pod.yaml", "high"), ("examples/pod.yaml", "low")])
+def test_a_pod_that_only_shows_how_to_ask_for_gpus_costs_little(tmp_path: Path, path: str, level: str) -> None:
+    assert levels(tmp_path, {path: POD}, "GPU101") == [level]
+
+
+@pytest.mark.parametrize(("beside", "level"), [("setup.py", "low"), ("notes.txt", "high")])
+def test_a_project_of_somebody_else_inside_the_tree_costs_little(tmp_path: Path, beside: str, level: str) -> None:
+    files = {
+        "prepare.py": "import os\n",
+        "detector/LICENSE": "GPL",
+        f"detector/{beside}": "",
+        "detector/net.py": "",
+        "detector/train.py": HEAD + IMAGES + TRAINING,
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [("mmseg/apis/train.py", "a copy of a library"), (".claude/skills/train.py", "a vendored copy")],
+)
+def test_what_others_wrote_costs_little(tmp_path: Path, name: str, phrase: str) -> None:
+    (found,) = bases(tmp_path, {name: HEAD + IMAGES + TRAINING}, "GPU303")
+    assert found.startswith("low") and phrase in found
+
+
+def test_a_library_counts_in_its_own_tree(tmp_path: Path) -> None:
+    files = {"mmseg/apis/train.py": HEAD + IMAGES + TRAINING}
+    (found,) = bases(tmp_path / "mmsegmentation", files, "GPU303")
+    assert found.startswith("high")
+
+
+def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -> None:
+    dropped = "# The last batch of the dataset is dropped, which is necessary for the loss.\n"
+    workers = "# No workers: the archive cannot be shared between processes.\n"
+    for comment, level in ((dropped, "high"), (workers, "low")):
+        text = HEAD + IMAGES.replace("loader =", f"{comment}loader =") + TRAINING
+        assert levels(tmp_path / level, {"train.py": text, "net.py": ""}, "GPU303")[:1] in ([level], [])

@@ -1,0 +1,109 @@
+"""Whether changes of evaluation are offered: of its batch size, its number of batches, its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpulint.fix import Safety
+
+MakeJob = Callable[..., Any]
+
+KERAS = """\
+import tensorflow as tf
+
+batch_size = 32
+model.fit(
+    train_gen.flow(x_train, y_train, batch_size=batch_size),
+    validation_data=test_gen.flow(x_test, y_test, batch_size=batch_size),
+    validation_steps={steps},
+)
+"""
+
+
+def test_an_evaluation_that_counts_its_batches_keeps_their_size(job: MakeJob) -> None:
+    assert "fixed number of batches" in job({"train.py": KERAS.format(steps="len(x_test) // batch_size")}).refusal(
+        "GPU202"
+    )
+    assert job({"train.py": KERAS.format(steps="None")}).offer("GPU202").safety is Safety.UNSAFE
+
+
+SPLITS = """\
+from torch.utils.data import DataLoader
+
+train_loader = DataLoader(train, batch_size=batch_size, drop_last=True)
+val_loader = DataLoader(val, batch_size=batch_size, drop_last={drop})
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+validate(model, val_loader)
+"""
+
+
+def test_loaders_that_drop_the_last_batch_keep_their_size(job: MakeJob) -> None:
+    assert "drop the last batch" in job({"train.py": SPLITS.format(drop=True)}).refusal("GPU202")
+    assert job({"train.py": SPLITS.format(drop=False)}).offer("GPU202").safety is Safety.UNSAFE
+
+
+STEPS = """\
+train_loader = DataLoader(train, batch_size=batch_size)
+val_loader = iter(DataLoader(val, batch_size=batch_size))
+{name} = len(val) // batch_size
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+    for _ in range({name}):
+        model(next(val_loader)[0].cuda())
+"""
+
+
+def test_evaluation_that_counts_its_steps_keeps_its_batch_size(job: MakeJob) -> None:
+    head = "from torch.utils.data import DataLoader\n\n"
+    assert "fixed number of batches" in job({"train.py": head + STEPS.format(name="steps_per_eval")}).refusal("GPU202")
+    assert job({"train.py": head + STEPS.format(name="log_every")}).offer("GPU202").safety is Safety.UNSAFE
+
+
+EXPLAINED = """\
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(8, 2).to("cuda")
+model.eval()
+for images, labels in DataLoader(data, pin_memory=True):
+    predicted = model(images.to("cuda", non_blocking=True))
+    {more}
+"""
+
+
+def test_evaluation_that_explains_the_model_keeps_its_gradients(job: MakeJob) -> None:
+    assert "`cam`" in job({"train.py": EXPLAINED.format(more="print(cam(x=images))")}).refusal("GPU203")
+    assert job({"train.py": EXPLAINED.format(more="print(predicted)")}).offer("GPU203").safety is Safety.UNSAFE
+
+
+EVALUATES = """\
+import torch
+
+def validate(model, loader):
+    model.eval()
+    for images, labels in loader:
+        hits = (model(images.cuda()).max(1)[1] == labels.cuda()).sum(){old}
+        print(hits)
+
+model = net().cuda()
+validate(model, test_loader)
+"""
+
+
+def test_code_for_the_first_versions_of_pytorch_gets_nothing_that_they_lack(job: MakeJob) -> None:
+    assert "no_grad" in job({"test.py": EVALUATES.format(old="")}).offer("GPU203").description
+    assert "before 0.4" in job({"test.py": EVALUATES.format(old=".data[0]")}).refusal("GPU203")
+
+
+def test_of_long_loops_the_inner_one_runs_without_gradients(job: MakeJob) -> None:
+    program = (
+        "import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nmodel.eval()\nfor name in names:\n"
+        + "".join(f"    note({number})\n" for number in range(70))
+        + "    for x in loader(name):\n        keep(model(x.cuda()))\n"
+    )
+    made = job({"test.py": program})
+    assert made.repair("GPU203") == 1
+    lines = "    with torch.no_grad():\n        for x in loader(name):\n            keep(model(x.cuda()))\n"
+    assert made.text("test.py").endswith(f"    note(69)\n{lines}")

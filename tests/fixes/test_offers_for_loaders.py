@@ -1,0 +1,214 @@
+"""Whether changes of loaders and of the copies of their batches are offered, and as safe or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpulint.fix import Safety
+
+MakeJob = Callable[..., Any]
+
+COLLATED = """\
+from torch.utils.data import DataLoader
+
+data = [1.0, 2.0]
+loader = DataLoader(data, collate_fn=collate, pin_memory=True)
+for {target} in enumerate(loader):
+    loss = model(**batch.to("cuda"))
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "safety"), [("step, batch", Safety.UNSAFE), ("step, (batch, weights)", Safety.SAFE)]
+)
+def test_a_whole_batch_from_a_collate_function_may_be_no_tensor(job: MakeJob, target: str, safety: Safety) -> None:
+    assert job({"train.py": COLLATED.format(target=target)}).offer("GPU302").safety is safety
+    unpinned = COLLATED.format(target=target).replace(", pin_memory=True", "")
+    assert job({"train.py": unpinned}).offer("GPU301").safety is safety
+
+
+MADE_BY = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda")
+loader = DataLoader({data})
+for batch in loader:
+    model(batch.to(device)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "safety"),
+    [
+        ("TensorDataset(torch.randn(8, 2))", Safety.SAFE),
+        ("TensorDataset(samples)", Safety.UNSAFE),
+        ("registry[name](options)", Safety.UNSAFE),
+    ],
+)
+def test_pinning_is_safe_where_the_samples_are_on_the_host(job: MakeJob, data: str, safety: Safety) -> None:
+    assert job({"train.py": MADE_BY.format(data=data)}).offer("GPU301").safety is safety
+
+
+def test_a_data_set_that_gets_a_device_is_not_pinned(job: MakeJob) -> None:
+    assert "a device is passed" in job({"train.py": MADE_BY.format(data="registry[name](options, device)")}).refusal(
+        "GPU301"
+    )
+
+
+LOADING = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+{before}
+    loader = DataLoader(ImageFolder("train"), batch_size=64, pin_memory=True)
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "said"), [("def main():", False), ('if __name__ == "__main__":', False), ("with log():", True)]
+)
+def test_workers_of_a_script_without_main_guard_say_what_they_need(job: MakeJob, before: str, said: bool) -> None:
+    fix = job({"train.py": LOADING.format(before=before)}).offer("GPU303")
+    assert ("__main__" in fix.description) is said
+
+
+SPARSE = """\
+import torch
+import torch_geometric.transforms as T
+from torch_geometric.loader import DataLoader
+
+dataset = OGBG("ogbg-molhiv", pre_transform=T.ToSparseTensor())
+loader = DataLoader(dataset, batch_size=32, shuffle=True)
+for data in loader:
+    loss = model(data.to("cuda"))
+    loss.backward()
+"""
+
+
+def test_batches_that_may_hold_sparse_tensors_are_not_pinned(job: MakeJob) -> None:
+    assert "sparse" in job({"train.py": SPARSE}).refusal("GPU301")
+
+
+MOVED = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def to_device(batch, device):
+    if isinstance(batch, dict):
+        return {{key: to_device(value, device) for key, value in batch.items()}}
+    return batch.to(device)
+
+
+def train(model, data):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    loader = DataLoader(data, pin_memory=True)
+    for images, labels in loader:
+        model(to_device(images, device)).backward()
+
+
+def predict(model, images{default}):
+    return to_device(model(images), {device}).numpy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "device"), [("", '"cpu"'), ("", 'torch.device("cpu")'), (', device="cpu"', "device")]
+)
+def test_a_helper_that_also_brings_results_back_keeps_waiting(job: MakeJob, default: str, device: str) -> None:
+    made = job({"train.py": MOVED.format(default=default, device=device)})
+    assert "read too early" in made.refusal("GPU302")
+
+
+def test_a_helper_that_only_moves_batches_does_not_wait(job: MakeJob) -> None:
+    made = job({"train.py": MOVED.format(default="", device='"cpu"').partition("\n\ndef predict")[0]})
+    assert made.offer("GPU302").safety is Safety.SAFE
+
+
+PASSED_ON = """\
+from torch.utils.data import DataLoader
+
+
+def cuda(batch, *args, **kwargs):
+    return batch.cuda({passed})
+
+
+for images, labels in DataLoader(data, pin_memory=True):
+    model(cuda(images, memory_format=layout)).backward()
+"""
+
+
+@pytest.mark.parametrize("passed", ["*args", "**kwargs"])
+def test_options_that_callers_pass_are_not_passed_twice(job: MakeJob, passed: str) -> None:
+    assert "callers' options" in job({"train.py": PASSED_ON.format(passed=passed)}).refusal("GPU302")
+
+
+NESTED = """\
+from torch.utils.data import DataLoader
+
+
+class NestedTensor:
+    def to(self, device{more}):
+        return NestedTensor(self.tensors.to(device), self.mask.to(device))
+
+
+def collate(samples):
+    return NestedTensor(samples), [sample.label for sample in samples]
+
+
+for samples, targets in DataLoader(data, collate_fn=collate, pin_memory=True):
+    model(samples.to("cuda")).backward()
+"""
+
+
+def test_a_class_of_the_program_may_not_know_the_option(job: MakeJob) -> None:
+    assert "takes no `non_blocking`" in job({"train.py": NESTED.format(more="")}).refusal("GPU302")
+    assert job({"train.py": NESTED.format(more=", **options")}).offer("GPU302").safety is Safety.SAFE
+
+
+GPU_OPTION = """\
+import argparse
+import torch
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_cuda", type=bool, default={default})
+args = parser.parse_args()
+for images in DataLoader(data):
+    if args.use_cuda:
+        images = images.cuda()
+    model(images).backward()
+"""
+
+
+@pytest.mark.parametrize(("default", "pinned"), [(True, "args.use_cuda"), (False, "True")])
+def test_an_option_that_is_off_by_default_does_not_say_what_is_pinned(job: MakeJob, default: bool, pinned: str) -> None:
+    made = job({"train.py": GPU_OPTION.format(default=default)})
+    assert made.repair("GPU301") == 1
+    assert f"DataLoader(data, pin_memory={pinned})" in made.text("train.py")
+
+
+ARRAYS = """\
+import torch
+from torch.utils.data import DataLoader
+
+for images, labels in DataLoader(data, batch_size=256, collate_fn=stack_arrays, num_workers=4):
+    images = torch.from_numpy(images).to("cuda")
+    model(images).backward()
+"""
+
+
+def test_tensors_of_arrays_have_to_be_pinned_first(job: MakeJob) -> None:
+    assert "pinned memory" in job({"train.py": ARRAYS}).refusal("GPU302")
+
+
+def test_pinning_that_a_configuration_switches_off_is_left_to_it(job: MakeJob) -> None:
+    config = "lr: 0.1\nepochs: 3\npin_memory: false\n"
+    program = "from torch.utils.data import DataLoader\nloader = DataLoader(data, pin_memory=config.pin_memory)\n"
+    assert "created elsewhere" in job({"train.yaml": config, "train.py": program}).refusal("GPU301")
