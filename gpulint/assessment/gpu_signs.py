@@ -11,6 +11,8 @@ from gpulint.assessment.jobs import gpus_of
 from gpulint.query import stored
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
@@ -57,5 +59,11 @@ def _names_several(project: Project) -> bool:
     notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
     texts = [path for path in project.files if path.suffix in _TEXTS and not project.is_test(path)]
     return any(_SAID.search(project.data(path)[:MAX_BYTES]) for path in notes) or any(
-        _SEVERAL.search(project.data(path)[:MAX_BYTES]) for path in (*texts, *notes)
+        _names_several_itself(project, path) for path in (*texts, *notes)
     )
+
+
+@stored("several GPUs in a file")
+def _names_several_itself(project: Project, path: Path) -> bool:
+    """An answer of its own for each file, so that an edit of one costs no search of the others."""
+    return _SEVERAL.search(project.data(path)[:MAX_BYTES]) is not None
