@@ -3,12 +3,11 @@
     python benchmarks/lsp_latency.py [--lines 1000] [--keystrokes 30] [TREE [FILE]]
 
 Without TREE the file is made of the training script of an example, repeated up to the number of lines, in a tree with
-its launchers. With TREE and FILE a file of a real tree is edited (in memory), in two ways:
-
-* *spaces*: each keystroke adds a space at the end of a line, at a place that moves through the file;
-* *statements*: statements are typed character by character on a new line, at places that move through the file, and
-  every other one is deleted again. Texts that cannot be parsed cost little, so their number is printed, and the median
-  of the others too.
+its launchers. With TREE and FILE a file of a real tree is edited (in memory). Each kind of edit is measured by itself,
+from the same text on: spaces at the ends of lines; and comments, words in strings, statements, annotations of
+parameters, constants of the module and imports, typed character by character at places that move through the file,
+every other one deleted again. Texts that cannot be parsed cost little, so their number is printed, and the median of
+the others too.
 
 CPU time is of the whole process, from the changed text to the LSP diagnostics, after the first analysis. After every
 ten keystrokes comes a pause, in which the server collects garbage; that is printed by itself.
@@ -24,7 +23,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lsprotocol.types import Position, Range, TextDocumentContentChangePartial, TextDocumentItem
@@ -36,6 +35,9 @@ from gpulint.lsp.places import Places
 from gpulint.lsp.positions import Positions
 
 STATEMENTS = ("batches = len(loader)", "loss_value = loss.item()", "name = 'run'", "print(epoch)")
+Place = tuple[int, int]
+"""A line, counted from 1, and the column after which text is added."""
+Edits = Iterator[TextDocumentContentChangePartial]
 EXAMPLE = Path(__file__).parents[1] / "examples/half-the-gpus/wasteful"
 
 
@@ -76,7 +78,9 @@ def measure(tree: Path, file: Path, keystrokes: int) -> None:
     found = answer(checker, document, positions)
     first = time.process_time() - started
     print(f"{file.name}: {text.count(chr(10))} lines, {found} diagnostics; first analysis {first * 1000:.0f} ms of CPU")
-    for name, edits in (("spaces", spaces), ("statements", statements)):
+    for edits in KINDS:
+        document = OpenFile(file, Buffer.of(TextDocumentItem(file.as_uri(), "python", 1, text)))
+        answer(checker, document, positions)
         spent: list[float] = []
         parsing: list[float] = []
         broken: list[bool] = []
@@ -98,17 +102,20 @@ def measure(tree: Path, file: Path, keystrokes: int) -> None:
                 continue
             broken.append(False)
             parsing.append(time.process_time() - started)
+        if not parsing:
+            print(f"{edits.__name__}: no place for them")
+            continue
         middle, parse = statistics.median(spent), statistics.median(parsing)
         whole = statistics.median(cost for cost, is_broken in zip(spent, broken, strict=True) if not is_broken)
         print(
-            f"{name}: median {middle * 1000:.1f} ms, highest {max(spent) * 1000:.1f} ms of CPU; of the"
+            f"{edits.__name__}: median {middle * 1000:.1f} ms, highest {max(spent) * 1000:.1f} ms of CPU; of the"
             f" {broken.count(False)} of {len(broken)} texts that can be parsed {whole * 1000:.1f} ms,"
             f" {whole / parse:.1f} times ast.parse of the same file ({parse * 1000:.1f} ms);"
             f" collecting garbage in a pause {statistics.median(pauses or [0.0]) * 1000:.0f} ms"
         )
 
 
-def spaces(document: OpenFile) -> Iterator[TextDocumentContentChangePartial]:
+def spaces(document: OpenFile) -> Edits:
     """Spaces at the ends of lines."""
     for number in itertools.count():
         lines = document.buffer.source.text.split("\n")
@@ -116,27 +123,92 @@ def spaces(document: OpenFile) -> Iterator[TextDocumentContentChangePartial]:
         yield changed(line, len(lines[line]), 0, " ")
 
 
-def statements(document: OpenFile) -> Iterator[TextDocumentContentChangePartial]:
-    """The characters of statements, each on a line of its own, and deletions."""
-    for number, statement in enumerate(itertools.cycle(STATEMENTS)):
-        lines = document.buffer.source.text.split("\n")
-        places = [place for place, line in enumerate(lines) if re.match(r"    +\w+ = ", line) and complete(line)]
-        line = places[(number * 37) % len(places)]
-        indent = re.match(" *", lines[line])[0]  # type: ignore[index]
-        yield changed(line, 0, 0, f"{indent}\n")
-        for column, character in enumerate(statement, len(indent)):
-            yield changed(line, column, 0, character)
-        for column in range(len(indent) + len(statement) - 1, len(indent) - 1, -1) if number % 2 else ():
-            yield changed(line, column, 1, "")
+def comments(document: OpenFile) -> Edits:
+    """Comments at the ends of assignments in functions."""
+    return typed(document, assigned, itertools.repeat("  # of a batch"))
 
 
-def complete(line: str) -> bool:
-    """Return whether a line is a statement by itself."""
-    try:
-        ast.parse(line.strip())
-    except SyntaxError:
-        return False
-    return True
+def strings(document: OpenFile) -> Edits:
+    """Words in strings."""
+    return typed(document, in_strings, itertools.repeat("some words"))
+
+
+def statements(document: OpenFile) -> Edits:
+    """Statements on lines of their own, below assignments in functions."""
+    return typed(document, assigned, (f"\n{statement}" for statement in itertools.cycle(STATEMENTS)))
+
+
+def signatures(document: OpenFile) -> Edits:
+    """Annotations of parameters."""
+    return typed(document, parameters, itertools.repeat(": Batch"))
+
+
+def constants(document: OpenFile) -> Edits:
+    """Constants of the module, below its last import."""
+    texts = (f"\nSIZE_{number} = 100" for number in itertools.count())
+    return typed(document, lambda tree: imported(tree)[-1:], texts)
+
+
+def imports(document: OpenFile) -> Edits:
+    """Imports of the module."""
+    return typed(document, imported, itertools.repeat("\nimport wandb"))
+
+
+KINDS = (spaces, comments, strings, statements, signatures, constants, imports)
+
+
+def typed(document: OpenFile, find: Callable[[ast.Module], list[Place]], texts: Iterable[str]) -> Edits:
+    """The characters of texts, each at one of some places, and every other text deleted again."""
+    for number, text in enumerate(texts):
+        places = find(ast.parse(document.buffer.source.text))
+        if not places:
+            return
+        line, column = places[(number * 37) % len(places)]
+        if text.startswith("\n"):  # an editor indents the new line by itself
+            indent = re.match("[ \t]*", document.buffer.source.line(line))[0]  # type: ignore[index]
+            yield changed(line - 1, column, 0, f"\n{indent}")
+            line, column, text = line + 1, len(indent), text[1:]
+        for at, character in enumerate(text, column):
+            yield changed(line - 1, at, 0, character)
+        for at in range(column + len(text) - 1, column - 1, -1) if number % 2 else ():
+            yield changed(line - 1, at, 1, "")
+
+
+def assigned(tree: ast.Module) -> list[Place]:
+    """The ends of assignments in functions."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [end_of(node) for function in functions for node in ast.walk(function) if isinstance(node, ast.Assign)]
+
+
+def in_strings(tree: ast.Module) -> list[Place]:
+    """The first characters of strings of one line."""
+    return [
+        (node.value.lineno, node.value.col_offset + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr | ast.Assign | ast.keyword)
+        and isinstance(node.value, ast.Constant)
+        and type(node.value.value) is str
+        and node.value.lineno == node.value.end_lineno
+    ]
+
+
+def parameters(tree: ast.Module) -> list[Place]:
+    """The ends of parameters without an annotation."""
+    return [
+        end_of(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) and node.annotation is None and node.arg != "self"
+    ]
+
+
+def imported(tree: ast.Module) -> list[Place]:
+    """The ends of imports."""
+    return [end_of(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def end_of(node: ast.stmt | ast.arg) -> Place:
+    """The end of a node."""
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def changed(line: int, column: int, deleted: int, text: str) -> TextDocumentContentChangePartial:

@@ -28,6 +28,11 @@ MAX_COMPARED = 60
 """Most findings of a rule on the same line whose files are compared."""
 REPAIRED_ONCE = frozenset({"install", "download"})
 """Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
+_MACHINE = frozenset({"install", "data-copy"})
+"""Costs of commands that prepare a machine."""
+_LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC})
+_ITEM = regex.compile(r"'([\w.-]+/[\w.-]+)'")
+"""What a message says is downloaded: one copy in a cache serves all jobs."""
 _SPACES = regex.compile(r"\s+")
 _COMMENT = regex.compile(r"(^|\s)#(?!SBATCH|PBS|BSUB|\$).*$")
 
@@ -36,7 +41,8 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     """``results`` in their order; a finding whose code also stands in another file with a finding of the same rule has
     low impact, except in the file where it costs most (of several, the first), which names the others. That is the same
     line with the same lines around it, or in a file that shares many lines with the other one, or the same command in
-    batch scripts of one folder, where one environment or one cache serves all of them."""
+    batch scripts of one folder, where one environment or one cache serves all of them, or another download of the same
+    files."""
     alike: dict[object, list[int]] = {}
     near: dict[tuple[str, str], list[int]] = {}
     commands: dict[tuple[str, str, Path], list[int]] = {}
@@ -60,7 +66,51 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     for numbers in _joined([*alike.values(), *copies, *commands.values()]):
         _fold(found, numbers, original, project)
     _fold_loops(found, original, project)
+    _fold_downloads(found, project)
+    _fold_commands(found, project)
     return found
+
+
+def _fold_commands(found: list[Result], project: Project) -> None:
+    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does."""
+    last: dict[tuple[str, Path, int | None], tuple[int, int]] = {}
+    for number in sorted(range(len(found)), key=lambda number: found[number].finding.span.line):
+        finding = found[number].finding
+        cost, span = finding.rule.cost, finding.span
+        document = project.document(finding.path)
+        if cost is None or cost.kind not in _MACHINE or document is None or document.kind is not Kind.SHELL:
+            continue
+        if finding.impact.level == Level.LOW:
+            continue
+        key = finding.rule.code, finding.path, span.cell
+        head, end = last.get(key, (span.line, -1))
+        if end == span.line - 1:
+            found[number] = _with_basis(found[number], f"with the command in line {head}", Level.LOW)
+        else:
+            head = span.line
+        last[key] = head, span.end_line
+
+
+def _fold_downloads(found: list[Result], project: Project) -> None:
+    """Lower other downloads of the same files in other files of the tree, and those of launchers that are copies of one
+    another, for one model each."""
+    items: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(found):
+        finding = result.finding
+        cost, named = finding.rule.cost, _ITEM.search(finding.message)
+        if finding.impact.level > Level.LOW and cost is not None and cost.kind == "download" and named is not None:
+            items.setdefault((finding.rule.code, named[1]), []).append(number)
+    for numbers in items.values():
+        _fold(found, numbers, {}, project, "the same download as")
+    launchers: dict[str, list[int]] = {}
+    for number in (number for numbers in items.values() for number in numbers):
+        finding = found[number].finding
+        document = project.document(finding.path)
+        if finding.impact.level > Level.LOW and document is not None and document.kind in _LAUNCHERS:
+            launchers.setdefault(finding.rule.code, []).append(number)
+    for numbers in launchers.values():
+        for copies in _of_near_copies(sorted(numbers), found, project):
+            _fold(found, copies, {}, project, "in a copy of")
 
 
 def _fold_loops(found: list[Result], original: dict[int, int], project: Project) -> None:
@@ -110,7 +160,13 @@ def _of_near_copies(numbers: Sequence[int], results: Sequence[Result], project: 
     return groups
 
 
-def _fold(found: list[Result], numbers: Sequence[int], original: dict[int, int], project: Project) -> None:
+def _fold(
+    found: list[Result],
+    numbers: Sequence[int],
+    original: dict[int, int],
+    project: Project,
+    said: str = "the same code as",
+) -> None:
     """Lower all of ``numbers`` but those in the file of the one that costs most, and note whose copies they are."""
     leader = min(numbers, key=lambda number: (-found[number].finding.impact.level, number))
     path = found[leader].finding.path
@@ -120,7 +176,7 @@ def _fold(found: list[Result], numbers: Sequence[int], original: dict[int, int],
     place = f"{project.place(path)}:{found[leader].finding.span.line}"
     for number in others:
         original[number] = leader
-        found[number] = _with_basis(found[number], f"the same code as {place}", Level.LOW)
+        found[number] = _with_basis(found[number], f"{said} {place}", Level.LOW)
     paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in others))
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)

@@ -102,13 +102,14 @@ class Db:
         """Return what an answer keeps of what was read for it."""
         return rests_of(reads) if self.keeps_reads else NOTHING
 
-    def revise(self, keeper: Keeper, gone: Iterable[Input]) -> None:
-        """Go on with other values of some inputs. What was found is checked before it is used again."""
+    def revise(self, keeper: Keeper, gone: Iterable[Input], *, counts: bool = True) -> None:
+        """Go on with other values of some inputs. What was found is checked before it is used again, for two revisions
+        that count."""
         for item in gone:
             item.is_current = False
             self.inputs[item.kind].pop(item.key, None)
         self._contents = {number: item for number, item in self._contents.items() if item.is_current}
-        self.previous = Previous(self, keeper, self.previous)
+        self.previous = Previous(self, keeper, self.previous, counts=counts)
         self.tables, self.done = defaultdict(dict), []
 
     def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:

@@ -20,11 +20,16 @@ _Tables = dict[Callable[..., Any], dict[tuple[Any, ...], Entry]]
 class Previous:
     """The answers that ``db`` has when it is made, and those that it had ``earlier``."""
 
-    def __init__(self, db: Db, keeper: Keeper, earlier: Previous | None) -> None:
+    def __init__(self, db: Db, keeper: Keeper, earlier: Previous | None, *, counts: bool) -> None:
+        """With ``counts`` unset, the revision that ends asked hardly anything, as of a text that cannot be parsed."""
         self._db, self._keeper = db, keeper
         self._young: _Tables = db.tables
         # Only those that were asked for in one of the last two revisions, as answers hold the trees of earlier texts.
         self._old: _Tables = {} if earlier is None else earlier._young
+        if earlier is not None and not counts:
+            for function, table in self._young.items():
+                earlier._young.setdefault(function, {}).update(table)
+            self._young, self._old = earlier._young, earlier._old
         self._holds: dict[Read, bool] = {}
 
     def get(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Entry | None:

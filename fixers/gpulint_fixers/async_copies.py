@@ -28,7 +28,7 @@ from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.moved_copies import is_new, no_gain, unknown_class
+from gpulint_fixers.moved_copies import copies_new, is_new, no_gain, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.versions import predates_device_argument
@@ -45,6 +45,8 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
     beside = [_unblocked(project, other) for other in _beside(project, payload)]
     if any(isinstance(one, Declined) for one in beside):
         return Declined("another copy of the same step waits for this one, and stays")
+    if copies_new(project, payload.transfers[0]):
+        return Declined("another copy of the same step waits, as what it moves was computed from the batch")
     fixes = [made, *(one for one in beside if isinstance(one, Fix))]
     least = next((one for one in fixes if one.safety is not Safety.SAFE), made)
     return replace(least, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))

@@ -191,7 +191,8 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         wrapped = throttled(variable.document, variable.module, run, when)
         if isinstance(wrapped, Declined):
             return wrapped
-        inner = _in_place(variable, names, convert)
+        few = partial_reads(variable.module, names, convert)
+        inner = _in_place(variable, names, convert) if few is None else few
         if inner is None and not all(_formats(variable.module, node) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))

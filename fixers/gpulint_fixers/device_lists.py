@@ -16,6 +16,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import DeviceRead, device_read, is_about_loss, is_integer, is_torch_tensor, reads_of
 from gpulint_fixers.device_sums import exactness
+from gpulint_fixers.list_reads import partial_reads
 
 _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
@@ -83,17 +84,24 @@ def kept(
         return Declined("other statements change the list as well")
     plain = value is reads[0].whole
     each = f"[{'int' if integers and plain else 'float'}(value) for value in {{}}]"
-    made = defer(project, variable, each, own={statement, *changes})
-    if isinstance(made, Declined) or made.logs is not None:
-        return made if isinstance(made, Declined) else Declined("the list is read in every step")
+    own = {statement, *changes}
+    made = defer(project, variable, each, own=own)
+    if isinstance(made, Declined):
+        return made
+    inside = [node for node in nodes if variable.is_inside(node) and variable.statement(node) not in own]
+    if made.logs is not None and partial_reads(module, inside, each) is None:
+        return Declined("the list is read in every step")
     if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
         return Declined(f"`{variable.name}` is never read in this function")
     suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(reads[0].tensor)
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
+    if made.logs is not None:
+        reasons.append(f"they are logged every {made.logs.every} steps")
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
     certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    return Fix(description, Safety.SAFE if certain and plain else Safety.UNSAFE, edits)
+    safe = certain and plain and made.logs is None
+    return Fix(description, Safety.SAFE if safe else Safety.UNSAFE, edits)
 
 
 def kept_value(tensor: ast.expr) -> str:

@@ -105,11 +105,11 @@ def _mentions(module: ModuleIndex, node: ast.AST, names: set[str], depth: int) -
 def serves_one_pass(project: Project, loader: Loader) -> bool:
     """Return whether each loader that the place makes is drawn from once."""
     module = loader.module
-    around = {up for up in _within_function(loader) if isinstance(up, LOOPS)}
+    around = set[ast.AST](up for up in _within_function(loader) if isinstance(up, LOOPS))
     draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
     here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
-    if not around and len(draws) == 1 and not here:
-        return _is_handed_on_once(project, loader, draws[0])
+    if len(draws) == 1 and not here:
+        return _is_handed_on_once(project, loader, draws[0], around)
     return (
         bool(here)
         and (bool(around) or len(here) == len(draws) == 1)
@@ -117,8 +117,9 @@ def serves_one_pass(project: Project, loader: Loader) -> bool:
     )
 
 
-def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef) -> bool:
-    """Return whether the function that makes a loader hands it, once, to the one that draws from it."""
+def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef, around: set[ast.AST]) -> bool:
+    """Return whether the function that makes a loader, perhaps in loops ``around`` it, hands it once to the one that
+    draws from it."""
     module, name = loader.module, loader.variable
     function = draw.module.function(draw.node)
     uses = [use for use in module.uses.get(name, ()) if module.function(use) is module.function(loader.node)]
@@ -128,7 +129,9 @@ def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef) -> bool:
     return (
         isinstance(call, ast.Call)
         and any(callee.node is function for callee in project.fact(Resolver).callees(module, call))
-        and not any(isinstance(up, LOOPS) for up in [*ups, *draw.module.syntax.ancestors(draw.node)])
+        and not any(
+            isinstance(up, LOOPS) and up not in around for up in [*ups, *draw.module.syntax.ancestors(draw.node)]
+        )
     )
 
 

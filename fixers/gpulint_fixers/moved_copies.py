@@ -8,6 +8,7 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
@@ -48,15 +49,56 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return "the same expression waits for what is computed from the copy"
     if stays_on_cpu(transfer):
         return ON_CPU
+    if _is_first_batch(transfer.value):
+        return "a single batch is copied, with which nothing overlaps"
     if _joins(transfer.value):
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
-        if any((value := _bound(one)) is not None and _makes_new(project, module, value) for one in bound):
+        values = [value for one in bound if (value := _bound(one)) is not None]
+        if any(map(_is_first_batch, values)):
+            return "a single batch is copied, with which nothing overlaps"
+        if any(_makes_new(project, module, value) for value in values):
             return NOT_PINNED
     if (slow := _generating(project, transfer)) is not None:
         return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
     return ""
+
+
+def copies_new(project: Project, transfer: Transfer) -> bool:
+    """Return whether the block of a copy also moves what was computed from a batch, for which the host waits:
+    ``images = 2 * images - 1`` and then ``images.to(device)``."""
+    module, syntax = transfer.call.module, transfer.call.module.syntax
+    statement = next((up for up in syntax.ancestors(transfer.node) if isinstance(up, ast.stmt)), None)
+    block = syntax.parents.get(statement) if statement is not None else None
+    for call in (*module.calls_by_name.get("to", []), *module.calls_by_name.get("cuda", [])):
+        near = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+        if near is None or syntax.parents.get(near) is not block or not isinstance(call.func, ast.Attribute):
+            continue
+        if isinstance(call.func.value, ast.Name) and _is_computed(project, module, call.func.value):
+            return True
+    return False
+
+
+def _is_computed(project: Project, module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable was computed from a batch that is on the host."""
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    flow = project.fact(BatchFlow)
+    return any(
+        isinstance(one.value, ast.BinOp)
+        and any(isinstance(part, ast.Name) and flow.batch_of(module, part) is not None for part in walk(one.value))
+        for one in bound
+    )
+
+
+def _is_first_batch(value: ast.expr | None) -> bool:
+    """``next(iter(loader))[:8]``"""
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    match value:
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter")), *_]):
+            return True
+    return False
 
 
 def _bound(binding: Binding) -> ast.expr | None:

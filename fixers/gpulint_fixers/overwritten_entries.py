@@ -4,11 +4,12 @@ loss.item()``."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint.fix import Declined, Fix, Safety
+from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.deferred_reads import defer
@@ -40,12 +41,20 @@ def overwritten(project: Project, found: HostWait, statement: ast.Assign, loop: 
         return made
     if not made.edits:
         return Declined(f"`{name}` is never read in this function")
-    kept = ".detach()" if is_fresh(module, loop, reads[0].tensor) else ".detach().clone()"
     return Fix(
         f"keep the last values of `{name}` on the GPU and read them after the loop, as floats",
         Safety.UNSAFE,
-        (reads[0].replaced(module, kept), *made.edits),
+        (*_kept(found, loop, own), *made.edits),
     )
+
+
+def _kept(found: HostWait, loop: LoopNode, own: set[ast.stmt]) -> Iterator[Edit]:
+    """Tensors for all numbers that the entries get: a read that stays would still make each step wait."""
+    for one in sorted(own, key=lambda statement: statement.lineno):
+        read = device_read(found.module, one.value) if isinstance(one, ast.Assign) else None
+        if read is not None:
+            fresh = is_fresh(found.module, loop, read.tensor)
+            yield read.replaced(found.module, ".detach()" if fresh else ".detach().clone()")
 
 
 def _table(statement: ast.stmt) -> str | None:

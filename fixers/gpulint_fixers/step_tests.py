@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.finding import Finding
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
@@ -51,6 +53,38 @@ def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
     return bool(steps) and not any(step in inside for step in steps)
 
 
+def joined_branches(
+    module: ModuleIndex, staying: Mapping[frozenset[ast.AST], Finding]
+) -> Iterator[tuple[frozenset[ast.AST], Finding]]:
+    """Waits by the branches they are in, and those of both branches of a condition by what is around that."""
+    known = dict(staying)
+    todo = [*known]
+    while todo:
+        around = todo.pop()
+        yield around, known[around]
+        for first in around:
+            branch = module.syntax.parents.get(first)
+            if not isinstance(branch, ast.If) or not branch.orelse:
+                continue
+            other = branch.orelse[0] if first is branch.body[0] else branch.body[0]
+            outer = around - {first}
+            if outer | {other} in known and outer not in known:
+                known[outer] = known[around]
+                todo.append(outer)
+
+
+def is_read_by_optimizer(module: ModuleIndex, statement: ast.AST) -> bool:
+    """Return whether a statement is in a closure for L-BFGS, which reads the loss that each call of it returns."""
+    function = module.function(statement)
+    if not isinstance(function, ast.FunctionDef) or "LBFGS" not in module.syntax.source.text:
+        return False
+    return any(
+        isinstance(argument, ast.Name) and argument.id == function.name
+        for call in module.calls_by_name.get("step", [])
+        for argument in call.args
+    )
+
+
 def _is_step(call: ast.Call) -> bool:
     """``optimizer.step()``, ``scaler.step(optimizer)``"""
     match call.func:
@@ -70,7 +104,7 @@ def trained_on(loop: ast.AST) -> set[str]:
 
 
 def shown(node: ast.AST) -> set[str]:
-    """Return what an expression makes a text of."""
+    """Return what an expression makes a text of, or hands to a log that reads it at once."""
     match node:
         case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
             values = [*args, *(keyword.value for keyword in keywords)]
@@ -78,6 +112,12 @@ def shown(node: ast.AST) -> set[str]:
             values = [value]
         case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=ast.Tuple(elts=values)):
             pass
+        case ast.Call(func=ast.Attribute(attr="add_scalar"), args=[_, value, *_]):
+            values = [value]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="wandb"), attr="log"), args=[ast.Dict(values=values)]):
+            pass
+        case ast.Call(func=ast.Attribute(attr="set_postfix"), keywords=keywords):
+            values = [keyword.value for keyword in keywords]
         case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=value):
             values = [value]
         case _:

@@ -14,4 +14,4 @@ _BEFORE_0_4 = regex.compile(r"\bvolatile\s*=\s*True|\.data(\.cpu\(\))?\[0\]|\.cu
 def predates_device_argument(module: ModuleIndex) -> bool:
     """Return whether a module is for PyTorch before 0.4, which has no ``torch.no_grad``, ``device=`` or
     ``non_blocking=``."""
-    return "torch" in module.packages and _BEFORE_0_4.search(module.syntax.source.text) is not None
+    return "torch" in module.packages and regex.occurs(_BEFORE_0_4, module.syntax.source.text)

@@ -134,13 +134,13 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
 def _channels(module: ModuleIndex) -> int:
     """One where all images of a module are made grey (``transforms.Grayscale()``), else three."""
     text = module.syntax.source.text
-    return 1 if _GREY.search(text) is not None and _COLOUR.search(text) is None else 3
+    return 1 if regex.occurs(_GREY, text) and not regex.occurs(_COLOUR, text) else 3
 
 
 @query
 def _takes_slices(module: ModuleIndex) -> bool:
     text = module.syntax.source.text
-    return _SLICES.search(text) is not None and _SOLID.search(text) is None
+    return regex.occurs(_SLICES, text) and not regex.occurs(_SOLID, text)
 
 
 @query

@@ -125,9 +125,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
     ),
-    Circumstance("as the training loader beside it", TO_LOW, loader_facts.follows_training_loader, kinds=_OF_LOADER),
+    Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
-    Circumstance("as in the branch above", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
+    Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),

@@ -76,22 +76,30 @@ def _makes_numbers(function: NodeRef) -> bool:
     return bool(_WORKS.search(ast.unparse(function.node)))
 
 
-def follows_training_loader(subject: Subject) -> bool:
-    """Return whether a loader that only evaluates is set up as one of its function that trains on samples of the same
-    kind: who changes that one changes both."""
-    loader, node = subject.cost.loader if subject.cost is not None else None, subject.node
-    if loader is None or loader.node is not node or not draws_held_out(subject.project, loader):
+def follows_loader(subject: Subject) -> bool:
+    """Return whether a loader is set up as another one of its function for samples of the same kind: one above it, or
+    for one that only evaluates the training loader. Who changes that one changes both."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None or loader.node is not subject.node:
         return False
-    kind = batch_of(subject, loader).kind
+    held_out = draws_held_out(subject.project, loader)
     return any(
-        other.node is not loader.node
-        and loader.module.scope(other.node) is loader.module.scope(loader.node)
-        and all(_given(other, name) == _given(loader, name) for name in ("num_workers", "pin_memory"))
-        and not draws_held_out(subject.project, other)
-        and subject.project.fact(BatchFlow).of_loader(other.module, other.node)
-        and batch_of(subject, other).kind == kind
+        _leads(subject.project, other, loader, held_out)
+        and batch_of(subject, other).kind == batch_of(subject, loader).kind
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
     )
+
+
+def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> bool:
+    """Return whether another loader of the same function has the same settings, and its finding says it all."""
+    if other.node is loader.node or loader.module.scope(other.node) is not loader.module.scope(loader.node):
+        return False
+    if any(_given(other, name) != _given(loader, name) for name in ("num_workers", "pin_memory")):
+        return False
+    if not project.fact(BatchFlow).of_loader(other.module, other.node):
+        return False
+    trains = not draws_held_out(project, other)
+    return trains if held_out and trains else trains is not held_out and other.node.lineno < loader.node.lineno
 
 
 def _given(loader: Loader, name: str) -> str:

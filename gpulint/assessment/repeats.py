@@ -70,18 +70,22 @@ def _only_if_unset(loader: Loader) -> bool:
 
 
 def repeats_copy(subject: Subject) -> bool:
-    """Return whether another branch of the function, above the place, copies its batches as well: it is one helper for
-    batches of several forms."""
+    """Return whether the function copies parts of the same batches above the place, or batches of another form in
+    another branch: who changes those copies changes this one as well."""
     module, node = subject.module, subject.node
     if module is None or node is None:
         return False
     function = module.function(node)
+    copies = [one for one in subject.project.fact(DeviceTransfers).batch_transfers(module) if not one.non_blocking]
+    drawn = {one.batch_read.where for one in copies if one.batch_read is not None and one.node is node}
     return any(
         getattr(other.node, "lineno", 0) < getattr(node, "lineno", 0)
-        and not other.non_blocking
         and module.function(other.node) is function
-        and are_exclusive(module, other.node, node)
-        for other in subject.project.fact(DeviceTransfers).batch_transfers(module)
+        and (
+            are_exclusive(module, other.node, node)
+            or (other.batch_read is not None and other.batch_read.where in drawn)
+        )
+        for other in copies
     )
 
 

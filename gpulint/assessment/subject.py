@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.assessment.jobs import jobs_running
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -121,7 +122,7 @@ class Subject:
 @query
 def mentions(module: ModuleIndex, pattern: re.Pattern[str]) -> bool:
     """Return whether there is a match in the text of a module."""
-    return pattern.search(module.syntax.source.text) is not None
+    return regex.occurs(pattern, module.syntax.source.text)
 
 
 @query

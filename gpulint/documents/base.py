@@ -226,7 +226,7 @@ class Document:
     def matches(self, pattern: re.Pattern[str]) -> bool:
         """Return whether a pattern is found in the text; each is searched once, however many jobs the document has."""
         if pattern not in self._matches:
-            self._matches[pattern] = pattern.search(self.source.text) is not None
+            self._matches[pattern] = regex.occurs(pattern, self.source.text)
         return self._matches[pattern]
 
     def cell_source(self, cell: int | None) -> SourceText:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.compact import FIELDS, KINDS, Parents, compacted
 from gpulint.failures import is_about_file
 from gpulint.rule import Kind
 from gpulint.source import Fragment, SourceText, Span
@@ -34,23 +35,6 @@ _MAX_BITS = 10_000
 _LONG_INTEGER = regex.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
 
-_PLAIN = frozenset(
-    "ctx op ops id attr arg name asname kind type_comment module level conversion simple is_async rest kwd_attrs "
-    "type_ignores".split()
-)
-"""Fields that hold no nodes, or only markers (``Load``, ``Add``) that all trees share."""
-
-
-class _Fields(dict[type[ast.AST], tuple[str, ...]]):
-    """Fields that may hold children, by kind of node."""
-
-    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        self[kind] = tuple(field for field in kind._fields if field not in _PLAIN)
-        return self[kind]
-
-
-FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchSingleton: ()})
-"""Fields that may hold children."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _IN_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _WITH_GAPS = ("keys", "kw_defaults")
@@ -100,14 +84,19 @@ class PythonModule:
         self.path = path
         self._source = SourceText(text)
         self._span_of = span_of
+        self.parents = Parents()
+        """Parent of every node but the root."""
+        self.nodes: list[ast.AST]
+        """All nodes, outer ones first, as :func:`walk` has them; made once, as many rules walk the same tree."""
         self.tell_text_read: Callable[[], object] | None = None
         """Called whenever somebody looks at more than the tree and the places of its nodes."""
         self._places: dict[ast.AST, dict[ast.AST, tuple[str, int]]] = {}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(text)
-            _shorten_integers(self.tree, text)
+                tree = ast.parse(text)
+            _shorten_integers(tree, text)
+            self.tree, self.nodes = compacted(tree)
         except (RecursionError, MemoryError) as error:
             if not is_about_file(error):
                 raise
@@ -127,37 +116,6 @@ class PythonModule:
         self._source, self._span_of = other._source, other._span_of
 
     @cached_property
-    def parents(self) -> dict[ast.AST, ast.AST]:
-        """Parent of every node but the root."""
-        return self._linked[1]
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """All nodes, outer ones first, as :func:`walk` has them; made once, as many rules walk the same tree."""
-        return self._linked[0]
-
-    @cached_property
-    def _linked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
-        # One loop without calls: this runs for every node of every module that a rule looks into.
-        nodes: list[ast.AST] = [self.tree]
-        parents: dict[ast.AST, ast.AST] = {}
-        add, fields = nodes.append, FIELDS
-        for node in nodes:
-            for field in fields[type(node)]:
-                value = getattr(node, field, None)
-                if value is None:
-                    continue
-                if type(value) is list:
-                    for part in value:
-                        if part is not None:
-                            parents[part] = node
-                            add(part)
-                else:
-                    parents[value] = node
-                    add(value)
-        return nodes, parents
-
-    @cached_property
     def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
         found = defaultdict[type[ast.AST], list[Any]](list)
         for node in self.nodes:
@@ -167,12 +125,11 @@ class PythonModule:
     def of(self, *kinds: type[N]) -> Iterator[N]:
         """The nodes of these kinds, kind by kind; found once, as asking every node of a module takes long."""
         for kind in kinds:
-            yield from self._by_kind.get(kind, ())
+            yield from self._by_kind.get(KINDS[kind], ())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""
-        parents = self.parents
-        while (up := parents.get(node)) is not None:
+        while (up := getattr(node, "parent", None)) is not None:
             yield up
             node = up
 

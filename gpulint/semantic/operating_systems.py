@@ -28,7 +28,7 @@ def is_for_another_system(module: ModuleIndex, node: ast.AST) -> bool:
 
 @query
 def _mentions_systems(module: ModuleIndex) -> bool:
-    return _MENTIONED.search(module.syntax.source.text) is not None
+    return regex.occurs(_MENTIONED, module.syntax.source.text)
 
 
 @query

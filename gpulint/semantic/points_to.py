@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.compact import both
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic import dictionary_items
@@ -53,11 +54,9 @@ _SELF_METHODS = frozenset(
 )
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _NOTHING: tuple[NodeRef, ...] = ()
-_FOLLOWED = frozenset(
-    (
-        ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple, ast.List, ast.IfExp, ast.BoolOp, ast.NamedExpr,
-        ast.Await, ast.Starred,
-    )
+_FOLLOWED = both(
+    ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple, ast.List, ast.IfExp, ast.BoolOp, ast.NamedExpr,
+    ast.Await, ast.Starred,
 )  # fmt: skip
 """Expressions that may stand for others; all others stand for themselves."""
 _SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})

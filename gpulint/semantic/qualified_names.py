@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.documents.compact import both
 from gpulint.query import cyclic
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
@@ -20,8 +21,8 @@ BUILTINS = frozenset(dir(builtins))
 MAX_NAMES = 120
 """Of what may have more names than this none is known."""
 _NO_NAMES: frozenset[str] = frozenset()
-_NAMED = frozenset(
-    (ast.Name, ast.Attribute, ast.Call, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NAMED = both(
+    ast.Name, ast.Attribute, ast.Call, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 )
 """Nodes that may have a name."""
 _NAMING = (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.ASSIGN)
@@ -46,10 +47,10 @@ class QualifiedNames:
             return _NO_NAMES
         # Most are a name that is bound once, or attributes of it: one answer for all that are written alike.
         root, attributes = node, ""
-        while type(root) is ast.Attribute:
+        while isinstance(root, ast.Attribute):
             attributes = f"{root.attr}.{attributes}" if attributes else root.attr
             root = root.value
-        if type(root) is ast.Name:
+        if isinstance(root, ast.Name):
             bindings = module.scope(root).lookup(root.id)
             if len(bindings) == 1:
                 binding = bindings[0]

@@ -113,7 +113,7 @@ class BatchSources:
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
-        if not any("batch" in _label(arg).lower() for arg in call.args if type(arg) is not ast.Constant):
+        if not any("batch" in _label(arg).lower() for arg in call.args if not isinstance(arg, ast.Constant)):
             return
         if not takes_split_sizes(self._project):
             return

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.call_syntax import with_defaults
-from gpulint.documents.python import FIELDS, PythonModule, children, walk
+from gpulint.documents.compact import FIELDS, KINDS, Attribute, Call, Constant, Name, both
+from gpulint.documents.python import PythonModule, children, walk
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     Binding,
@@ -19,8 +20,10 @@ from gpulint.workspace.module_index import (
     last_name,
 )
 
-_BINDING = frozenset((ast.NamedExpr, ast.Lambda, *COMPREHENSIONS))
+_BINDING = both(ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
 """Expressions that bind names or open a scope."""
+_COMPREHENSIONS = both(*COMPREHENSIONS)
+_Expr, _Return, _If, _Assign = KINDS[ast.Expr], KINDS[ast.Return], KINDS[ast.If], KINDS[ast.Assign]
 
 
 def index_module(syntax: PythonModule, name: str = "__main__") -> ModuleIndex:
@@ -51,7 +54,7 @@ class _IndexBuilder:
         home = scope
         if name in scope.outer:
             home = self.module.top
-        elif type(scope.node) in COMPREHENSIONS and kind is not BindingKind.LOOP:
+        elif type(scope.node) in _COMPREHENSIONS and kind is not BindingKind.LOOP:
             while isinstance(home.node, COMPREHENSIONS) and home.parent is not None:
                 home = home.parent
         binding = Binding(kind, node, home, value, path, target)
@@ -72,8 +75,8 @@ class _IndexBuilder:
         value: ast.expr | None,
         path: tuple[int, ...] = (),
     ) -> None:
-        if type(target) is ast.Name:
-            self._bind(scope, target.id, kind, node, value, path)
+        if type(target) is Name:
+            self._bind(scope, target.id, kind, node, value, path)  # type: ignore[attr-defined]
             return
         match target:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
@@ -104,11 +107,11 @@ class _IndexBuilder:
 
     def _statement(self, node: ast.stmt, scope: Scope) -> None:
         kind = type(node)
-        if kind is ast.Expr or kind is ast.Return:
+        if kind is _Expr or kind is _Return:
             if node.value is not None:  # type: ignore[attr-defined]
                 self._expression(node.value, scope)  # type: ignore[attr-defined]
             return
-        if kind is ast.If:
+        if kind is _If:
             self._expression(node.test, scope)  # type: ignore[attr-defined]
             calls, loops = len(self.module.calls), len(self.module.loops)
             self.body(node.body, scope)  # type: ignore[attr-defined]
@@ -117,7 +120,7 @@ class _IndexBuilder:
                 del self.module.calls[calls:], self.module.loops[loops:]
             self.body(node.orelse, scope)  # type: ignore[attr-defined]
             return
-        if kind is ast.Assign:
+        if kind is _Assign:
             value = node.value  # type: ignore[attr-defined]
             self._expression(value, scope)
             for target in node.targets:  # type: ignore[attr-defined]
@@ -236,25 +239,25 @@ class _IndexBuilder:
     def _expression(self, node: ast.expr, scope: Scope) -> None:
         # This runs for nearly every node of every module.
         kind = type(node)
-        while kind is ast.Attribute:
+        while kind is Attribute:
             node = node.value  # type: ignore[attr-defined]
             kind = type(node)
-        if kind is ast.Name:
+        if kind is Name:
             return
-        if kind is ast.Constant:
+        if kind is Constant:
             value = node.value  # type: ignore[attr-defined]
             if type(value) is str and len(value) < 200:
                 self.module.strings.add(value)
             return
-        if kind is ast.Call:
+        if kind is Call:
             self.module.calls.append(node)  # type: ignore[arg-type]
-            if type(node.func) is not ast.Name:  # type: ignore[attr-defined]
+            if type(node.func) is not Name:  # type: ignore[attr-defined]
                 self._expression(node.func, scope)  # type: ignore[attr-defined]
             for argument in node.args:  # type: ignore[attr-defined]
-                if type(argument) is not ast.Name:
+                if type(argument) is not Name:
                     self._expression(argument, scope)
             for keyword in node.keywords:  # type: ignore[attr-defined]
-                if type(keyword.value) is not ast.Name:
+                if type(keyword.value) is not Name:
                     self._expression(keyword.value, scope)
             return
         if kind not in _BINDING:
@@ -262,9 +265,9 @@ class _IndexBuilder:
                 value = getattr(node, field)
                 if type(value) is list:
                     for part in value:
-                        if part is not None and type(part) is not ast.Name:
+                        if part is not None and type(part) is not Name:
                             self._expression(part, scope)
-                elif value is not None and type(value) is not ast.Name:
+                elif value is not None and type(value) is not Name:
                     self._expression(value, scope)
             return
         self._binding_expression(node, scope)

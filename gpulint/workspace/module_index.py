@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from gpulint.documents.compact import Attribute, Name, both
 from gpulint.documents.python import PythonModule
 from gpulint.local_query import LocalDb
 from gpulint.query import query
@@ -27,7 +28,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (ast.Module, ast.ClassDef, ast.Lambda, *FUNCTIONS, *COMPREHENSIONS)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NAMES = (ast.Name, ast.Attribute)
-_CHOSEN = (*_NAMES, ast.IfExp)
+_CHOSEN = both(*_NAMES, ast.IfExp)
 
 
 class BindingKind(enum.Enum):
@@ -138,8 +139,8 @@ class ModuleIndex:
         return known
 
     def _find_scope(self, node: ast.AST) -> Scope:
-        inner, parents, scope_of = node, self.syntax.parents, self.scope_of
-        while (up := parents.get(inner)) is not None:
+        inner, scope_of = node, self.scope_of
+        while (up := getattr(inner, "parent", None)) is not None:
             opened = scope_of.get(up)
             if opened is not None and not self._outside(up, inner):
                 return opened
@@ -151,10 +152,9 @@ class ModuleIndex:
         functions = self._functions
         if node in functions:
             return functions[node]
-        parents = self.syntax.parents
-        up = parents.get(node)
+        up = getattr(node, "parent", None)
         while up is not None and not isinstance(up, FUNCTIONS):
-            up = parents.get(up)
+            up = getattr(up, "parent", None)
         functions[node] = up
         return up
 
@@ -316,9 +316,9 @@ _AROUND = (ast.Call, ast.Subscript, ast.Await)
 def last_name(node: ast.expr) -> str:
     """Last component of a name, attribute chain, call or subscript (``a.b.c(x)[0]`` gives ``c``), else ''."""
     kind = type(node)
-    if kind is ast.Attribute:
+    if kind is Attribute:
         return node.attr  # type: ignore[attr-defined, no-any-return]
-    if kind is ast.Name:
+    if kind is Name:
         return node.id  # type: ignore[attr-defined, no-any-return]
     while isinstance(node, _AROUND):
         node = node.func if isinstance(node, ast.Call) else node.value

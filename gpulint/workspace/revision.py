@@ -52,6 +52,7 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
     tree stay the same, so answers may refer to it.
     """
     before = {path: _summary(tree, path) for path in texts}
+    counts = not any(tree.module_indexes.get(path, tree) is None for path in tree.python_set.intersection(texts))
     kept = {path for path, data in texts.items() if _replace(tree, path, data)}
     after = {path: _summary(tree, path) for path in texts}
     change = _Change(tree, before, after, kept)
@@ -61,7 +62,7 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
             then, now = before[path], after[path]
             classes = then.classes != now.classes
             tree.word_index.revise(path, then.words ^ now.words, then.imports ^ now.imports, classes=classes)
-    tree.db.revise(tree, [*change.gone()])
+    tree.db.revise(tree, [*change.gone()], counts=counts)
 
 
 def _replace(tree: Tree, path: Path, data: bytes | None) -> bool:

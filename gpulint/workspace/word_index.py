@@ -52,6 +52,7 @@ class WordIndex:
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._users: dict[tuple[frozenset[bytes], frozenset[bytes]], list[Path]] = {}
         self._heirs: dict[bytes, frozenset[Path]] = {}
+        self._alike: dict[tuple[bytes, int], set[Path]] = {}
         self.substrings = Substrings()
         """What of that which gates ask for is in which identifiers."""
 
@@ -79,7 +80,7 @@ class WordIndex:
     def discard(self, path: Path) -> None:
         """Forget the words of a file, and what was looked up in the whole tree."""
         self.forget(path)
-        for index in (self._mentions, self._importers, self._users, self._heirs):
+        for index in (self._mentions, self._importers, self._users, self._heirs, self._alike):
             index.clear()
         for name in ("_by_word", "_by_import", "_by_base"):
             self.__dict__.pop(name, None)
@@ -95,6 +96,9 @@ class WordIndex:
             _move(number, imports, self.__dict__.get("_by_import"), self._imported_in(path))
         for word in words:
             self._mentions.pop(word, None)
+        for (pattern, flags), files in self._alike.items():
+            if matches_one(words, pattern, flags):
+                (files.add if re.search(pattern, self._words_of(path), flags) else files.discard)(path)
         for home in [home for home in self._importers if not home.isdisjoint(imports)]:
             del self._importers[home]
         for key in [key for key in self._users if not (key[0].isdisjoint(words) and key[1].isdisjoint(imports))]:
@@ -228,8 +232,11 @@ class WordIndex:
 
     @lookup("words.like")
     def _like(self, pattern: bytes, flags: int) -> tuple[Path, ...]:
-        found = re.compile(pattern, flags).search
-        return tuple(path for path in self._files.all_python if found(self._words_of(path)))
+        known = self._alike.get((pattern, flags))
+        if known is None:
+            found, files = re.compile(pattern, flags).search, self._files.all_python
+            known = self._alike[pattern, flags] = {path for path in files if found(self._words_of(path))}
+        return tuple(path for path in self._files.all_python if path in known) if known else ()
 
     @lookup("words.holds")
     def holds(self, path: Path, word: bytes) -> bool:

@@ -1051,7 +1051,7 @@ def test_loaders_for_evaluation_count_with_the_training_loader(tmp_path: Path) -
     text = HEAD + IMAGES + held_out + TRAINING + evaluation
     first, second = bases(tmp_path / "a", {"train.py": text}, "GPU303")
     assert first.startswith("high")
-    assert second.startswith("low") and second.endswith("as the training loader beside it")
+    assert second.startswith("low") and second.endswith("set up as the loader beside it")
     (alone,) = bases(tmp_path / "b", {"train.py": text.replace("shuffle=True", "num_workers=8")}, "GPU303")
     assert alone.startswith("medium"), alone
 
@@ -1103,7 +1103,21 @@ def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> No
     files = {"train.py": HEAD + pinned + helper + steps.replace(", labels.cuda()", "")}
     found = bases(tmp_path, files, "GPU302")
     assert [one.partition(",")[0] for one in found] == ["medium", "low"]
-    assert found[1].endswith("as in the branch above")
+    assert found[1].endswith("with the copy above it")
+
+
+def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
+    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+    steps = TRAINING.replace("images, labels in loader", "batch in loader").replace(
+        "loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())",
+        "images = batch['images'].cuda()\n"
+        "        print(epoch)\n"
+        "        parts = [part.cuda() for part in batch['parts']]\n"
+        "        loss = model(images, parts).sum()",
+    )
+    first, *others = bases(tmp_path, {"train.py": HEAD + pinned + steps}, "GPU302")
+    assert first.startswith("medium"), first
+    assert others and all(one.startswith("low") and one.endswith("with the copy above it") for one in others), others
 
 
 def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:

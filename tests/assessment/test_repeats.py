@@ -149,3 +149,84 @@ def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /scratch/set"))
         (tmp_path / f"{name}.py").write_text("import torch\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
+
+
+def test_downloads_of_the_same_model_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One copy in a cache serves the jobs of several programs."""
+    load = "from transformers import AutoModelForCausalLM\n\nnet = AutoModelForCausalLM.from_pretrained('{}').cuda()\n"
+    names = {"tune": "meta-llama/Llama-3.1-8B", "answer": "meta-llama/Llama-3.1-8B", "other": "Qwen/Qwen3-8B"}
+    for number, (name, model) in enumerate(names.items()):
+        (tmp_path / f"{name}.py").write_text(f"number = {number}\n" + load.format(model) + f"{name}(net, number)\n")
+        (tmp_path / f"{name}.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython {name}.py\n")
+    main(
+        [
+            "scan",
+            str(tmp_path),
+            "--isolated",
+            "--exit-zero",
+            "--impact",
+            "low",
+            "--output-format",
+            "json",
+            "--select",
+            "GPU331",
+        ]
+    )
+    found = {Path(one["path"]).stem: one["impact"] for one in json.loads(capsys.readouterr().out)}
+    assert {name: impact["level"] for name, impact in found.items()} == {
+        "answer": "medium",
+        "tune": "low",
+        "other": "medium",
+    }
+    assert found["tune"]["basis"].endswith("the same download as answer.py:4")
+
+
+def printed(folder: Path, capsys: pytest.CaptureFixture[str], rule: str) -> dict[str, str]:
+    """Level and basis of a rule's findings, by file and line."""
+    main(
+        [
+            "scan",
+            str(folder),
+            "--isolated",
+            "--exit-zero",
+            "--impact",
+            "low",
+            "--output-format",
+            "json",
+            "--select",
+            rule,
+        ]
+    )
+    rows = json.loads(capsys.readouterr().out)
+    return {
+        f"{Path(one['path']).name}:{one['line']}": f"{one['impact']['level']}, {one['impact']['basis']}" for one in rows
+    }
+
+
+def test_commands_line_by_line_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tars = "".join(f"tar xf /data/part{number}.tar -C $TMPDIR\n" for number in range(3))
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{tars}echo unpacked\ntar xf /data/last.tar -C $TMPDIR\npython train.py\n"
+    (tmp_path / "job.sbatch").write_text(job)
+    (tmp_path / "train.py").write_text("import torch\n\ntorch.nn.Linear(4, 4).cuda()\n")
+    found = printed(tmp_path, capsys, "GPU332")
+    assert [one.partition(",")[0] for one in found.values()] == ["medium", "low", "low", "medium"]
+    assert found["job.sbatch:5"].endswith("with the command in line 3")
+
+
+def test_launchers_of_one_program_for_several_models_count_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = "".join(f"    --option_{letter} {letter * 3} \\\n" for letter in "abcdefghijkl")
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n#SBATCH --time=24:00:00\ntorchrun tune.py \\\n{options}    --model "
+    for name in ("7B", "14B", "32B"):
+        (tmp_path / f"tune_{name}.sbatch").write_text(f"{job}Qwen/Qwen2.5-{name}\n")
+    (tmp_path / "tune.py").write_text(
+        "from argparse import ArgumentParser\n\nfrom transformers import AutoModelForCausalLM\n\n"
+        'parser = ArgumentParser()\nparser.add_argument("--model", required=True)\nargs = parser.parse_args()\n'
+        "model = AutoModelForCausalLM.from_pretrained(args.model).cuda()\n"
+    )
+    found = printed(tmp_path, capsys, "GPU331")
+    scripts = {place: one for place, one in found.items() if ".sbatch" in place}
+    shown = [place for place, one in scripts.items() if not one.startswith("low")]
+    assert len(scripts) == 3 and len(shown) == 1, found
+    assert any("in a copy of" in one for one in scripts.values()), found

@@ -13,6 +13,7 @@ import pytest
 from gpulint.config import Config
 from gpulint.project import Project
 from gpulint.query import query, stored
+from gpulint.workspace.kept_syntax import track_syntax
 from gpulint.workspace.word_index import word_of
 
 NAMES = ("base", "loader", "DataLoader", "backward", "Net", "Heir", "helper", "train")
@@ -54,6 +55,7 @@ LOOKUPS: dict[str, Callable[[Project, Any], Any]] = {
     "users": lambda project, name: project.word_index.users(frozenset({word_of(name)}), frozenset({b"base", b"pkg"})),
     "heirs": lambda project, name: project.word_index.subclass_files(word_of(name)),
     "subclasses": lambda project, name: project.word_index.subclasses(word_of(name)),
+    "like": lambda project, name: project.word_index.like(re.compile(rb"\n%b" % name[:4].encode())),
     "has": lambda project, name: project.has(word_of(name)),
     "python files with": lambda project, name: project.python_files_with(word_of(name)),
     "in other files": lambda project, name: project.is_in_other_files(word_of(name)),
@@ -115,6 +117,8 @@ def test_lookups_and_queries_give_what_a_new_project_gives(tmp_path: Path, seed:
     chance = random.Random(seed)
     files = tree(tmp_path, chance)
     project = Project(tmp_path, files, Config())
+    if seed % 2:
+        track_syntax(project)
     for _ in range(40):
         if chance.random() < 0.8:  # what was not asked in a revision must not be taken for checked in the next one
             expected = Project(tmp_path, files, Config())
@@ -123,7 +127,7 @@ def test_lookups_and_queries_give_what_a_new_project_gives(tmp_path: Path, seed:
                 assert of_module(project, path) == of_module(expected, path)
         texts: dict[Path, bytes | None] = {}
         for path in chance.sample(files, chance.choice((1, 1, 2))):
-            data = chance.choice((text(chance), path.read_bytes() + b"\nloader\n", path.read_bytes()))
+            data = chance.choice((text(chance), path.read_bytes() + b"\nloader\n", path.read_bytes() + b"# loader"))
             path.write_bytes(data)
             texts[path] = chance.choice((data, None))  # an editor's text, or what the disk holds
         project.revise(texts)
@@ -157,6 +161,27 @@ def test_an_edit_costs_what_reads_the_file(tmp_path: Path) -> None:
     for path in files:
         of_module(project, path)
     assert asked == ["train.py"]
+
+
+def test_texts_that_cannot_be_parsed_cost_no_answers_about_other_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "helper.py", tmp_path / "train.py"]
+    for path in paths:
+        path.write_bytes(b"x = 1\n")
+    project = Project(tmp_path, paths, Config())
+    for path in paths:
+        of_module(project, path)
+    asked.clear()
+    for data in (b"x = (\n", b"x = (1\n", b"x = (1,\n", b"x = 2\n"):
+        project.revise({paths[1]: data})
+        of_module(project, paths[1])
+    assert asked == ["train.py"] * 4
+    of_module(project, paths[0])
+    assert asked == ["train.py"] * 4
+    for data in (b"x = 3\n", b"x = 4\n", b"x = 5\n"):  # for which nobody asks about the other file
+        project.revise({paths[1]: data})
+        of_module(project, paths[1])
+    of_module(project, paths[0])
+    assert asked == [*["train.py"] * 7, "helper.py"]
 
 
 def test_what_rests_on_an_answer_that_stays_the_same_is_kept(tmp_path: Path) -> None:

@@ -688,6 +688,69 @@ CASES = {
         },
         "makes no loader",
     ),
+    "a copy beside one of what was computed from the batch": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images = 2 * images - 1
+                    images = images.to("cuda")
+                    labels = labels.to("cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "was computed from the batch",
+    ),
+    "the loss of a closure that the optimizer reads itself": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+                image = torch.rand(1, 3, 8, 8, device="cuda", requires_grad=True)
+                optimizer = torch.optim.LBFGS([image])
+                for step in range(1000):
+
+                    def closure():
+                        optimizer.zero_grad()
+                        loss = model(image).mean()
+                        loss.backward()
+                        print(loss.item())
+                        return loss
+
+                    optimizer.step(closure)
+                """
+        },
+        "the optimizer reads the loss",
+    ),
+    "loaders of many files that are handed on for one pass": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def test(net, loader):
+                    net.eval()
+                    with torch.no_grad():
+                        for batch in loader:
+                            net(batch.to("cuda"))
+
+
+                net.cuda()
+                for path in paths:
+                    loader = DataLoader(Images(path), batch_size=8)
+                    test(net, loader)
+                """
+        },
+        "made anew for each of many short runs",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {

@@ -331,6 +331,63 @@ def test_lists_of_objects_and_tables_hold_the_same(job: MakeJob) -> None:
     assert found["after.py"] == found["before.py"], fixed
 
 
+WHOLE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+inputs = torch.randn(96, 16)
+targets = (inputs[:, 0] > 0).long()
+loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+criterion = nn.CrossEntropyLoss()
+
+
+def compute(x, y) -> tuple[torch.Tensor, float]:
+    loss = criterion(model(x), y)
+    return loss, (2 * loss).item()
+
+
+def train(epochs):
+    losses, metrics, doubled = [], {"loss": 0.0, "norm": 0.0}, 0.0
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            x, y = x.to(device), y.to(device)
+            loss, twice = compute(x, y)
+            optimizer.zero_grad()
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+            metrics["loss"] = loss.item()
+            metrics["norm"] = norm.item()
+            doubled += twice
+            if step % 3 == 2:
+                print(epoch, step, len(losses), sum(losses[-2:]).hex())
+        print(losses[-1].hex())
+    return losses, metrics, doubled
+
+
+losses, metrics, doubled = train(3)
+print([value.hex() for value in losses], {key: value.hex() for key, value in metrics.items()}, doubled.hex())
+print(*(value.item().hex() for parameter in model.parameters() for value in parameter.detach().flatten()))
+"""
+
+
+def test_histories_and_last_values_are_the_same(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": WHOLE})
+    made.repair("GPU305")
+    text = made.text("train.py")
+    assert ".item()" not in text.partition("losses, metrics, doubled = train")[0]
+    assert "-> tuple[torch.Tensor, torch.Tensor]:" in text
+    found = job({}).outputs({"before.py": WHOLE, "after.py": text})
+    assert found["before.py"] == found["after.py"] != ""
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

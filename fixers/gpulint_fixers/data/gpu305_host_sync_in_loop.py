@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -20,7 +19,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
@@ -31,7 +30,15 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.step_tests import hidden_waits, holds_in_all_steps, micro_batches, shown, trained_on
+from gpulint_fixers.step_tests import (
+    hidden_waits,
+    holds_in_all_steps,
+    is_read_by_optimizer,
+    joined_branches,
+    micro_batches,
+    shown,
+    trained_on,
+)
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -55,7 +62,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     here = _conditions(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    if stays := next((other for around, other in _joined(found.module, staying) if around <= here), None):
+    if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
     hidden = hidden_waits(project, found.module, loop.node)
@@ -121,26 +128,6 @@ def _is_if(node: ast.AST | None) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If)
 
 
-def _joined(
-    module: ModuleIndex, staying: Mapping[frozenset[ast.AST], Finding]
-) -> Iterator[tuple[frozenset[ast.AST], Finding]]:
-    """Waits by the branches they are in, and those of both branches of a condition by what is around that."""
-    known = dict(staying)
-    todo = [*known]
-    while todo:
-        around = todo.pop()
-        yield around, known[around]
-        for first in around:
-            branch = module.syntax.parents.get(first)
-            if not isinstance(branch, ast.If) or not branch.orelse:
-                continue
-            other = branch.orelse[0] if first is branch.body[0] else branch.body[0]
-            outer = around - {first}
-            if outer | {other} in known and outer not in known:
-                known[outer] = known[around]
-                todo.append(outer)
-
-
 def _is_part_of_step(project: Project, found: HostWait) -> bool:
     """Return whether the loop over micro-batches is in each step of another one, perhaps in a function that it
     calls."""
@@ -164,7 +151,7 @@ def _waits(
     for finding in (one for where in _called(project, module, loop) for one in _findings(project, where)):
         found = finding.payload
         if not isinstance(found, HostWait) or (
-            found.context.loop.node is not loop and not _is_of_micro_batches(module, found, loop)
+            found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
         ):
             continue
         fixed = _fix(project, found)
@@ -174,12 +161,10 @@ def _waits(
     return tuple(made)
 
 
-def _is_of_micro_batches(module: ModuleIndex, found: HostWait, loop: ast.AST) -> bool:
-    """Return whether a wait is in a loop over the micro-batches of each step of another loop."""
-    inner = found.context.loop.node
-    return (
-        found.context.loop.module is module and loop in module.syntax.ancestors(inner) and micro_batches(module, inner)
-    )
+def _is_part_of(module: ModuleIndex, inner: NodeRef, loop: ast.AST) -> bool:
+    """Return whether a loop goes through the micro-batches of each step of another one."""
+    nested = inner.module is module and loop in module.syntax.ancestors(inner.node)
+    return nested and micro_batches(module, inner.node)
 
 
 def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:
@@ -265,6 +250,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     statement = found.statement
     if not isinstance(statement, ast.stmt):
         return test_less_often(project, found)
+    if is_read_by_optimizer(found.module, statement):
+        return Declined("the optimizer reads the loss in each call of the function as well")
     if _is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):

@@ -35,12 +35,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     above = source.line(source.position(start)[0] - 1)
     if above.lstrip().startswith("#"):
         return Declined("the comment above it may explain why it is enabled")
+    if _is_chosen_at_run_time(project, document.path, found.call):
+        return Declined("which model is trained is decided at run time; all that it may be need a gradient everywhere")
     if _has_auxiliary_heads(project, document.path):
         return Declined("the model has auxiliary heads, which get no gradient if the loss leaves their outputs out")
     edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(
         "disable the search; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
     )
+
+
+def _is_chosen_at_run_time(project: Project, path: Path, call: ast.Call) -> bool:
+    """Return whether the model is an attribute of which no class is known: it is made by name, or read from a file."""
+    module = project.module_at(path)
+    if module is None or not call.args or not isinstance(call.args[0], ast.Attribute):
+        return False
+    return not project.fact(Resolver).classes_of(module, call.args[0])
 
 
 @query

@@ -20,7 +20,7 @@ from gpulint.source import Span
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
-from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.batch_loops import relies_on_size
 from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
 from gpulint_fixers.numbers import follow, replace_number
@@ -79,7 +79,9 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
         return Declined("the batch size is set elsewhere and may also apply to training")
     if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
         return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
-    twice = double(str(found.size) if found.size else found.training.text)
+    training = found.training.batch
+    text = training.module.syntax.text(training.node) if isinstance(training.node, ast.expr) else found.training.text
+    twice = double(str(found.size) if found.size else found.training.text if "\n" in text else text)
     return _replace(project, finding, syntax.span(node), str(found.fits) if found.fits else twice, found)
 
 
@@ -195,7 +197,7 @@ def _option(module: ModuleIndex, size: ast.Attribute, fits: int) -> tuple[tuple[
     """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
     declared = {_flag(call): call for call in module.calls_by_name.get("add_argument", [])}
     flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
-    if flag is None:
+    if flag is None or _is_settings(module, size):
         return None
     if _derives(module, size.attr):
         return None  # where the size is divided among processes the option would do nothing
@@ -213,6 +215,16 @@ def _option(module: ModuleIndex, size: ast.Attribute, fits: int) -> tuple[tuple[
     line = f"{syntax.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
     edit = insert_below(syntax, statement, line)
     return None if edit is None else ((edit,), text)
+
+
+def _is_settings(module: ModuleIndex, size: ast.Attribute) -> bool:
+    """Return whether an object is not what the options are parsed to: it is made by something else, or the module sets
+    the attribute itself (``cfg.batch_size = 32``)."""
+    assert isinstance(size.value, ast.Name)
+    if any(part.attr == size.attr and isinstance(part.ctx, ast.Store) for part in module.syntax.of(ast.Attribute)):
+        return True
+    made = [one.value for one in module.scope(size).lookup(size.value.id) if isinstance(one.value, ast.Call)]
+    return bool(made) and not any("parse" in last_name(call.func) for call in made)
 
 
 def _derives(module: ModuleIndex, option: str) -> bool:

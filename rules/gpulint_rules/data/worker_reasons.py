@@ -39,4 +39,4 @@ def _explains_zero(module: ModuleIndex) -> bool:
     given = [one for one in module.syntax.of(ast.keyword) if one.arg == "num_workers"]
     lines = [module.syntax.source.line(one.lineno) for one in given]
     comments = [line.partition("#")[2] for line in lines if "num_workers=0" in line.replace(" ", "")]
-    return any(_COSTS.search(text) and not _RAISES.search(text) for text in comments)
+    return any((_COSTS.search(text) or reasons.TROUBLE.search(text)) and not _RAISES.search(text) for text in comments)
