@@ -24,8 +24,8 @@ from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_counts import ITEMS, MAX_DEPTH, inner_loops, waits
 
-SHOWN = 0.4
-"""What a wait for a value that each step shows costs beside one that can go (assumed: most authors keep it)."""
+NEEDED = 0.4
+"""What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -36,7 +36,7 @@ class Group:
     """What the waits of one file add to each round of a loop."""
 
     amount: float
-    """Waits for a full queue that can be saved, and a part of those for values that each step shows."""
+    """Waits for a full queue that can be saved, and a part of those that stay."""
     needed: float
     """Waits for values that the step needs."""
     reads: int
@@ -62,11 +62,12 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     others = [
         SyncPoint(call, SyncKind.BARRIER, None) for call in _other_waits(project, module, _blocks(module, found, loop))
     ]
-    staying = [*needed, *shown, *others]
+    own = [*needed, *shown]
+    staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
     depths = [min(inner_loops(module, sync.node, loop), MAX_DEPTH) for sync in syncs]
     return Group(
-        max(saved, 0.0) + SHOWN * waits(module, shown, loop),
+        max(saved, 0.0) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
         len(syncs),
         sum(ITEMS**depth for depth in depths),
