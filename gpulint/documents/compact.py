@@ -2,7 +2,8 @@
 
 A node of :mod:`ast` keeps its fields in a dictionary of its own, which takes 180 to 270 bytes. The classes here derive
 from those of :mod:`ast` and differ in that alone, so ``isinstance``, ``match`` and :mod:`ast`'s functions treat both
-alike; only ``type(node)`` is another class (see :data:`KINDS`). Nodes also know their parent.
+alike; only ``type(node)`` is another class (see :data:`KINDS`), and ``ast.dump`` shows fields that hold None. Nodes
+also know their parent.
 """
 
 from __future__ import annotations
