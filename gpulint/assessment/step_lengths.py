@@ -55,6 +55,11 @@ def long_step(subject: Subject) -> str:
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
         return "once per round of several steps"
+    return _reason_of_loop(project, loop)
+
+
+@query
+def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     if isinstance(loop.node, LOOPS) and _reads_files(project, loop):
         return "each step reads files"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
@@ -63,22 +68,33 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 
 
 def _accumulates(loop: NodeRef, node: ast.AST) -> bool:
-    """Return whether a loop in the loop takes the backward passes, and the place is outside of it."""
-    if _waits_for_more(loop, node):
+    """Return whether the place runs once after several backward passes of the loop.
+
+    An inner loop that the place is not in takes the passes, or rounds that only accumulate end before the place
+    (``if micro < grad_accum: continue``).
+    """
+    if any(line < getattr(node, "lineno", 0) for line in _accumulating_rounds(loop.module, loop.node)):
         return True
-    around = set(map(id, loop.module.syntax.ancestors(node)))
-    inner = (part for part in walk(loop.node) if isinstance(part, LOOPS) and part is not loop.node)
-    return any(id(part) not in around and part is not node and _calls(part, "backward") for part in inner)
+    inner = _backward_loops(loop.module, loop.node)
+    return bool(inner) and not inner <= {node, *loop.module.syntax.ancestors(node)}
 
 
-def _waits_for_more(loop: NodeRef, node: ast.AST) -> bool:
-    """Return whether the rounds that only accumulate end before the place (``if micro < grad_accum: continue``)."""
-    return any(
-        isinstance(part, ast.If)
+@query
+def _backward_loops(_module: ModuleIndex, loop: ast.AST) -> frozenset[ast.AST]:
+    """The loops in a loop that take backward passes."""
+    inner = (part for part in walk(loop) if isinstance(part, LOOPS) and part is not loop)
+    return frozenset(part for part in inner if _calls(part, "backward"))
+
+
+@query
+def _accumulating_rounds(_module: ModuleIndex, loop: ast.AST) -> tuple[int, ...]:
+    """The lines of tests that end a round of a loop which only accumulates."""
+    return tuple(
+        part.lineno
+        for part in getattr(loop, "body", ())
+        if isinstance(part, ast.If)
         and isinstance(part.body[-1], ast.Continue)
-        and part.lineno < getattr(node, "lineno", 0)
         and _ACCUMULATES.search(ast.unparse(part.test)) is not None
-        for part in getattr(loop.node, "body", ())
     )
 
 
