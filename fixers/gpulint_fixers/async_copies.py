@@ -92,6 +92,8 @@ def _beside(project: Project, payload: Blocking) -> list[Blocking]:
 def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
         return Declined("the call forwards its callers' options, which may include `non_blocking`")
+    if any(map(_forwards_choice, payload.transfers)):
+        return Declined("the function's callers choose `non_blocking`: pass it there")
     if predates_device_argument(payload.transfers[0].call.module):
         return Declined("the code is for PyTorch before 0.4, which has no `non_blocking=`")
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
@@ -169,6 +171,16 @@ def _converts_first(transfer: Transfer) -> bool:
 
 def _passes_options_on(call: ast.Call) -> bool:
     return any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+
+
+def _forwards_choice(transfer: Transfer) -> bool:
+    """``value.to(device, non_blocking=non_blocking)`` with a parameter of the function, which a constant in its place
+    would leave without effect."""
+    call = transfer.node
+    function = transfer.call.module.function(call)
+    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "non_blocking")]
+    named = {value.id for value in given if isinstance(value, ast.Name)}
+    return function is not None and bool(named & parameters(function))
 
 
 def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
 from gpulint.workload.batch_sources import BatchSource
-from gpulint.workspace.module_index import FUNCTIONS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _PER_BATCH = frozenset(
     "roc_auc_score average_precision_score f1_score fbeta_score precision_score recall_score jaccard_score auc "
@@ -16,6 +18,11 @@ _PER_BATCH = frozenset(
     "cohen_kappa_score matthews_corrcoef classification_report confusion_matrix spearmanr kendalltau".split()
 )
 """Scores of several samples whose mean over batches depends on how many there are in each."""
+_SAMPLES = regex.compile(
+    r"^(n|num)_?(val|valid|validation|test|eval|dev)?(_?(samples|images|examples))?$|data(set)?_?size"
+)
+"""Names of a number of samples, other than of batches."""
+_SUMMED = regex.compile(r"reduction\s*=\s*['\"](sum|none)|size_average\s*=\s*False|reduce\s*=\s*False")
 
 
 def relies_on_size(project: Project, source: BatchSource) -> str | None:
@@ -29,8 +36,56 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
         for part in walk(loop):
             if isinstance(part, ast.Call) and last_name(part.func) in _PER_BATCH:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
+        if total := _mean_of_sums(module, loop):
+            return f"`{total}` adds the mean of each batch, and is divided by the number of samples: it would be halved"
         made_here = isinstance(region, FUNCTIONS) and source.node in set(walk(region))
         named = (part for part in walk(loop if made_here else region) if isinstance(part, ast.Name | ast.Attribute))
         if size and any(last_name(part) == size and isinstance(part.ctx, ast.Load) for part in named):
             return f"the loop over the loader computes with `{size}`"
     return None
+
+
+def _mean_of_sums(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:
+    """Return the sum of the batches' mean losses that is divided by a number of samples; empty if there is none."""
+    totals = {
+        ast.unparse(part.target)
+        for part in walk(loop)
+        if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add) and _is_loss(part.value)
+    }
+    if not totals or _SUMMED.search(module.syntax.source.text):
+        return ""
+    function = module.function(loop)
+    divisions = (part for part in module.syntax.of(ast.BinOp) if isinstance(part.op, ast.Div))
+    return next(
+        (
+            divided
+            for part in divisions
+            if (divided := ast.unparse(part.left)) in totals
+            and module.function(part) is function
+            and _counts_samples(module, part.right)
+        ),
+        "",
+    )
+
+
+def _is_loss(value: ast.expr) -> bool:
+    """``loss``, ``loss.item()`` and ``float(loss)``, without a factor."""
+    match value:
+        case ast.Call(func=ast.Name(id="float"), args=[inner]):
+            return _is_loss(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="item" | "detach" | "cpu"), args=[]):
+            return _is_loss(inner)
+        case ast.Name(id=name):
+            return re.search(r"loss", name, re.IGNORECASE) is not None
+    return False
+
+
+def _counts_samples(module: ModuleIndex, value: ast.expr) -> bool:
+    """``len(loader.dataset)``, ``len(val_dataset)``, or ``n_val`` that is no length of a loader."""
+    match value:
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() | ast.Attribute() as counted]):
+            return last_name(counted).lower().endswith(("dataset", "data_set"))
+        case ast.Name(id=name) if _SAMPLES.search(name):
+            made = (one.value for one in module.scope(value).lookup(name) if one.value is not None)
+            return not any("load" in text or "batch" in text or text.isdecimal() for text in map(ast.unparse, made))
+    return False

@@ -616,6 +616,81 @@ CASES = {
         },
         "each sample changes `self.seen`",
     ),
+    "a batch whose own method forwards the choice of its callers": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def move(batch, device, non_blocking=False):
+                    return batch.to(device, non_blocking=non_blocking)
+
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images, labels = move(images, "cuda"), move(labels, "cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "callers choose `non_blocking`",
+    ),
+    "samples that a client of the parent process fetches": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from minio import Minio
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, store):
+                        self.store = store
+
+                    def __getitem__(self, index):
+                        return prepare(self.store.get_object("cases", str(index)))
+
+                    def __len__(self):
+                        return 1000
+
+
+                client = Minio("localhost:9000")
+                loader = DataLoader(Cases(client), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "`self.store` is a client of the parent process",
+    ),
+    "mean losses that are added and divided by the number of samples": (
+        "GPU202",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def run(train, val_dataset, model, batch_size=32):
+                    loader = DataLoader(train, batch_size=batch_size)
+                    val_loader = DataLoader(val_dataset, batch_size=batch_size)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                    model.eval()
+                    total = 0.0
+                    with torch.no_grad():
+                        for x, y in val_loader:
+                            loss = criterion(model(x.cuda()), y.cuda())
+                            total += loss.item()
+                    print(total / len(val_dataset))
+                """
+        },
+        "`total` adds the mean of each batch",
+    ),
     "samples of a file that is open already": (
         "GPU303",
         {
