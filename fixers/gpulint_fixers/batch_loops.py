@@ -37,7 +37,7 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
             if isinstance(part, ast.Call) and last_name(part.func) in _PER_BATCH:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
         if total := _mean_of_sums(module, loop):
-            return f"`{total}` adds the mean of each batch, and is divided by the number of samples: it would be halved"
+            return f"`{total}` sums batch means and is divided by the number of samples, so a larger batch changes it"
         made_here = isinstance(region, FUNCTIONS) and source.node in set(walk(region))
         named = (part for part in walk(loop if made_here else region) if isinstance(part, ast.Name | ast.Attribute))
         if size and any(last_name(part) == size and isinstance(part.ctx, ast.Load) for part in named):

@@ -53,5 +53,5 @@ def stacked_alone(project: Project, source: BatchSource, size: int) -> str | Non
                 if isinstance(ref.node, ast.Call)
             }
             if any(_VARIED.search(name) for name in names):
-                return "the loader has no `collate_fn`, and samples of different sizes cannot be stacked to a batch"
+                return "the loader has no `collate_fn`, and samples of different sizes cannot be stacked into a batch"
     return None

@@ -50,14 +50,14 @@ def no_gain(project: Project, transfer: Transfer) -> str:
     if stays_on_cpu(transfer):
         return ON_CPU
     if _is_first_batch(transfer.value):
-        return "a single batch is copied, with which nothing overlaps"
+        return "only a single batch is copied, so nothing overlaps with the copy"
     if _joins(transfer.value):
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
         values = [value for one in bound if (value := _bound(one)) is not None]
         if any(map(_is_first_batch, values)):
-            return "a single batch is copied, with which nothing overlaps"
+            return "only a single batch is copied, so nothing overlaps with the copy"
         if any(_makes_new(project, module, value) for value in values):
             return NOT_PINNED
     if (slow := _generating(project, transfer)) is not None:

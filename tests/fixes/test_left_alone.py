@@ -689,7 +689,7 @@ CASES = {
                     print(total / len(val_dataset))
                 """
         },
-        "`total` adds the mean of each batch",
+        "`total` sums batch means and is divided by the number of samples",
     ),
     "samples of a file that is open already": (
         "GPU303",
