@@ -11,7 +11,7 @@ from gpulint.fix import Declined
 
 MakeJob = Callable[..., Any]
 
-PROGRAM = """\
+SETUP = """\
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -24,6 +24,12 @@ loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 criterion = nn.CrossEntropyLoss()
+"""
+"""Data, a model and an optimizer."""
+
+PROGRAM = (
+    SETUP
+    + """\
 history = {"loss": []}
 
 
@@ -81,6 +87,7 @@ for epoch in range(3):
     print(*train(epoch))
 print(history)
 """
+)
 
 
 def test_numbers_and_parameters_are_the_same(job: MakeJob) -> None:
@@ -328,19 +335,9 @@ def test_lists_of_objects_and_tables_hold_the_same(job: MakeJob) -> None:
     assert after == before
 
 
-WHOLE = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(3)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-inputs = torch.randn(96, 16)
-targets = (inputs[:, 0] > 0).long()
-loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)
-model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-criterion = nn.CrossEntropyLoss()
+WHOLE = (
+    SETUP
+    + """\
 
 
 def compute(x, y) -> tuple[torch.Tensor, float]:
@@ -372,6 +369,7 @@ losses, metrics, doubled = train(3)
 print([value.hex() for value in losses], {key: value.hex() for key, value in metrics.items()}, doubled.hex())
 print(*(value.item().hex() for parameter in model.parameters() for value in parameter.detach().flatten()))
 """
+)
 
 
 def test_histories_and_last_values_are_the_same(job: MakeJob) -> None:

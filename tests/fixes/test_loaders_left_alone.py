@@ -1,0 +1,412 @@
+"""Data loaders and batch sizes that fixers leave alone, because the change would stop the program or gain nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+CASES = {
+    "nothing overlaps with the copies of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+            """
+        },
+        "line 10 waits for each batch",
+    ),
+    "a framework moves the batches of a loader without workers": (
+        "GPU301",
+        {
+            "train.py": """\
+            from accelerate import Accelerator
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            accelerator = Accelerator()
+            train_loader = accelerator.prepare(DataLoader(ImageFolder("train"), batch_size=64, shuffle=True))
+            for x, y in train_loader:
+                accelerator.backward(criterion(model(x), y))
+                optimizer.step()
+            """
+        },
+        "the loader has no workers",
+    ),
+    "the copies of a loader without workers would still wait": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
+            for x, y in train_loader:
+                loss = criterion(model(x.float().cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "still wait: what is converted first",
+    ),
+    "somebody has switched the workers off": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(
+                ImageFolder("train"),
+                # num_workers=config["num_workers"],
+                num_workers=0,
+                pin_memory=True,
+            )
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """
+        },
+        "somebody has switched the workers off",
+    ),
+    "a loader for each of many targets": (
+        "GPU303",
+        {
+            "predict.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+
+            def predict(target, model):
+                loader = DataLoader(ImageFolder(target), batch_size=8, pin_memory=True)
+                for x, _ in loader:
+                    yield model(x.cuda(non_blocking=True)).cpu()
+
+
+            for target in targets:
+                save(predict(target, model))
+            """
+        },
+        "each of many short runs",
+    ),
+    "what moves is a new tensor, which no loader pins": (
+        "GPU301",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4)
+            for x, _ in train_loader:
+                loss = criterion(model(x.double().cuda()))
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "no longer in pinned memory",
+    ),
+    "another program of the tree says why there are no workers": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("train"), num_workers=0, pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "pretrain.py": "loader = make(data, num_workers=0,  # Disabled: causes slowdown on Lustre\n)\n",
+        },
+        "beside another loader",
+    ),
+    "a comment beside the number of a configuration": (
+        "GPU303",
+        {
+            "train.py": """\
+            import yaml
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            with open("config.yaml") as file:
+                config = yaml.safe_load(file)
+            loader = DataLoader(ImageFolder("train"), num_workers=config["workers"], pin_memory=True)
+            for epoch in range(9):
+                for x, y in loader:
+                    criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+            """,
+            "config.yaml": "batch: 8\nworkers: 0  # 0 is safe on a laptop\n",
+        },
+        "the comment beside it",
+    ),
+    "labels become CUDA tensors in the default collate function": (
+        "GPU301",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+                from torchvision.datasets import ImageFolder
+
+                torch.set_default_tensor_type("torch.cuda.FloatTensor")
+                loader = DataLoader(ImageFolder("data"), num_workers=4)
+                for x, y in loader:
+                    model(x.cuda()).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "may be on the GPU already",
+    ),
+    "settings without workers that should stay alive": (
+        "GPU303",
+        {
+            "config.yaml": "batch_size: 1\nnum_workers: 0\npersistent_workers: False\n",
+            "train.py": """\
+                import torch
+                import yaml
+                from PIL import Image
+                from torch.utils.data import DataLoader, Dataset
+
+                config = yaml.safe_load(open("config.yaml"))
+
+
+                class Images(Dataset):
+                    def __getitem__(self, index):
+                        return transform(Image.open(paths[index]))
+
+
+                loader = DataLoader(Images(), num_workers=config["num_workers"], pin_memory=True)
+                for x in loader:
+                    model(x.cuda(non_blocking=True)).sum().backward()
+                    optimizer.step()
+                """,
+        },
+        "none should stay alive",
+    ),
+    "samples that are the next ones of an iterator": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.cases = iter(paths)
+
+                    def __getitem__(self, index):
+                        return prepare(next(self.cases))
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "the next of `self.cases`",
+    ),
+    "samples that count what was read before": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.paths, self.seen = paths, 0
+
+                    def __getitem__(self, index):
+                        return self.read(index)
+
+                    def read(self, index):
+                        self.seen += 1
+                        return prepare(self.paths[self.seen % 10])
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "each sample changes `self.seen`",
+    ),
+    "samples that a client of the parent process fetches": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from minio import Minio
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, store):
+                        self.store = store
+
+                    def __getitem__(self, index):
+                        return prepare(self.store.get_object("cases", str(index)))
+
+                    def __len__(self):
+                        return 1000
+
+
+                client = Minio("localhost:9000")
+                loader = DataLoader(Cases(client), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "`self.store` is a client of the parent process",
+    ),
+    "mean losses that are added and divided by the number of samples": (
+        "GPU202",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def run(train, val_dataset, model, batch_size=32):
+                    loader = DataLoader(train, batch_size=batch_size)
+                    val_loader = DataLoader(val_dataset, batch_size=batch_size)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                    model.eval()
+                    total = 0.0
+                    with torch.no_grad():
+                        for x, y in val_loader:
+                            loss = criterion(model(x.cuda()), y.cuda())
+                            total += loss.item()
+                    print(total / len(val_dataset))
+                """
+        },
+        "`total` sums batch means and is divided by the number of samples",
+    ),
+    "samples of a file that is open already": (
+        "GPU303",
+        {
+            "train.py": """\
+                import h5py
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, paths):
+                        self.file = h5py.File(paths)
+
+                    def __getitem__(self, index):
+                        return prepare(self.file[str(index)])
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases(paths), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "`self.file` is an open file",
+    ),
+    "features that may be on the GPU by an option": (
+        "GPU301",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, TensorDataset
+
+
+                def sweep(model, data, features_device):
+                    features, labels = extract(model, data, gather_on_cpu=features_device == "cpu")
+                    loader = DataLoader(TensorDataset(features, labels), batch_size=256, num_workers=4)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                """
+        },
+        "may be on the GPU already",
+    ),
+    "a size of evaluation that a function computes with": (
+        "GPU202",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def patterns(rows, val_batch_size):
+                    count = len(rows) // val_batch_size
+                    return rows[: count * val_batch_size].reshape(count, val_batch_size, -1)
+
+
+                def run(rows, model, batch_size=32):
+                    loader = DataLoader(rows, batch_size=batch_size)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                    model.eval()
+                    with torch.no_grad():
+                        for x in patterns(rows, val_batch_size=batch_size):
+                            model(x.cuda())
+                """
+        },
+        "makes no loader",
+    ),
+    "loaders of many files that are handed on for one pass": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def test(net, loader):
+                    net.eval()
+                    with torch.no_grad():
+                        for batch in loader:
+                            net(batch.to("cuda"))
+
+
+                net.cuda()
+                for path in paths:
+                    loader = DataLoader(Images(path), batch_size=8)
+                    test(net, loader)
+                """
+        },
+        "made anew for each of many short runs",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])

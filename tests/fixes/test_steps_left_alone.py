@@ -1,0 +1,340 @@
+"""Copies and reads of training steps that fixers leave alone, because the change would stop the program or gain nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import STEP, check_declined, loop
+
+MakeJob = Callable[..., Any]
+
+CASES = {
+    "the step formats the tensor that it adds up": (
+        "GPU305",
+        {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    keep("{:.3f}".format(loss))\n')},
+        "formats the same tensors in line 12",
+    ),
+    "a function that the step calls reads": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "from edges import borders\n\ntotal = 0.0\n", "    total += loss.item()\n    keep(borders(y))\n"
+            ),
+            "edges.py": "import numpy as np\n\n\ndef borders(labels):\n    return np.diff(labels.cpu().numpy())\n",
+        },
+        "every step waits in line 5 of edges.py as well",
+    ),
+    "another loop counts epochs by the same interval": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            log_interval = 1
+            for epoch in range(90):
+                for step, (x, y) in enumerate(train_loader):
+                    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    if step % log_interval == 0:
+                        print(step, loss.item())
+                if epoch % log_interval == 0:
+                    print(evaluate(model))
+            """
+        },
+        "an N that is too small",
+    ),
+    "the step formats a tensor that it trains on": (
+        "GPU305",
+        {"train.py": loop("total = 0.0\n", '    total += other.item()\n    info += "loss {} ".format(loss)\n')},
+        "formats the same tensors in line 12",
+    ),
+    "a switch that no step changes is on": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\nnoisy = hasattr(model, 'noise')\n",
+                "    total += loss.item()\n    if noisy:\n        keep(y.sum().item())\n",
+            )
+        },
+        "every step waits in line 14",
+    ),
+    "a function without gradients reads in each step": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "from scores import scores\n\ntotal = 0.0\n",
+                "    total += loss.item()\n    keep(scores(model(x), y))\n",
+            ),
+            "scores.py": "import torch\n\n\ndef scores(output, labels):\n    with torch.no_grad():\n"
+            "        return (output.argmax(1) == labels).float().mean().item()\n",
+        },
+        "of scores.py as well",
+    ),
+    "an object that is not there by default reads in each step": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Trainer:
+                def __init__(self, model, tracker=None):
+                    self.model = model
+                    self.tracker = tracker
+
+                def train(self, train_loader):
+                    total = 0.0
+                    for x, y in train_loader:
+                        loss = criterion(self.model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                        loss.backward()
+                        optimizer.step()
+                        total += loss.item()
+                        if self.tracker is not None:
+                            self.tracker.add(loss.item())
+                    print(total)
+            """
+        },
+        "every step waits in line 17",
+    ),
+    "both branches read": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\n",
+                "    if words:\n        keep(loss.item())\n    else:\n        show(loss.item())\n    total += loss.item()\n",
+            )
+        },
+        "every step waits in line 1",
+    ),
+    "a function that waits is called in another branch, too": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "def positive(y):\n    return y.sum().item() > 0\n\n\ntotal = 0.0\n",
+                "    if words:\n        keep(positive(y))\n    else:\n        show(positive(y))\n"
+                "    total += loss.item()\n",
+            )
+        },
+        "every step waits in line 6",
+    ),
+    "a function returns what it reads beside a wait that stays": (
+        "GPU305",
+        {
+            "train.py": "import torch\n\n\ndef step(x, y):\n"
+            + STEP.replace("optimizer.step()\n", "optimizer.step()\n    if loss > 9:\n        reset()\n")
+            + "    return loss.item()\n\n\ntotal = 0.0\nfor x, y in train_loader:\n    total += step(x, y)\nprint(total)\n"
+        },
+        "every step waits in line 9",
+    ),
+    "the test of a module of functions makes up its batches": (
+        "GPU306",
+        {
+            "steps.py": """\
+                import torch
+
+
+                def step(model, x):
+                    model(x).sum().backward()
+
+
+                if __name__ == "__main__":
+                    model = torch.nn.Linear(8, 8).cuda()
+                    optimizer = torch.optim.SGD(model.parameters())
+                    for _ in range(10):
+                        x = torch.randn(4, 8).cuda()
+                        step(model, x)
+                        optimizer.step()
+                """,
+            "train.py": "from steps import step\n\nmodel.cuda()\nfor x in loader:\n    step(model, x.cuda())\n",
+        },
+        "only the module's own test",
+    ),
+    "the mask makes the host wait anyway": (
+        "GPU306",
+        {
+            "train.py": """\
+                import torch
+
+                for x, y in train_loader:
+                    new = model(x.cuda(non_blocking=True))
+                    unknown = new.sum(1) < 1
+                    new[unknown] = torch.randint(0, 9, size=new[unknown].shape).to("cuda")
+                    new.sum().backward()
+                    optimizer.step()
+                """
+        },
+        "waits for the GPU anyway",
+    ),
+    "what a mask has picked above is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images, labels = images[labels >= 0], labels[labels >= 0]
+                    images, labels = images.to("cuda"), labels.to("cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "channels that were repeated above are not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images = images.repeat(1, 3, 1, 1)
+                    criterion(model(images.to("cuda")), labels.to("cuda", non_blocking=True)).backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+    "a batch that may be an object of a class from elsewhere": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                from somewhere import Latents
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for batch in loader:
+                    if isinstance(batch, Latents):
+                        batch = batch.to("cuda")
+                    model(batch).mean().backward()
+                    optimizer.step()
+                """
+        },
+        "the value may be a `Latents`",
+    ),
+    "a copy before a search that waits at every token": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                model.cuda().eval()
+                with torch.no_grad():
+                    for batch in loader:
+                        tokens = batch["tokens"].to("cuda")
+                        found = beam_search(model, tokens, beam=5)
+                        results.extend(found)
+                """
+        },
+        "beside which the copy takes no time",
+    ),
+    "a batch whose own method forwards the choice of its callers": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                def move(batch, device, non_blocking=False):
+                    return batch.to(device, non_blocking=non_blocking)
+
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images, labels = move(images, "cuda"), move(labels, "cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "callers choose `non_blocking`",
+    ),
+    "a copy beside one of what was computed from the batch": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for images, labels in loader:
+                    images = 2 * images - 1
+                    images = images.to("cuda")
+                    labels = labels.to("cuda")
+                    criterion(model(images), labels).backward()
+                    optimizer.step()
+                """
+        },
+        "was computed from the batch",
+    ),
+    "the loss of a closure that the optimizer reads itself": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+                image = torch.rand(1, 3, 8, 8, device="cuda", requires_grad=True)
+                optimizer = torch.optim.LBFGS([image])
+                for step in range(1000):
+
+                    def closure():
+                        optimizer.zero_grad()
+                        loss = model(image).mean()
+                        loss.backward()
+                        print(loss.item())
+                        return loss
+
+                    optimizer.step(closure)
+                """
+        },
+        "the optimizer reads the loss",
+    ),
+    "what a mask picks is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for x, mask in loader:
+                    kept = (x[~mask] if masked else x).cuda()
+                    model(kept).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "no longer in pinned memory",
+    ),
+    "what `torch.cat` makes is not pinned": (
+        "GPU302",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+
+                loader = DataLoader(data, pin_memory=True, num_workers=4)
+                for x, y in loader:
+                    both = torch.cat([x, y]).cuda()
+                    model(both).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "not in pinned memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
