@@ -1,4 +1,4 @@
-"""Why a loader has no workers, as comments say."""
+"""Why a loader has no workers, as comments and the code around it say."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import reasons, regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -31,6 +33,42 @@ def is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...
     if any(reasons.is_explained(document, span, reasons.TROUBLE, _WORKER) for span in spans):
         return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
+
+
+def is_fallback(loader: Loader) -> bool:
+    """Return whether an ``except`` handler makes the loader that the ``try`` body makes with workers."""
+    parents = loader.module.syntax.parents
+    node: ast.AST | None = loader.node
+    while node is not None and not isinstance(node, ast.ExceptHandler):
+        node = parents.get(node)
+    attempt = parents.get(node) if node is not None else None
+    if not isinstance(attempt, ast.Try):
+        return False
+    return any(
+        isinstance(call, ast.Call)
+        and last_name(call.func) == last_name(loader.node.func)
+        and _has_workers(call, loader)
+        for statement in attempt.body
+        for call in walk(statement)
+    )
+
+
+def _has_workers(call: ast.Call, loader: Loader) -> bool:
+    """Return whether a call makes a loader of the same name, with workers."""
+    statement = loader.module.syntax.parents.get(call)
+    workers = keyword_value(call, "num_workers")
+    return (
+        isinstance(statement, ast.Assign | ast.Return)
+        and (
+            isinstance(statement, ast.Return) or _names(statement) == _names(loader.module.syntax.parents[loader.node])
+        )
+        and workers is not None
+        and not (isinstance(workers, ast.Constant) and not workers.value)
+    )
+
+
+def _names(statement: ast.AST) -> set[str]:
+    return {ast.unparse(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
 
 
 @query
