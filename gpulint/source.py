@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 
+from gpulint.recent import Recent
 from gpulint.records import dataclass, field
 
 
@@ -30,11 +32,37 @@ class Span:
     cell: int | None = None
 
 
+_DECODED = Recent(32)
+"""Texts that are kept as bytes and were decoded last."""
+
+
 class SourceText:
     """Decoded text with a line table. Lines end at ``\\n``, ``\\r\\n`` or ``\\r`` as Python's own reader has it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self._text: str | None = text
+        self._data: bytes | None = None
+        self.size = len(text)
+        """Characters."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        text = self._text
+        if text is None:
+            assert self._data is not None
+            text = self._text = self._data.decode("utf-8")
+            _DECODED.add(self)
+        return text
+
+    def decode_from(self, data: bytes) -> None:
+        """Keep the text as ``data``, which are its bytes in UTF-8, and decode it when it is needed."""
+        self._data = data
+        _DECODED.add(self)
+
+    def release(self) -> None:
+        """Drop the decoded text."""
+        self._text = None
 
     @cached_property
     def dollars(self) -> int:
@@ -47,14 +75,13 @@ class SourceText:
         return max(map(len, self.text.splitlines()), default=0)
 
     @cached_property
-    def line_starts(self) -> list[int]:
+    def line_starts(self) -> Sequence[int]:
         """Offset of the first character of every line."""
-        starts, text, at = [0], self.text, 0
+        text = self.text
         if "\r" not in text:
-            for line in text.split("\n")[:-1]:
-                at += len(line) + 1
-                starts.append(at)
-            return starts
+            sizes = (len(line) + 1 for line in text.split("\n")[:-1])
+            return array("I", accumulate(sizes, initial=0))
+        starts = array("I", [0])
         for index, char in enumerate(text):
             if char == "\n" or (char == "\r" and text[index + 1 : index + 2] != "\n"):
                 starts.append(index + 1)
@@ -70,7 +97,7 @@ class SourceText:
         starts = self.line_starts
         if not 1 <= number <= len(starts):
             return ""
-        end = starts[number] if number < len(starts) else len(self.text)
+        end = starts[number] if number < len(starts) else self.size
         return self.text[starts[number - 1] : end].rstrip("\r\n")
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -82,8 +109,8 @@ class SourceText:
         """Character offset of a 1-based line and column, clamped to the text."""
         starts = self.line_starts
         if line > len(starts):
-            return len(self.text)
-        return min(starts[line - 1] + column - 1, len(self.text))
+            return self.size
+        return min(starts[line - 1] + column - 1, self.size)
 
     def span(self, start: int, end: int) -> Span:
         """Span of the characters ``start:end``."""
@@ -102,7 +129,7 @@ class SourceText:
 
     @cached_property
     def _is_ascii(self) -> bool:
-        return self.text.isascii()
+        return self.text.isascii() if self._data is None else self._data.isascii()
 
     @cached_property
     def _byte_ends(self) -> dict[int, array[int]]:
@@ -131,7 +158,7 @@ class Fragment:
         """Offset in the owner of an offset in the fragment."""
         index = max(bisect_right(self._starts, offset) - 1, 0)
         here, there = self.pieces[index]
-        return min(there + offset - here, len(self.owner.text))
+        return min(there + offset - here, self.owner.size)
 
     def span(self, start: int, end: int) -> Span:
         """Span in the owner of the fragment's characters ``start:end``."""

@@ -54,6 +54,8 @@ def load(path: Path, data: bytes, kind: Kind | None = None, models: Models = BUI
         text, encoding = decode(data, kind)
         document = _document_class(kind)(path, text, encoding)
         document.models = models
+        if kind is Kind.PYTHON and encoding == "utf-8":
+            document.source.decode_from(data)  # as there may be thousands of them, and others hold their bytes
         return document
     except Exception as error:
         document = Document(path, "")

@@ -9,6 +9,7 @@ also know their parent.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 D = TypeVar("D")
@@ -32,12 +33,34 @@ FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchS
 """Fields that may hold children."""
 
 
+class _Follows:
+    """An attribute that nearly always follows from the others; a node where it is another one holds it in the
+    dictionary that any node may have, which comes before this."""
+
+    def __init__(self, find: Callable[[Any], Any]) -> None:
+        self._find = find
+
+    def __get__(self, node: Any, owner: type) -> Any:
+        return self._find(node)
+
+
+_WITHOUT_SLOT: dict[type[ast.AST], dict[str, Any]] = {
+    ast.Constant: {"kind": None},
+    ast.Name: {
+        "end_lineno": _Follows(lambda name: name.lineno),
+        "end_col_offset": _Follows(lambda name: name.col_offset + len(name.id)),
+    },
+}
+"""What nodes of frequent kinds take no memory for."""
+
+
 class _Kinds(dict[type[ast.AST], type[Any]]):
     """The compact class of each class of nodes, made when the first node needs it."""
 
     def __missing__(self, kind: type[ast.AST]) -> type[Any]:
-        slots = *kind._fields, *kind._attributes, "parent"
-        made = self[kind] = type(kind.__name__, (kind,), {"__slots__": slots, "__module__": __name__})
+        others = _WITHOUT_SLOT.get(kind, {})
+        slots = tuple(name for name in (*kind._fields, *kind._attributes, "parent") if name not in others)
+        made = self[kind] = type(kind.__name__, (kind,), {"__slots__": slots, "__module__": __name__, **others})
         FIELDS[made] = FIELDS[kind]
         return made
 
@@ -48,6 +71,8 @@ Name, Attribute, Constant, Call = KINDS[ast.Name], KINDS[ast.Attribute], KINDS[a
 _keyword, _Subscript, _Assign, _arg = KINDS[ast.keyword], KINDS[ast.Subscript], KINDS[ast.Assign], KINDS[ast.arg]
 _new: Any = ast.AST.__new__
 """Makes a node without its constructor, which would check each field."""
+_EMPTY: list[ast.AST] = []
+"""What all lists of nodes are that hold none; nobody changes a tree."""
 _NUMBERS = [0]
 """Line numbers, of which all nodes share the same objects."""
 
@@ -73,6 +98,9 @@ def compacted(tree: ast.Module) -> tuple[ast.Module, list[ast.AST]]:
             if value is None:
                 continue
             if type(value) is list:
+                if not value:
+                    setattr(node, field, _EMPTY)
+                    continue
                 for index, part in enumerate(value):
                     if part is not None:
                         made = value[index] = copied.get(type(part), _other)(part, node)
@@ -99,9 +127,11 @@ def _other(node: Any, parent: Any) -> Any:
 
 def _name(node: Any, parent: Any) -> Any:
     held, made, numbers = node.__dict__, _new(Name), _NUMBERS
-    made.id, made.ctx, made.parent = held["id"], held["ctx"], parent
-    made.lineno, made.end_lineno = numbers[held["lineno"]], numbers[held["end_lineno"]]
-    made.col_offset, made.end_col_offset = held["col_offset"], held["end_col_offset"]
+    name, line, column = held["id"], held["lineno"], held["col_offset"]
+    made.id, made.ctx, made.parent = name, held["ctx"], parent
+    made.lineno, made.col_offset = numbers[line], column
+    if held["end_col_offset"] != column + len(name) or held["end_lineno"] != line:
+        made.end_lineno, made.end_col_offset = held["end_lineno"], held["end_col_offset"]
     return made
 
 
@@ -115,7 +145,9 @@ def _attribute(node: Any, parent: Any) -> Any:
 
 def _constant(node: Any, parent: Any) -> Any:
     held, made, numbers = node.__dict__, _new(Constant), _NUMBERS
-    made.value, made.kind, made.parent = held["value"], held["kind"], parent
+    made.value, made.parent = held["value"], parent
+    if held["kind"] is not None:
+        made.kind = held["kind"]
     made.lineno, made.end_lineno = numbers[held["lineno"]], numbers[held["end_lineno"]]
     made.col_offset, made.end_col_offset = held["col_offset"], held["end_col_offset"]
     return made

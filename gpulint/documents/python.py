@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.compact import FIELDS, KINDS, Parents, compacted
 from gpulint.failures import is_about_file
+from gpulint.recent import Recent
 from gpulint.rule import Kind
 from gpulint.source import Fragment, SourceText, Span
 
@@ -65,6 +65,10 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+_WALKED = Recent(32)
+"""Modules whose nodes were listed last."""
+
+
 class TooDeep(SyntaxError):
     """Valid code that no tree can be built of; generated, so a note is enough."""
 
@@ -79,24 +83,25 @@ def _shorten_integers(tree: ast.AST, text: str) -> None:
 class PythonModule:
     """The tree of one module; ``span_of`` maps character offsets of ``text`` to spans of the owning document."""
 
-    def __init__(self, path: Path, text: str, span_of: Callable[[int, int], Span]) -> None:
+    def __init__(self, path: Path, text: str | SourceText, span_of: Callable[[int, int], Span]) -> None:
         """Raises SyntaxError (also for what ``ast`` refuses otherwise: NUL bytes, too deep nesting)."""
         self.path = path
-        self._source = SourceText(text)
+        self._source = SourceText(text) if isinstance(text, str) else text
         self._span_of = span_of
         self.parents = Parents()
         """Parent of every node but the root."""
-        self.nodes: list[ast.AST]
-        """All nodes, outer ones first, as :func:`walk` has them; made once, as many rules walk the same tree."""
         self.tell_text_read: Callable[[], object] | None = None
         """Called whenever somebody looks at more than the tree and the places of its nodes."""
         self._places: dict[ast.AST, dict[ast.AST, tuple[str, int]]] = {}
+        self._nodes: list[ast.AST] | None
+        self._by_kind: dict[type[ast.AST], list[Any]] | None = None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-            _shorten_integers(tree, text)
-            self.tree, self.nodes = compacted(tree)
+                tree = ast.parse(self._source.text)
+            _shorten_integers(tree, self._source.text)
+            self.tree, self._nodes = compacted(tree)
+            _WALKED.add(self)
         except (RecursionError, MemoryError) as error:
             if not is_about_file(error):
                 raise
@@ -115,17 +120,29 @@ class PythonModule:
         """Take over the text of a module with an equal tree."""
         self._source, self._span_of = other._source, other._span_of
 
-    @cached_property
-    def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
-        found = defaultdict[type[ast.AST], list[Any]](list)
-        for node in self.nodes:
-            found[type(node)].append(node)
-        return found
+    @property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, outer ones first, as :func:`walk` has them; held for a while, as many rules walk the same tree."""
+        nodes = self._nodes
+        if nodes is None:
+            nodes = self._nodes = walk(self.tree)
+            _WALKED.add(self)
+        return nodes
+
+    def release(self) -> None:
+        """Drop the lists of nodes; the tree is kept."""
+        self._nodes = self._by_kind = None
 
     def of(self, *kinds: type[N]) -> Iterator[N]:
-        """The nodes of these kinds, kind by kind; found once, as asking every node of a module takes long."""
+        """The nodes of these kinds, kind by kind; sorted for a while, as asking every node of a module takes long."""
+        found = self._by_kind
+        if found is None:
+            found = defaultdict(list)
+            for node in self.nodes:
+                found[type(node)].append(node)
+            self._by_kind = found
         for kind in kinds:
-            yield from self._by_kind.get(KINDS[kind], ())
+            yield from found.get(KINDS[kind], ())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""
@@ -206,7 +223,7 @@ class PythonDocument(Document):
 
     def read_python(self) -> PythonModule | None:
         try:
-            return PythonModule(self.path, self.source.text, self.source.span)
+            return PythonModule(self.path, self.source, self.source.span)
         except TooDeep as error:
             self.problem(error.msg, is_error=False)
             return None

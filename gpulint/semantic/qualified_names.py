@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,12 @@ class QualifiedNames:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def _shared(self, names: Iterable[str]) -> frozenset[str]:
+        """Names as a set, of which all equal answers share one: most are asked of many places."""
+        found = frozenset(names)
+        return self._sets.setdefault(found, found)
 
     def names(self, module: ModuleIndex, node: ast.AST) -> frozenset[str]:
         """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
@@ -60,15 +66,15 @@ class QualifiedNames:
     @cyclic(_NO_NAMES, _known)
     def _names(self, module: ModuleIndex, node: ast.AST) -> frozenset[str]:
         """The same, asked of each expression by itself."""
-        return frozenset(self._find_names(module, node))
+        return self._shared(self._find_names(module, node))
 
     @cyclic(_NO_NAMES, _known)
     def _names_under(self, module: ModuleIndex, binding: Binding, attributes: str) -> frozenset[str]:
         """Qualified names of a binding, or of ``attributes`` (``nn.functional``) of what it binds."""
         if not attributes:
-            return frozenset(self._binding_names(module, binding))
+            return self._shared(self._binding_names(module, binding))
         rest, _, last = attributes.rpartition(".")
-        return frozenset(self._attribute_names(module, self._names_under(module, binding, rest), last))
+        return self._shared(self._attribute_names(module, self._names_under(module, binding, rest), last))
 
     def _attribute_names(self, module: ModuleIndex, prefixes: frozenset[str], attribute: str) -> Iterator[str]:
         for prefix in prefixes:

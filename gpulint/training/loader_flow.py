@@ -20,7 +20,7 @@ from gpulint.spread import Spread
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -250,7 +250,7 @@ def _is_alias(module: ModuleIndex, func: ast.expr) -> bool:
         root = root.value
     if not isinstance(root, ast.Name):
         return True
-    kinds = kinds_bound(module, root.id, module.scope(root))
+    kinds = {binding.kind for binding in module.scope(root).lookup(root.id)}
     if root is not func:
         return BindingKind.IMPORT in kinds
     return not kinds or BindingKind.IMPORT in kinds or BindingKind.ASSIGN in kinds

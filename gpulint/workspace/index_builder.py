@@ -136,7 +136,7 @@ class _IndexBuilder:
             case ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith() | ast.Match():
                 self._block(node, scope)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
-                scope.outer.update(names)
+                scope.outer |= frozenset(names)
             case _:
                 self._generic(node, scope)
 

@@ -59,14 +59,14 @@ class Binding:
     """Dotted name for an import; relative ones keep their leading dots."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Scope:
     """A module, class, function, lambda or comprehension with the names it binds."""
 
     node: ScopeNode
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    outer: set[str] = field(default_factory=set)
+    outer: frozenset[str] = frozenset()
     """Names declared global or nonlocal here."""
 
     def lookup(self, name: str) -> list[Binding]:
@@ -278,12 +278,6 @@ class ModuleIndex:
 def source_text(module: ModuleIndex, node: ast.expr) -> str:
     """An expression as text."""
     return ast.unparse(node)
-
-
-@query
-def kinds_bound(module: ModuleIndex, name: str, scope: Scope) -> frozenset[BindingKind]:
-    """Return how a name of a scope gets its values."""
-    return frozenset(binding.kind for binding in scope.lookup(name))
 
 
 class NodeRef(NamedTuple):

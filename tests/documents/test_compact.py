@@ -8,6 +8,8 @@ import pytest
 
 from gpulint.documents import python
 from gpulint.documents.compact import KINDS, compacted
+from gpulint.documents.python import PythonModule
+from gpulint.source import SourceText
 
 _SOURCES = [*sorted(Path(python.__file__).parent.glob("*.py")), *sorted(Path(ast.__file__).parent.glob("a*.py"))]
 _SPECIAL = """\
@@ -18,6 +20,7 @@ async def f(a, /, b: int = 1, *c, d=u"x", **e) -> None:
         case {"k": [1, *rest], **others} | None:
             x[1:2, ...] += yield
     return lambda: f"{a!r:>{b}}" if not a else [*c]
+größe = ﬁle + f"{größe}"
 """
 
 
@@ -38,12 +41,35 @@ def test_a_compact_tree_is_the_parsed_one(text: str) -> None:
     assert nodes == python.walk(tree)
 
 
-def test_nodes_know_their_parents_and_have_no_dictionary() -> None:
+def test_nodes_know_their_parents_and_hold_only_what_is_unusual_in_a_dictionary() -> None:
     _, nodes = compacted(ast.parse(_SPECIAL))
     for node in nodes:
         assert all(child.parent is node for child in python.children(node))
         assert type(node) is KINDS[type(node).__mro__[1]]
-        assert not vars(node)
+    # A `u` before a string, and names whose characters differ from the bytes in the file.
+    ends = [{"end_lineno": 8, "end_col_offset": column} for column in (7, 15, 28)]
+    assert [vars(node) for node in nodes if vars(node)] == [ends[0], {"kind": "u"}, *ends[1:]]
+
+
+def test_lists_without_nodes_are_one_and_stay_empty() -> None:
+    tree, _ = compacted(ast.parse("f()\ng(1)"))
+    first, second = tree.body
+    assert first.value.keywords is second.value.keywords is first.value.args == []
+
+
+def test_nodes_that_were_released_are_listed_again() -> None:
+    module = PythonModule(Path("a.py"), _SPECIAL, SourceText(_SPECIAL).span)
+    nodes, names = [*module.nodes], [*module.of(ast.Name)]
+    module.release()
+    assert module.nodes == nodes
+    assert [*module.of(ast.Name)] == names
+
+
+def test_only_the_last_modules_hold_lists_of_their_nodes() -> None:
+    modules = [PythonModule(Path("a.py"), "x", SourceText("x").span) for _ in range(100)]
+    held = [module for module in modules if module._nodes is not None]
+    assert held == modules[-len(held) :]
+    assert len(held) < 50
 
 
 def test_a_name_takes_less_than_half_of_the_memory() -> None:
