@@ -114,18 +114,18 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
         ),
         (
             "    total += loss.item()\n    real = critic(labels)\n    real.backward()\n    other += real.item()\n",
-            "medium",
+            "low",
             "every step, 2 waits",
         ),
         (
-            "    for loss in (loss, loss / 2):\n        total += loss.item()\n",
+            "    for loss in output:\n        total += loss.item()\n",
             "medium",
-            "every step, a wait in an inner loop, about 8 per step",
+            "every step, a wait in an inner loop, about 16 per step",
         ),
         # What a loop goes through is copied once.
         (
             "    for row in labels.tolist():\n        rows.append(row)\n",
-            "medium",
+            "low",
             "every step, a wait, work on the host and a copy back",
         ),
         (
