@@ -27,7 +27,7 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
             continue
         if finding.rule.cost.kind in REPAIRED_TOGETHER:
             cause = finding.cause
-            groups.setdefault((finding.rule.code, cause.path, cause.span), []).append(number)
+            groups.setdefault((cause.path, cause.span), []).append(number)
     found = list(results)
     for numbers in groups.values():
         if len(numbers) > 1:

@@ -88,10 +88,12 @@ def _backward_loops(_module: ModuleIndex, loop: ast.AST) -> frozenset[ast.AST]:
 
 @query
 def _accumulating_rounds(_module: ModuleIndex, loop: ast.AST) -> tuple[int, ...]:
-    """The lines of tests that end a round of a loop which only accumulates."""
+    """The lines of tests that end a round of a loop which only accumulates, after its backward pass."""
+    body = getattr(loop, "body", ())
+    passed = next((number for number, part in enumerate(body) if _calls(part, "backward")), len(body))
     return tuple(
         part.lineno
-        for part in getattr(loop, "body", ())
+        for part in body[passed + 1 :]
         if isinstance(part, ast.If)
         and isinstance(part.body[-1], ast.Continue)
         and _ACCUMULATES.search(ast.unparse(part.test)) is not None

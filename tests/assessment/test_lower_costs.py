@@ -75,7 +75,9 @@ def test_a_reason_above_several_lines_that_do_the_same_is_about_them_all(
 ) -> None:
     real = "real = critic(labels)\n    real.backward()"
     reads = [f"{name} = float({name}_t.item())" for name in ("seen", "used", "lost")]
-    text = WAITS + "    " + "\n    ".join(["total += loss.item()", real, comment, *reads]) + "\n"
+    text = (
+        WAITS + "    " + "\n    ".join(["for row in output: total += row.sum().item()", real, comment, *reads]) + "\n"
+    )
     found = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU305"]
     assert [str(impact.level) for impact in found] == ["medium", level, level, level]
 

@@ -23,7 +23,8 @@ for images, labels in loader:
     optimizer.step()
     running_loss += loss.item()
     running_norm += nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
-    running_right += (model(images.cuda()).argmax(1) == labels.cuda()).sum().item()
+    for row in model(images.cuda()):
+        running_right += row.max().item()
 print(running_loss / len(loader))
 print(running_norm / len(loader))
 {end}
@@ -46,7 +47,8 @@ for real in photos:
     of_critic.step()
     running_loss += loss.item()
     running_norm += torch.linalg.norm(critic.last.weight).item()
-    running_right += (critic(fake) < 0).sum().item()
+    for row in critic(fake):
+        running_right += row.max().item()
 torch.save(generator.state_dict(), "generator.pt")
 torch.save(critic.state_dict(), "critic.pt")
 """

@@ -27,6 +27,10 @@ READS = """\
     tops.append(output.max().item())
     total += loss.item()
 """
+EACH = """\
+    for row in output:
+        rows.append(row.max().item())
+"""
 
 
 def scanned(
@@ -45,58 +49,95 @@ def write(folder: Path, train: str, net: str = "") -> Path:
 
 
 def test_one_finding_names_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, STEP + READS)
+    write(tmp_path, STEP + READS + EACH)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
-    lines = {11, 12, 13}
+    lines = {11, 12, 13, 15}
     others = sorted(lines - {shown["line"]})
-    assert shown["impact"]["basis"] == f"every step, 3 waits, also lines {others[0]} and {others[1]}"
+    counted = "4 waits, 1 of them in inner loops, about 19 per step"
+    named = f"{others[0]}, {others[1]} and {others[2]}"
+    assert shown["impact"]["basis"] == f"every step, {counted}, also lines {named}"
     assert [place["line"] for place in shown["related"]] == others
 
 
 def test_the_others_are_there_at_low_impact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, STEP + READS)
+    write(tmp_path, STEP + READS + EACH)
     found = scanned(tmp_path, capsys, "GPU305", "low")
-    assert sorted(one["impact"]["level"] for one in found) == ["low", "low", "medium"]
-    assert sum("one repair with train.py:" in one["impact"]["basis"] for one in found) == 2
+    assert sorted(one["impact"]["level"] for one in found) == ["low", "low", "low", "medium"]
+    assert sum("one repair with train.py:" in one["impact"]["basis"] for one in found) == 3
+
+
+@pytest.mark.parametrize("code", ["GPU305", "GPU306"])
+def test_a_few_in_each_step_cost_little(tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str) -> None:
+    write(tmp_path, STEP + READS + "    ones = torch.ones(9).cuda()\n")
+    assert {one["impact"]["level"] for one in scanned(tmp_path, capsys, code, "low")} == {"low"}
+
+
+def test_both_rules_have_one_finding_for_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + EACH + "        ones = torch.ones(9).cuda()\n")
+    (shown,) = scanned(tmp_path, capsys, "GPU305,GPU306")
+    assert (shown["code"], shown["line"]) == ("GPU306", 13)
+    assert shown["impact"]["basis"].endswith("also line 12")
+
+
+def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read = "part = self.net(output); part.backward(); self.total += part.item()"
+    body = "import torch\n\n" + "".join(
+        f"class {name}:\n    def loss(self, output):\n        {read}\n        {read}\n        return output.mean()\n\n"
+        for name in ("First", "Second", "Third")
+    )
+    train = "chosen = First() if one else Second() if two else Third()\n"
+    head = "from net import First, Second, Third\n" + train
+    write(tmp_path, head + STEP + "    loss = chosen.loss(output)\n", body)
+    levels = [one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
+    assert levels
+    assert set(levels) == {"low"}
 
 
 def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     helper = "import torch\n\ndef measures(output, labels):\n"
-    helper += "".join(f"    {name} = output.{name}().item()\n" for name in ("min", "max", "mean"))
-    write(tmp_path, STEP + READS + "    seen = measures(output, labels)\n", f"{helper}    return min, max, mean\n")
+    helper += "    for row in output:\n"
+    helper += "".join(f"        {name} = row.{name}().item()\n" for name in ("min", "max", "mean"))
+    write(
+        tmp_path, STEP + READS + EACH + "    seen = measures(output, labels)\n", f"{helper}    return min, max, mean\n"
+    )
     shown = scanned(tmp_path, capsys, "GPU305")
     assert len(shown) == 1
-    assert "net.py:4" in shown[0]["impact"]["basis"] or "train.py:11" in shown[0]["impact"]["basis"]
+    assert "net.py:5" in shown[0]["impact"]["basis"] or "train.py:11" in shown[0]["impact"]["basis"]
 
 
 def test_a_value_that_the_step_needs_speaks_for_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tests = "".join(
         f"    part = model(images.cuda())\n    part.backward()\n    if part.item() > {n}: stop()\n" for n in range(5)
     )
-    sums = "".join("    part = model(images.cuda())\n    part.backward()\n    s += part.item()\n" for _ in range(2))
+    sums = "".join("    part = model(images.cuda())\n    part.backward()\n    s += part.item()\n" for _ in range(4))
     write(tmp_path, STEP + tests + sums)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["line"] == 28
-    assert shown["impact"]["basis"].startswith("every step, 7 waits")
+    assert shown["impact"]["basis"].startswith("every step, 9 waits")
 
 
 def test_many_lines_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, STEP + "".join(f"    values{number}.append(loss.item())\n" for number in range(10)))
+    write(tmp_path, STEP + "".join(f"    values{number}.append(loss.item())\n" for number in range(10)) + EACH)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
-    assert shown["impact"]["basis"].endswith("and 3 more")
-    assert len(shown["related"]) == 9
+    assert shown["impact"]["basis"].endswith("and 4 more")
+    assert len(shown["related"]) == 10
 
 
 def test_tensors_of_one_loop_made_on_the_host_are_one_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path, STEP + "    ones = torch.ones(9).cuda()\n    zeros = torch.zeros(9).cuda()\n")
+    write(
+        tmp_path,
+        STEP + "    for row in output:\n        ones = torch.ones(9).cuda()\n        zeros = torch.zeros(9).cuda()\n",
+    )
     (shown,) = scanned(tmp_path, capsys, "GPU306")
-    assert shown["line"] == 11
-    assert shown["impact"]["basis"].endswith("also line 12")
+    assert shown["line"] == 12
+    assert shown["impact"]["basis"].endswith("in an inner loop, also line 13")
 
 
 def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
     write(tmp_path, STEP + READS + "print(total, right, tops)\n")
-    assert main(["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--apply", str(tmp_path)]) in (0, 1)
+    assert main(
+        ["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--impact", "low", "--apply", str(tmp_path)]
+    ) in (0, 1)
     assert ".item()" not in (tmp_path / "train.py").read_text().replace("for value in", "")

@@ -47,7 +47,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.wait_counts import outermost_loop
+from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -78,6 +78,35 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
+    found = list(_on_host(project, module))
+    if not found or _sets_default_device(project, module):
+        return
+    in_loop: dict[ast.AST, list[ast.expr]] = {}
+    for made, context in found:
+        in_loop.setdefault(context.loop.node, []).append(made.transfer.node)
+    for made, context in found:
+        text = _shortened(module.syntax.text(made.made))
+        loop = context.loop.node
+        of_tensor = "torch.tensor" in project.fact(Resolver).call_names(module, made.made)
+        of_host = of_tensor and not _stays_the_same(module, made.made)
+        yield RULE.finding(
+            document.path,
+            module.syntax.span(made.transfer.node),
+            f"'{text}' is made on the host and copied to the GPU at every iteration",
+            help=_advice(made.made, of_host) if of_tensor else _THERE,
+            cost=_cost(module, made, of_host, in_loop[loop], loop),
+            payload=made,
+            related=tuple(
+                Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
+                for site in context.calls
+                if isinstance(site.node, ast.Call)
+            ),
+            cause=outermost_loop(context),
+        )
+
+
+def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, LoopContext]]:
+    """Yield the tensors of a module that each round of a loop makes on the host, and the loops."""
     for transfer in project.fact(DeviceTransfers).transfers(module):
         made = made_by(transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
@@ -91,28 +120,23 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
-        if context is None:
-            continue
-        if _sets_default_device(project, module):
-            return
-        of_host = "torch.tensor" in names and not _stays_the_same(module, made)
-        text = _shortened(module.syntax.text(made))
-        yield RULE.finding(
-            document.path,
-            module.syntax.span(transfer.node),
-            f"'{text}' is made on the host and copied to the GPU at every iteration",
-            help=_advice(made, of_host) if "torch.tensor" in names else _THERE,
-            cost=Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied") if of_host else None,
-            payload=OnHost(made, transfer, random),
-            related=tuple(
-                Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
-                for site in context.calls
-                if isinstance(site.node, ast.Call)
-            ),
-            cause=outermost_loop(context),
-        )
+        if context is not None:
+            yield OnHost(made, transfer, random), context
 
 
+def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST) -> Cost:
+    """Return the cost of a tensor, as one of those of its loop in the same file."""
+    if of_host:
+        return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
+    inner = sum(inner_loops(module, node, loop) > 0 for node in nodes)
+    said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
+    if inner:
+        which = f", {inner} of them" if inner < len(nodes) else ""
+        said += f"{which} in an inner loop"
+    return Cost("host-tensor", copies(module, nodes, loop), basis=said)
+
+
+_MADE = "a tensor is made on the host and copied"
 _THERE = "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
 
 

@@ -17,8 +17,8 @@ from gpulint_rules.data.read_uses import use_of_read
 
 AGAIN = 0.25
 """What another read costs before the GPU gets new work, in waits (assumed: a small copy, and no lead is lost)."""
-ITEMS = 8
-"""Rounds of a loop inside the step over samples, layers or losses (assumed)."""
+ITEMS = 16
+"""Rounds of a loop inside the step over samples, parameters or tokens (assumed)."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _COMPARED = 8
@@ -30,7 +30,25 @@ _MODEL = regex.compile(
 
 def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:
     """Return what these reads of a module cost in each round of a loop, in waits for a full queue. Of two branches that
-    exclude each other, the first counts."""
+    exclude each other, the first counts; of methods that override each other, the one that costs most."""
+    total, methods = 0.0, dict[str, dict[ast.AST | None, list[SyncPoint]]]()
+    alone: list[SyncPoint] = []
+    for sync in syncs:
+        function, owner = module.function(sync.node), module.class_of(sync.node)
+        if function is None or owner is None:
+            alone.append(sync)
+        else:
+            methods.setdefault(function.name, {}).setdefault(owner, []).append(sync)
+    for versions in methods.values():
+        if len(versions) > 1:
+            total += max(_in_turn(module, version, loop) for version in versions.values())
+        else:
+            alone += (sync for version in versions.values() for sync in version)
+    return total + _in_turn(module, alone, loop)
+
+
+def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:
+    """Return what reads cost that one round may run one after the other."""
     total, counted = 0.0, list[SyncPoint]()
     work = _work(module)
     for sync in sorted(syncs, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
@@ -39,11 +57,21 @@ def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> flo
         last = counted[-1] if counted else None
         again = last is not None and _follows(module, work, last.node, sync.node)
         total += AGAIN if again else 1
-        total += AGAIN * (ITEMS ** min(inner_loops(module, sync.node, loop), MAX_DEPTH) - 1)
+        total += AGAIN * (rounds(module, sync.node, loop) - 1)
         if sync.kind is SyncKind.READ and not again and use_of_read(module, sync.node) == "computes":
             total += 1  # the GPU waits until the host has computed and copied back
         counted.append(sync)
     return total
+
+
+def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> float:
+    """Return what making these small tensors on the host costs in each round of a loop, in waits for a full queue."""
+    return 1 + AGAIN * (sum(rounds(module, node, loop) for node in nodes) - 1)
+
+
+def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+    """Return how often each round of ``loop`` runs a place in loops of its own function (assumed)."""
+    return int(ITEMS ** min(inner_loops(module, node, loop), MAX_DEPTH))
 
 
 def outermost_loop(context: LoopContext) -> Place | None:

@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_counts import ITEMS, MAX_DEPTH, inner_loops, waits
+from gpulint_rules.data.wait_counts import rounds, waits
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
@@ -65,13 +65,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     own = [*needed, *shown]
     staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
-    depths = [min(inner_loops(module, sync.node, loop), MAX_DEPTH) for sync in syncs]
+    times = [rounds(module, sync.node, loop) for sync in syncs]
     return Group(
         max(saved, 0.0) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
         len(syncs),
-        sum(ITEMS**depth for depth in depths),
-        sum(depth > 0 for depth in depths),
+        sum(times),
+        sum(count > 1 for count in times),
         frozenset(sync.node for sync in needed),
         min((sync.node.lineno for sync in staying), default=0),
     )
