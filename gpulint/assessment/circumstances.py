@@ -18,6 +18,7 @@ from gpulint.assessment import (
     place_facts,
     repeats,
     siblings,
+    worker_facts,
 )
 from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
@@ -59,6 +60,7 @@ _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
+_IN_PROCESS = frozenset({"in-process-loading"})
 _ON_DISK = frozenset({"local-checkpoint"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
@@ -91,6 +93,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
+    Circumstance("with an option", 1, place_facts.is_by_option, kinds=_DATA_PARALLEL),
+    Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
     Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
@@ -105,7 +109,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
-    Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
+    Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy", "install"})),
+    Circumstance("an environment on the node's disk", 1, job_facts.makes_environment_on_node, kinds=_INSTALL),
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
@@ -128,6 +133,13 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
+    Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
+    Circumstance(
+        'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
+    ),
+    Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("one batch holds all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
+    Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),

@@ -29,6 +29,7 @@ _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
 _SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
+_ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]*\$\{?SLURM_TMPDIR\b")
 MANY_GPUS_WAIT = 8
 """GPUs from which on even a look at what is installed already costs something (assumed)."""
 _CLUSTERS = frozenset({"skypilot", "ray"})
@@ -111,6 +112,12 @@ def keeps_environment(subject: Subject) -> bool:
     if not _INSTALLER.search(text) or _AGAIN.search(text):
         return False
     return all(keeps(subject.project.models, job) for job in subject.jobs)
+
+
+def makes_environment_on_node(subject: Subject) -> bool:
+    """Return whether the script makes a virtual environment in ``$SLURM_TMPDIR``, as clusters advise whose shared disks
+    are slow for many small files and which keep built wheels."""
+    return subject.is_launcher and subject.mentions(_ON_NODE)
 
 
 def sets_up_by_name(subject: Subject) -> bool:

@@ -150,6 +150,16 @@ def _asks_for_several(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
+def is_by_option(subject: Subject) -> bool:
+    """Return whether a switch that is off by default leads to the place."""
+    module, node = subject.module, subject.node
+    return (
+        module is not None
+        and node is not None
+        and subject.project.fact(Guards).is_off_by_default(module, node, several=True)
+    )
+
+
 def is_beside_ddp(subject: Subject) -> bool:
     """Return whether another branch of a test around the place wraps the model in DDP or FSDP, or another statement of
     its function does."""

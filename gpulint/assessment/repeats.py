@@ -15,7 +15,7 @@ from gpulint.semantic.reaching_definitions import are_exclusive
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.transfers.checkpoints import Checkpoints
 from gpulint.transfers.downloads import Downloads
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -87,6 +87,23 @@ def repeats_copy(subject: Subject) -> bool:
         )
         for other in copies
     )
+
+
+def repeats_wrapper(subject: Subject) -> bool:
+    """Return whether the function wraps another model above the place, under the same conditions: who changes one
+    changes all."""
+    module, node = subject.module, subject.node
+    if module is None or not isinstance(node, ast.Call):
+        return False
+    under, function = _tests(module, node), module.function(node)
+    return any(
+        call.lineno < node.lineno and module.function(call) is function and _tests(module, call) == under
+        for call in module.calls_by_name.get(last_name(node.func), ())
+    )
+
+
+def _tests(module: ModuleIndex, node: ast.AST) -> list[tuple[str, bool]]:
+    return [(ast.unparse(test), holds) for test, holds in conditions(module, node)]
 
 
 def _workers(loader: ast.Call) -> str:

@@ -38,6 +38,8 @@ class Library:
     """Identifiers of programs that train, evaluate or generate."""
     copied_packages: tuple[str, ...] = ()
     """Folders of packages that other repositories carry unchanged copies of."""
+    web_apps: tuple[str, ...] = ()
+    """Modules that programs import to be an app or a service in a browser."""
     parallel: Parallel = field(default_factory=Parallel)
 
     @property

@@ -9,7 +9,7 @@ from gpulint.query import query
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,6 +33,23 @@ def reads_few_batches(project: Project, where: NodeRef) -> bool:
             for limit in limits
         )
         and project.fact(LoopContexts).role(where.module, loop) is not Role.STEP
+    )
+
+
+def is_restarted(project: Project, where: NodeRef) -> bool:
+    """Return whether a loop over batches is run again by each round of a loop around it, other than an epoch, and stops
+    after a known small number of batches: each round starts the loader anew."""
+    loop = where.node
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    around = next((up for up in where.module.syntax.ancestors(loop) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
+    if not isinstance(around, LOOPS):
+        return False
+    if isinstance(loop.body[-1], ast.Break):
+        return True
+    return any(
+        project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
+        for limit in _limits(where.module, loop)
     )
 
 

@@ -127,9 +127,11 @@ class Guards:
             excludes_cuda(module, test, holds) for test, holds in conditions(module, node)
         ) or workflow_steps.without_gpu(module, node)
 
-    def is_off_by_default(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
-        """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, and
-        none for several processes: whoever has several GPUs sets it."""
+    def is_off_by_default(
+        self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None, several: bool = False
+    ) -> bool:
+        """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, nor
+        do those for ``several`` processes unless they should: whoever has several GPUs sets them."""
         for test, holds in conditions(module, node, until):
             for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds)):
                 if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
@@ -138,7 +140,7 @@ class Guards:
                     if above_zero and known.every(lambda value: value == 0):
                         return True
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
-                    if wanted and _SEVERAL.search(ast.unparse(part)):
+                    if wanted and not several and _SEVERAL.search(ast.unparse(part)):
                         continue
                     known = self._project.fact(Constants).of(module, part)
                     constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))

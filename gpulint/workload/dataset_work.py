@@ -19,6 +19,7 @@ from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, las
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
 
 _TOY = regex.compile(
     r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub|^PPI(Dataset)?$",
@@ -44,7 +45,8 @@ _CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
         "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
-        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum is_tensor tolist"
+        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum is_tensor tolist "
+        "transpose permute swapaxes moveaxis contiguous Generator manual_seed randperm"
     ).split()
 )
 
@@ -244,7 +246,19 @@ def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = f
         return False
     raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
     calls = [child for child in walk(getter.node) if isinstance(child, ast.Call) and child not in raised]
-    return all(last_name(call.func) in _CHEAP or ast.unparse(call.func) in unset for call in calls)
+    return all(
+        last_name(call.func) in _CHEAP or ast.unparse(call.func) in unset or _is_record(project, getter.module, call)
+        for call in calls
+    )
+
+
+def _is_record(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes an instance of a class that only has fields (a ``NamedTuple``, a data class)."""
+    made = project.fact(Resolver).points_to(module, call.func)
+    return bool(made) and all(
+        isinstance(ref.node, ast.ClassDef) and not any(isinstance(part, FUNCTIONS) for part in ref.node.body)
+        for ref in made
+    )
 
 
 def _left_out(project: Project, dataset: NodeRef, made: ast.Call) -> frozenset[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -36,7 +37,8 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
 
 
 def shares_handle(project: Project, loader: Loader) -> bool:
-    """Return whether the data set of a loader is given an open file, or opens one before its workers start."""
+    """Return whether the data set of a loader is given an open file, or opens one before its workers start, and reads
+    samples from it."""
     resolver = project.fact(Resolver)
     for source in project.fact(HostToDevice).sources(loader):
         for made in resolver.points_to(source.module, source.node):
@@ -47,7 +49,12 @@ def shares_handle(project: Project, loader: Loader) -> bool:
                 return True
         assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
-            kept = (binding for (home, _), stored in where.attributes.items() if home is owner for binding in stored)
+            kept = (
+                binding
+                for (home, name), stored in where.attributes.items()
+                if home is owner and _reads_samples(owner, name)
+                for binding in stored
+            )
             if any(
                 binding.value is not None
                 and _is_open(resolver, where, binding.value)
@@ -56,6 +63,36 @@ def shares_handle(project: Project, loader: Loader) -> bool:
                 for binding in kept
             ):
                 return True
+    return False
+
+
+def _reads_samples(owner: ast.ClassDef, name: str) -> bool:
+    """Return whether an open file that an attribute holds is read for each sample, and not only by ``__init__`` into
+    memory (``self.labels = self.file["labels"][:]``)."""
+    for method in (part for part in owner.body if isinstance(part, FUNCTIONS)):
+        for part in walk(method):
+            if method.name != "__init__" and _uses(part, name):
+                return True
+            if (
+                isinstance(part, ast.Assign)
+                and any(isinstance(target, ast.Attribute) for target in part.targets)
+                and not _is_in_memory(part.value)
+                and any(_uses(used, name) for used in walk(part.value))
+            ):
+                return True
+    return False
+
+
+def _uses(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
+
+
+def _is_in_memory(value: ast.expr) -> bool:
+    match value:
+        case ast.Call():
+            return True
+        case ast.Subscript(slice=ast.Slice() | ast.Tuple(elts=[])):
+            return True
     return False
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, TRAINING, impacts, levels
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, impacts, levels, scan
 
 STEPS = """\
 import argparse
@@ -89,6 +89,32 @@ def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: P
     on_cpu = "#!/bin/bash\n#SBATCH --partition=medium\n#SBATCH --mem=75G\npython train.py --method forest\n"
     files = {"net.py": "", "train.py": text, "job.sbatch": job, "forest.sbatch": on_cpu}
     assert levels(tmp_path, files, "GPU352") == [level]
+
+
+def test_a_trainer_that_starts_a_process_per_gpu_gets_the_model_unwrapped(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom pytorch_lightning import Trainer\nfrom net import Net\n"
+        "model = Net()\nmodel = torch.nn.DataParallel(model, device_ids=[0, 1])\n"
+        "trainer = Trainer.from_argparse_args(options)\ntrainer.fit(model, data)\n"
+    )
+    report = scan(tmp_path, {"net.py": "", "train.py": text})
+    (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU352")
+    assert found.help == 'pass `model` to the Trainer unwrapped, with `strategy="ddp"`'
+
+
+def test_models_that_are_wrapped_together_count_once_and_an_option_costs_less(tmp_path: Path) -> None:
+    wrapped = "model = nn.DataParallel(Net()).cuda()\ncritic = nn.DataParallel(Net()).cuda()"
+    text = HEAD + IMAGES + TRAINING.replace("model = Net().cuda()", wrapped)
+    files = {"net.py": "", "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n"}
+    assert levels(tmp_path / "a", {**files, "train.py": text}, "GPU352") == ["high", "low"]
+    option = (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--multi_gpu', action='store_true')\n"
+    )
+    switched = TRAINING.replace(
+        "model = Net().cuda()",
+        "args = parser.parse_args()\nmodel = Net().cuda()\nif args.multi_gpu:\n    model = nn.DataParallel(model)",
+    )
+    assert levels(tmp_path / "b", {**files, "train.py": option + HEAD + IMAGES + switched}, "GPU352") == ["medium"]
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])

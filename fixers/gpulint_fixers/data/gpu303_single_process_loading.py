@@ -20,6 +20,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
+from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 from gpulint_fixers.calls import add_keyword
@@ -87,6 +88,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         return Declined("the loader is for a look at a few samples, for which starting workers takes longer")
     if is_short_lived(project, loader):
         return Declined("the loader is made anew for each of many short runs, all of which would start workers")
+    if is_started_anew(project, loader):
+        return Declined("each round of a loop starts the loader anew, and would start workers for a few batches")
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return Declined("a device is passed to what makes the samples or batches; forked workers cannot use a GPU")
     if _is_stream(project, loader):

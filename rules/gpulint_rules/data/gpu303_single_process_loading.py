@@ -63,6 +63,7 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -149,6 +150,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _advice(project: Project, loader: Loader) -> str:
     of = f" of `{loader.variable}`" if loader.variable else ""
+    if is_started_anew(project, loader):
+        return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
     return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
 
 

@@ -54,6 +54,7 @@ _NAMES = frozenset(
     }
 )
 
+_TRAINER = regex.compile(r"lightning\b.*\bTrainer(\.from_argparse_args)?$")
 _COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
 
 
@@ -83,8 +84,25 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(call),
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
-            help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
+            help=f'pass {wrapped} to the Trainer unwrapped, with `strategy="ddp"`'
+            if _is_for_lightning(project, module, call)
+            else f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _is_for_lightning(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether Lightning's ``Trainer`` trains what is wrapped: it starts a process per GPU itself."""
+    statement = module.syntax.parents.get(call)
+    names = {ast.unparse(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
+    resolver = project.fact(Resolver)
+    return any(
+        _TRAINER.search(name)
+        for fit in module.calls_by_name.get("fit", ())
+        if isinstance(fit.func, ast.Attribute) and fit.args and ast.unparse(fit.args[0]) in names
+        for made in resolver.points_to(module, fit.func.value)
+        if isinstance(made.node, ast.Call)
+        for name in resolver.call_names(made.module, made.node)
+    )
 
 
 def _is_unwrapped(module: ModuleIndex, call: ast.Call) -> bool:

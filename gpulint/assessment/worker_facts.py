@@ -1,0 +1,89 @@
+"""Where workers of a loader would do little, or would not even start."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.query import query
+from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.libraries import Models
+    from gpulint.libraries.programs import Library
+    from gpulint.training.loader_calls import Loader
+
+_SPAWNS = regex.compile(
+    r"""['"](/Users/\w|[A-Z]:[\\/])|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
+)
+"""Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
+again."""
+_MAIN = "__main__"
+_CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
+"""What a comment behind ``num_workers=0`` says if its author knows the setting."""
+_TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
+
+
+def _loader(subject: Subject) -> Loader | None:
+    return subject.cost.loader if subject.cost is not None else None
+
+
+def is_in_web_app(subject: Subject) -> bool:
+    """Return whether the program is an app in a browser, which trains on what its users give it."""
+    return subject.module is not None and not subject.jobs and _is_web_app(subject.module, subject.project.models)
+
+
+def _is_web_app(module: ModuleIndex, models: Models) -> bool:
+    return not module.packages.isdisjoint(models.derived(_web_apps))
+
+
+def _web_apps(models: Models) -> frozenset[str]:
+    rows: tuple[Library, ...] = models.rows("library")
+    return frozenset(name for row in rows for name in row.web_apps)
+
+
+def cannot_start_workers(subject: Subject) -> bool:
+    """Return whether a program that was written on macOS or Windows makes the loader outside of all functions and
+    without ``if __name__ == "__main__"``: each worker would run the whole program again, and fail."""
+    loader = _loader(subject)
+    if loader is None or subject.is_notebook or subject.jobs:
+        return False
+    module = loader.module
+    ancestors = list(module.syntax.ancestors(loader.node))
+    if any(isinstance(up, FUNCTIONS) or (isinstance(up, ast.If) and _MAIN in ast.unparse(up.test)) for up in ancestors):
+        return False
+    return _is_of_other_system(module)
+
+
+@query
+def _is_of_other_system(module: ModuleIndex) -> bool:
+    return regex.occurs(_SPAWNS, module.syntax.source.text)
+
+
+def starts_anew(subject: Subject) -> bool:
+    """Return whether each round of a loop starts the loader again for some batches."""
+    loader = _loader(subject)
+    return loader is not None and is_started_anew(subject.project, loader)
+
+
+def makes_one_batch(subject: Subject) -> bool:
+    """Return whether one batch holds all samples, so that there is none to prepare during a step."""
+    loader = _loader(subject)
+    return loader is not None and is_one_batch(subject.project, loader)
+
+
+def is_chosen(subject: Subject) -> bool:
+    """Return whether a comment behind ``num_workers=0`` names another number, or workers."""
+    loader = _loader(subject)
+    workers = keyword_value(loader.node, "num_workers") if loader is not None else None
+    if loader is None or not isinstance(workers, ast.Constant) or workers.value != 0 or subject.document is None:
+        return False
+    span = loader.module.syntax.span(workers)
+    comment = subject.document.cell_source(span.cell).line(span.line).partition("#")[2]
+    return bool(_CHOSEN.search(comment)) and not _TO_DO.search(comment)

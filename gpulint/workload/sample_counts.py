@@ -1,0 +1,105 @@
+"""How many samples a data set holds, where the code counts them: ``TensorDataset(torch.randn(1000, 3))``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+_SIZED = frozenset("randn rand zeros ones empty full randint normal random standard_normal".split())
+"""Functions that make an array of a given shape."""
+_COUNTED = frozenset({"range", "arange"})
+_MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
+MAX_DEPTH = 4
+"""Most expressions that lead from a data set to the numbers that it holds."""
+
+
+@query
+def is_one_batch(project: Project, loader: Loader) -> bool:
+    """Return whether a loader gives out all samples of its data set at once, as far as literals and defaults tell."""
+    argument = loader_argument(project, loader, "batch_size")
+    sizes = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+    counts = [_samples(project, source, MAX_DEPTH) for source in _data_sets(project, loader)]
+    if not sizes or not counts or argument.unknown or not all(counts):
+        return False
+    most = max(max(count) for count in counts)
+    return all(size.every(lambda value: isinstance(value, int) and value >= most) for size in sizes)
+
+
+def _data_sets(project: Project, loader: Loader) -> list[NodeRef]:
+    if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
+        return [NodeRef(loader.module, loader.node.args[0])]
+    return [ref for ref in loader_argument(project, loader, "dataset").refs if isinstance(ref.node, ast.expr)]
+
+
+def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
+    """Return the numbers of samples that an expression may hold; none if one of them is unknown."""
+    found: list[int] = []
+    for made in project.fact(Resolver).points_to(source.module, source.node):
+        counts = _of_value(project, made, depth) if depth and not made.path else ()
+        if not counts:
+            return ()
+        found += counts
+    return tuple(found)
+
+
+def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
+    match made.node:
+        case ast.Call() as call:
+            return _of_call(project, made, call, depth)
+        case ast.Subscript(slice=ast.Slice(lower=None, upper=ast.expr() as upper, step=None)):
+            return _numbers(project, NodeRef(made.module, upper))
+    return ()
+
+
+def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tuple[int, ...]:
+    name, first = last_name(call.func), call.args[0] if call.args else None
+    if name == "TensorDataset" and first is not None:
+        return _samples(project, NodeRef(made.module, first), depth - 1)
+    if name in _COUNTED and first is not None and len(call.args) == 1:
+        return _numbers(project, NodeRef(made.module, first))
+    if name in _SIZED and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
+        return _numbers(project, NodeRef(made.module, shape)) if (shape := _length(call)) is not None else ()
+    lengths = [_length_of(project, *found, depth) for found in project.fact(Resolver).classes_of(made.module, call)]
+    return tuple(count for counts in lengths for count in counts) if lengths and all(lengths) else ()
+
+
+def _length(call: ast.Call) -> ast.expr | None:
+    """Return the first number of the shape of what a call makes (``torch.zeros((8, 3))``)."""
+    shape = next((found for name in ("size", "shape") if (found := keyword_value(call, name)) is not None), None)
+    if shape is None and last_name(call.func) in ("randint", "normal"):
+        shape = call.args[2] if len(call.args) > 2 else None
+    elif shape is None:
+        shape = call.args[0] if call.args else None
+    if isinstance(shape, ast.Tuple | ast.List):
+        shape = shape.elts[0] if shape.elts else None
+    return shape
+
+
+def _length_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int) -> tuple[int, ...]:
+    """Return what a class says with ``__len__``."""
+    found = project.fact(Resolver).method(module, owner, "__len__")
+    if found is None or not isinstance(found.node, FUNCTIONS):
+        return ()
+    match found.node.body[-1]:
+        case ast.Return(value=ast.Call(func=ast.Name(id="len"), args=[held])):
+            return _samples(project, NodeRef(found.module, held), depth - 1)
+        case ast.Return(value=ast.expr() as value):
+            return _numbers(project, NodeRef(found.module, value))
+    return ()
+
+
+def _numbers(project: Project, ref: NodeRef) -> tuple[int, ...]:
+    known = project.fact(Constants).of(ref.module, ref.node)
+    whole = [value for value in known.constants if isinstance(value, int) and not isinstance(value, bool)]
+    return tuple(whole) if known.complete and len(whole) == len(known.constants) else ()

@@ -1,0 +1,94 @@
+"""What loading in the training process costs where workers would do little, or would not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, levels, scan
+
+_LAPTOP = "paths = sorted(Path('/Users/ada/photos').glob('*'))\n"
+
+
+def _in_main(program: str) -> str:
+    lines = "".join(f"    {line}\n" if line else "\n" for line in program.splitlines())
+    return f'if __name__ == "__main__":\n{lines}'
+
+
+def test_an_app_in_a_browser_trains_on_little(tmp_path: Path) -> None:
+    (found,) = bases(tmp_path / "a", {"app.py": "import streamlit as st\n" + HEAD + IMAGES + TRAINING}, "GPU303")
+    assert found.startswith("low") and found.endswith("in a web app")
+
+
+def test_workers_that_would_be_spawned_need_a_guard(tmp_path: Path) -> None:
+    data, loader = IMAGES.split("loader =")
+    program = f"loader ={loader}{TRAINING}"
+    (found,) = bases(tmp_path / "a", {"train.py": HEAD + data + _LAPTOP + program}, "GPU303")
+    assert found.startswith("low") and "__main__" in found
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": HEAD + data + _LAPTOP + _in_main(program)}, "GPU303") == [
+        "high"
+    ]
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
+    files = {"net.py": "", "job.sh": job, "train.py": HEAD + data + _LAPTOP + program}
+    assert levels(tmp_path / "c", files, "GPU303") == ["high"]
+
+
+def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_path: Path) -> None:
+    steps = (
+        "for iteration in range(10_000):\n"
+        "    for i, (images, labels) in enumerate(loader):\n"
+        "        if i == 5:\n            break\n"
+        "        critic(images.cuda()).mean().backward()\n"
+        "        optimizer.step()\n"
+        "    generator().mean().backward()\n"
+    )
+    (found,) = bases(tmp_path / "a", {"train.py": HEAD + IMAGES + "critic = Net().cuda()\n" + steps}, "GPU303")
+    assert found.startswith("low") and found.endswith("restarted after some batches")
+
+
+@pytest.mark.parametrize(
+    ("samples", "level"),
+    [("samples = Photos(range(128))", "low"), ("samples = Photos(range(129))", "high")],
+)
+def test_one_batch_of_all_samples_leaves_none_to_prepare(tmp_path: Path, samples: str, level: str) -> None:
+    counted = IMAGES.replace(
+        "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
+    )
+    text = HEAD + counted.replace("loader = DataLoader(Photos(paths)", f"{samples}\nloader = DataLoader(samples")
+    assert levels(tmp_path, {"net.py": "", "train.py": text + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("comment", "level"), [("# 4 is usually enough", "low"), ("# TODO: 4", "high"), ("# the photos", "high")]
+)
+def test_a_comment_that_names_the_number_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
+    text = IMAGES.replace("batch_size=128, shuffle=True)", f"batch_size=128,\n    num_workers=0,  {comment}\n)")
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + text + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("read", "opens"), [("[:]", False), ("", True)])
+def test_only_a_file_that_samples_are_read_from_is_opened_in_each_worker(
+    tmp_path: Path, read: str, opens: bool
+) -> None:
+    keeps = IMAGES.replace(
+        "self.paths = paths\n",
+        f'self.paths = paths\n        self.file = h5py.File("labels.h5")\n        self.labels = self.file["labels"]{read}\n',
+    ).replace("return transform(", "return self.labels[index], transform(")
+    report = scan(tmp_path, {"net.py": "", "train.py": "import h5py\n" + HEAD + keeps + TRAINING})
+    (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
+    assert found.help.startswith("open the data set's file in each worker") is opens
+
+
+def test_a_loader_that_is_left_after_some_batches_needs_one_iterator(tmp_path: Path) -> None:
+    steps = (
+        "critic = Net().cuda()\n"
+        "for iteration in range(10_000):\n"
+        "    for i, (images, labels) in enumerate(loader):\n"
+        "        if i >= 5:\n            break\n"
+        "        critic(images.cuda()).mean().backward()\n"
+        "        optimizer.step()\n"
+    )
+    report = scan(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + steps})
+    (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
+    assert found.help.startswith("draw the batches of `loader` from one iterator")
