@@ -149,8 +149,8 @@ def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: 
         )
     return function is not None and any(
         context.role in (Role.STEP, Role.EPOCH)
-        and isinstance(loop := context.loop.node, LOOPS)
-        and not (stops_at_once(loop) or has_one_round(loop))
+        and isinstance(context.loop.node, LOOPS)
+        and not (stops_at_once(context.loop.node) or has_one_round(context.loop.node))
         for context in loops.enclosing_loops_of_function(module, function)
     )
 
