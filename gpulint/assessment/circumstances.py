@@ -20,7 +20,7 @@ from gpulint.assessment import (
     siblings,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason
+from gpulint.assessment.reasons import has_reason, names_transport
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause",
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
+    Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
@@ -109,7 +110,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
-    Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy", "install"})),
+    Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
+    Circumstance("a script that says nothing of GPUs", TO_LOW, job_facts.is_without_gpus, kinds=_INSTALL),
     Circumstance("an environment on the node's disk", 1, job_facts.makes_environment_on_node, kinds=_INSTALL),
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
@@ -133,6 +135,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
+    Circumstance(
+        "no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=frozenset({"pageable-transfer"})
+    ),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS

@@ -50,7 +50,7 @@ _ADAPTED = regex.compile(
     re.IGNORECASE,
 )
 _MEASURES = regex.compile(
-    r"(^|[/_.-])(bench(mark)?s?|benchmarking|profil(e|er|ing)|speed[-_]?test|sanity)([/_.-]|$)", re.I
+    r"(^|[/_.-])(bench(mark)?s?|benchmarking|profil(e|er|ing)|speed[-_]?test|sanity|check)([/_.-]|$)", re.I
 )
 _TOY_DATA = regex.compile(
     r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"

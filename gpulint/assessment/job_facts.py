@@ -23,6 +23,7 @@ _GPUS_OF_SESSION = regex.compile(r"(--gres=gpu(:[a-z]\w*)?:|--gpus(-per-\w+)?[= 
 _POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
+_NAMES_GPUS = regex.compile(r"CUDA_VISIBLE_DEVICES|nproc|num[-_]process|tensor[-_]parallel|--gpus?\b|--gres")
 MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
 _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
@@ -69,6 +70,12 @@ def is_without_job(subject: Subject) -> bool:
     """Return whether nothing says that the commands of a plain script hold GPUs but a program that they start."""
     jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
     return subject.is_launcher and bool(jobs) and all(job.gpus is None and not job.task.system for job in jobs)
+
+
+def is_without_gpus(subject: Subject) -> bool:
+    """Return whether a plain script says nothing of how many GPUs it uses, as who runs it by hand does, whose installer
+    finds what it installed before."""
+    return is_without_job(subject) and not subject.mentions(_NAMES_GPUS)
 
 
 def keeps_cache(subject: Subject) -> bool:

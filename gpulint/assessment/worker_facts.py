@@ -11,6 +11,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ def cannot_start_workers(subject: Subject) -> bool:
 @query
 def _is_of_other_system(module: ModuleIndex) -> bool:
     return regex.occurs(_SPAWNS, module.syntax.source.text)
+
+
+def pins_in_process(subject: Subject) -> bool:
+    """Return whether the training process would copy the batches to pinned memory itself, in each step."""
+    loader = _loader(subject)
+    return loader is not None and loads_in_process(subject.project, loader)
 
 
 def starts_anew(subject: Subject) -> bool:

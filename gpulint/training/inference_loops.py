@@ -16,7 +16,7 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.evaluated_models import evaluated, may_disable, runs, speaks_of_gradients
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role, stops_at_once
+from gpulint.training.loop_roles import Role, has_one_round, stops_at_once
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     LOOPS,
@@ -148,7 +148,9 @@ def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: 
             )
         )
     return function is not None and any(
-        context.role in (Role.STEP, Role.EPOCH) and isinstance(context.loop.node, LOOPS)
+        context.role in (Role.STEP, Role.EPOCH)
+        and isinstance(context.loop.node, LOOPS)
+        and not (stops_at_once(context.loop.node) or has_one_round(context.loop.node))
         for context in loops.enclosing_loops_of_function(module, function)
     )
 

@@ -327,6 +327,16 @@ def _targets(node: ast.expr) -> list[str]:
     return [child.id for child in walk(node) if isinstance(child, ast.Name)]
 
 
+def has_one_round(loop: ast.AST) -> bool:
+    """``for epoch in range(160, 161, 20)``"""
+    match loop:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds, keywords=[])):
+            numbers = [bound.value for bound in bounds if isinstance(bound, ast.Constant)]
+            whole = [number for number in numbers if isinstance(number, int)]
+            return len(whole) == len(bounds) and 0 not in whole[2:] and len(range(*whole)) <= 1
+    return False
+
+
 def stops_at_once(loop: LoopNode) -> bool:
     """Return whether a loop only looks at the first batch (its last statement is ``break``)."""
     return isinstance(loop.body[-1], ast.Break)

@@ -145,14 +145,16 @@ def _is_end(test: ast.expr) -> bool:
 
 
 def _least(project: Project, module: ModuleIndex, node: ast.expr, counted: str, sure: bool) -> tuple[int, str] | None:
-    """The smallest known value of a period, with what counts it. If ``sure``, all its values have to be known."""
+    """The smallest known value of a period, with what counts it. If ``sure``, all its values have to be known; of those
+    of several files, which start different runs, the largest counts."""
     period = project.fact(Constants).of(module, node)
     if sure and not period.complete:
         return None
     values = period.values
     whole = [(one.value, one.place.path) for one in values if isinstance(one.value, int) and one.value > 0]
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
-    return (min(real), counted) if real else None
+    several = sure and len({path for _, path in whole}) > 1
+    return (max(real) if several else min(real), counted) if real else None
 
 
 def _is_always_one(period: ConstantSet) -> bool:

@@ -23,9 +23,12 @@ def test_decoding_images_in_the_training_process_costs_much_and_reading_rows_lit
 
 
 def test_the_bytes_of_a_batch_decide_what_a_copy_costs(tmp_path: Path) -> None:
-    (photos,) = impacts(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU301"]
+    workers = IMAGES.replace("shuffle=True", "num_workers=8")
+    (photos,) = impacts(tmp_path / "a", {"net.py": "", "train.py": HEAD + workers + TRAINING})["GPU301"]
     assert str(photos.level) == "medium"
     assert photos.basis == "every step, batches of 128 images from pageable memory"
+    (alone,) = bases(tmp_path / "c", {"train.py": HEAD + IMAGES + TRAINING}, "GPU301")
+    assert alone == "low, every step, batches of 128 images from pageable memory, no workers pin it ahead"
     (rows,) = impacts(tmp_path / "b", {"net.py": "", "train.py": HEAD + NUMBERS + TRAINING})["GPU301"]
     assert str(rows.level) == "low"
 
@@ -198,7 +201,7 @@ for epoch in range(9):
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)
-        .replace("batch_size=128", "batch_size=size")
+        .replace("batch_size=128", "batch_size=size, num_workers=2")
         .replace("from PIL", "import nibabel\nfrom PIL")
     )
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text.replace("Image.open", "nibabel.load")})["GPU301"]
@@ -312,6 +315,39 @@ def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
     first, *others = bases(tmp_path, {"train.py": HEAD + pinned + steps}, "GPU302")
     assert first.startswith("medium"), first
     assert others and all(one.startswith("low") and one.endswith("with the copy above it") for one in others), others
+
+
+def test_masks_have_a_byte_for_each_pixel(tmp_path: Path) -> None:
+    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+    steps = (
+        "model = Net().cuda()\nfor images, masks in loader:\n"
+        "    {}\n    model(images, masks).sum().backward()\n    optimizer.step()\n"
+    )
+    (found,) = bases(tmp_path / "a", {"train.py": HEAD + pinned + steps.format("masks = masks.cuda()")}, "GPU302")
+    assert found.startswith("low") and "26 MB in a blocking copy (a class per pixel)" in found
+    (found,) = bases(tmp_path / "b", {"train.py": HEAD + pinned + steps.format("images = images.cuda()")}, "GPU302")
+    assert found.startswith("medium")
+
+
+def test_the_largest_interval_of_several_configurations_counts(tmp_path: Path) -> None:
+    saves = TRAINING.replace(
+        "        total += loss.item()\n",
+        "        if step % config['save_every'] == 0:\n            torch.save(model.state_dict(), 'last.pt')\n",
+    ).replace("for images, labels in loader", "for step, (images, labels) in enumerate(loader)")
+    text = (
+        "import argparse\nimport yaml\n" + HEAD + IMAGES + "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--config')\nargs = parser.parse_args()\nconfig = yaml.safe_load(open(args.config))\n"
+    )
+    files = {
+        "net.py": "",
+        "train.py": text + saves,
+        "train.sh": "python train.py --config train.yaml\n",
+        "show.sh": "python train.py --config show.yaml\n",
+        "train.yaml": "save_every: 500\n",
+        "show.yaml": "save_every: 2\n",
+    }
+    (found,) = impacts(tmp_path, files)["GPU211"]
+    assert found.basis.startswith("every 500 steps"), found.basis
 
 
 def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:

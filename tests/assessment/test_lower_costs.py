@@ -197,3 +197,11 @@ def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -
     for comment, level in ((dropped, "high"), (workers, "low")):
         text = HEAD + IMAGES.replace("loader =", f"{comment}loader =") + TRAINING
         assert levels(tmp_path / level, {"train.py": text, "net.py": ""}, "GPU303")[:1] in ([level], [])
+
+
+@pytest.mark.parametrize(("comment", "level"), [("# Disable p2p for now", "low"), ("# the machine", "high")])
+def test_a_comment_that_names_the_transport_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{comment}\nexport NCCL_P2P_DISABLE=1\ntorchrun --nproc_per_node=8 train.py\n"
+    ddp = TRAINING.replace("Net().cuda()", "nn.parallel.DistributedDataParallel(Net().cuda())")
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + ddp}
+    assert levels(tmp_path, files, "GPU355") == [level]

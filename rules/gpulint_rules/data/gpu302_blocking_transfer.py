@@ -67,6 +67,10 @@ _NUMBER = regex.compile(
 )
 """Names of what is one number for each sample."""
 _NUMBER_BYTES = 8
+_MASK = regex.compile(r"(^|[_.'\"\[])(masks?|segs?|gts?|seg_?maps?|annotations?)([_.'\"\]\d]|$)", re.IGNORECASE)
+"""Names of what has a class for each pixel."""
+_MASK_BYTES = 224 * 224
+"""Of one sample: a byte for each pixel of an image of usual size (assumed)."""
 _UNPINNED = (0.0001, 0.001)
 """Seconds that `non_blocking` alone saves a copy from pageable memory (assumed): it still waits for the staging."""
 
@@ -121,6 +125,8 @@ def _cost(project: Project, first: Transfer, names: list[str]) -> Cost:
         return Cost("transfer", seconds=_UNPINNED, loader=loader, basis="counted where the loader does not pin memory")
     if few:
         return Cost("transfer", amount=_NUMBER_BYTES, loader=loader, basis="a number per sample")
+    if all(_NUMBER.search(name) or _MASK.search(name) for name in names):
+        return Cost("transfer", amount=_MASK_BYTES, loader=loader, basis="a class per pixel")
     return Cost("transfer", loader=loader)
 
 

@@ -189,7 +189,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 f"{' to' if one else ''} the job's CPU cores, or map once in a CPU step and load the result"
             ),
             payload=Preprocessing(work, name),
-            cost=pass_costs.of_map(project, module, work, one),
+            cost=pass_costs.of_map(project, module, call, work, one),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),
         )
 

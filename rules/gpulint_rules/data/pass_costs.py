@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
+from gpulint.semantic.points_to import Resolver
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES
+from gpulint.workspace.module_index import last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
 _MAPPED = Cost("cpu-pass", seconds=(2, 200), basis="a pass over the text on the CPU, kept on disk for later runs")
 """``datasets`` keeps what ``map`` made: only the first run on a machine pays, for 700 to 70 000 texts (assumed)."""
+_IN_MEMORY = Cost("cpu-pass", seconds=(2, 200), basis="a pass over the text on the CPU")
+"""What was made from objects in memory has no file beside which ``map`` could keep its result."""
+_FROM_MEMORY = frozenset({"from_list", "from_dict", "from_pandas"})
 _OPTION = Cost(
     "cpu-pass", seconds=(0.5, 50), basis="a pass over the data on the CPU, with an option for more processes"
 )
@@ -33,14 +39,24 @@ def of_pass(module: ModuleIndex, work: str) -> Cost:
     return _if_much(Cost("cpu-pass"), module, work)
 
 
-def of_map(project: Project, module: ModuleIndex, work: str, option: bool) -> Cost:
-    """The cost of ``datasets.map``; ``option`` if the program has one for the number of processes."""
+def of_map(project: Project, module: ModuleIndex, call: ast.Call, work: str, option: bool) -> Cost:
+    """The cost of a ``datasets.map``; ``option`` if the program has one for the number of processes."""
     starts = project.fact(JobIndex).launches_of(module.path)
     if any(start.job.task.system in _PODS for start in starts):
         return Cost("cpu-pass", basis="a pass over the data on the CPU, in every new pod")
     if work != TOKENISES:
         return _if_much(Cost("cpu-pass"), module, work)
-    return _if_much(_OPTION if option else _MAPPED, module, work)
+    once = _IN_MEMORY if _is_from_memory(project, module, call) else _MAPPED
+    return _if_much(_OPTION if option else once, module, work)
+
+
+def _is_from_memory(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the data set that is mapped was made from a list, a dictionary or a table."""
+    assert isinstance(call.func, ast.Attribute)
+    made = project.fact(Resolver).points_to(module, call.func.value)
+    return bool(made) and all(
+        isinstance(ref.node, ast.Call) and last_name(ref.node.func) in _FROM_MEMORY for ref in made
+    )
 
 
 def _if_much(cost: Cost, module: ModuleIndex, work: str) -> Cost:
