@@ -25,7 +25,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
 from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_loop, split_of_target
-from gpulint.workload.split_sizes import sized_split, takes_split_sizes
+from gpulint.workload.split_sizes import ANY, sized_split, split_size_takers
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -115,7 +115,8 @@ class BatchSources:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
         if not any("batch" in _label(arg).lower() for arg in call.args if not isinstance(arg, ast.Constant)):
             return
-        if not takes_split_sizes(self._project):
+        takers = self._takers(module)
+        if last_name(call.func) not in takers and ANY not in takers:
             return
         for callee in self._project.fact(Resolver).callees(module, call):
             if not isinstance(callee.node, FUNCTIONS):
@@ -123,6 +124,12 @@ class BatchSources:
             for name, argument in zip(positional(callee.node, call), call.args, strict=False):
                 if (split := sized_split(name)) is not None:
                     yield BatchSource(NodeRef(module, call), split, NodeRef(module, argument), name)
+
+    @query
+    def _takers(self, module: ModuleIndex) -> frozenset[str]:
+        """What the module calls functions that take sizes of splits."""
+        names = split_size_takers(self._project)
+        return frozenset(names).union(*(module.aliases.get(name, ()) for name in names))
 
     def shared(self, module: ModuleIndex) -> Iterator[SharedBatchSize]:
         """Loaders that helpers of a module make for both splits alike."""
