@@ -21,7 +21,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.training.renamed_loaders import calling_names
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -25,7 +25,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
 from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_loop, split_of_target
-from gpulint.workload.split_sizes import ANY, sized_split, split_size_takers
+from gpulint.workload.split_sizes import BATCH_PARAMETERS, may_take_size, sized_split
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -38,9 +38,6 @@ from gpulint.workspace.module_index import (
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-
-_BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
-
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
@@ -105,7 +102,7 @@ class BatchSources:
 
     def _may_size(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether :meth:`_batch` may find a batch size. A first look, within the module alone."""
-        if any(keyword.arg is None or keyword.arg in _BATCH_PARAMETERS for keyword in call.keywords):
+        if any(keyword.arg is None or keyword.arg in BATCH_PARAMETERS for keyword in call.keywords):
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             return True
@@ -115,8 +112,7 @@ class BatchSources:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
         if not any("batch" in _label(arg).lower() for arg in call.args if not isinstance(arg, ast.Constant)):
             return
-        takers = self._takers(module)
-        if last_name(call.func) not in takers and ANY not in takers:
+        if not may_take_size(self._project, module, call, of_split=True):
             return
         for callee in self._project.fact(Resolver).callees(module, call):
             if not isinstance(callee.node, FUNCTIONS):
@@ -124,12 +120,6 @@ class BatchSources:
             for name, argument in zip(positional(callee.node, call), call.args, strict=False):
                 if (split := sized_split(name)) is not None:
                     yield BatchSource(NodeRef(module, call), split, NodeRef(module, argument), name)
-
-    @query
-    def _takers(self, module: ModuleIndex) -> frozenset[str]:
-        """What the module calls functions that take sizes of splits."""
-        names = split_size_takers(self._project)
-        return frozenset(names).union(*(module.aliases.get(name, ()) for name in names))
 
     def shared(self, module: ModuleIndex) -> Iterator[SharedBatchSize]:
         """Loaders that helpers of a module make for both splits alike."""
@@ -183,7 +173,7 @@ class BatchSources:
     def _batch(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The expression for a call's batch size."""
         for keyword in call.keywords:
-            if keyword.arg in _BATCH_PARAMETERS:
+            if keyword.arg in BATCH_PARAMETERS:
                 return None if self._takes_batches(module, call) else NodeRef(module, keyword.value)
         if self._is_loader(module, call):
             argument = self._project.fact(Arguments).of(module, call, "batch_size", 1)
@@ -208,10 +198,12 @@ class BatchSources:
 
     def _by_position(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The argument for a parameter named like a batch size of a function of the tree."""
+        if not may_take_size(self._project, module, call, of_split=False):
+            return None
         for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, FUNCTIONS):
                 for name, argument in zip(positional(callee.node, call), call.args, strict=False):
-                    if name in _BATCH_PARAMETERS:
+                    if name in BATCH_PARAMETERS:
                         return NodeRef(module, argument)
         return None
 
