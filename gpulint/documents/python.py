@@ -229,7 +229,9 @@ class PythonDocument(Document):
         """The jobs that calls in it describe."""
         from gpulint.documents.calls import CallRows
 
-        if not self.models.derived(CallRows).may_read(self.source.text) or self.python is None:
+        if not self.may_hold_jobs or not self.models.derived(CallRows).may_read(self.source.text):
+            return ()
+        if self.python is None:
             return ()
         from gpulint.documents.calls import reader
 

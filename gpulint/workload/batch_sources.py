@@ -106,7 +106,10 @@ class BatchSources:
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             return True
-        return self._is_loader(module, call) or (bool(call.args) and self._target(module, call) is not None)
+        if self._is_loader(module, call):
+            return True
+        by_position = bool(call.args) and may_take_size(self._project, module, call, of_split=False)
+        return by_position and self._target(module, call) is not None
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
@@ -185,8 +188,8 @@ class BatchSources:
         if any(keyword.arg is None for keyword in call.keywords):
             argument = self._project.fact(Arguments).of(module, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
-        if call.args and self._target(module, call) is not None:
-            return self._by_position(module, call)
+        if call.args and may_take_size(self._project, module, call, of_split=False):
+            return self._by_position(module, call) if self._target(module, call) is not None else None
         return None
 
     def _takes_batches(self, module: ModuleIndex, call: ast.Call) -> bool:
@@ -198,8 +201,6 @@ class BatchSources:
 
     def _by_position(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The argument for a parameter named like a batch size of a function of the tree."""
-        if not may_take_size(self._project, module, call, of_split=False):
-            return None
         for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, FUNCTIONS):
                 for name, argument in zip(positional(callee.node, call), call.args, strict=False):
