@@ -100,10 +100,10 @@ class Run:
             document = self.project.document(path)
             if document is None:
                 return report
+            document.may_hold_jobs = kind is not Kind.PYTHON or len(gates) > 1
             if not document.problems:
                 # Read here, not when some rule happens to ask, so that problems do not depend on who asks first.
-                _ = document.python, document.scripts, self.project.module(document)
-                _ = () if kind is Kind.PYTHON and len(gates) == 1 else document.tasks
+                _ = document.python, document.scripts, self.project.module(document), document.tasks
         except Exception as error:
             report.record(Failure(path, "reader", error))
             return report

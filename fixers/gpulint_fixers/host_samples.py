@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
+from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -48,6 +49,8 @@ _DEFAULT_DEVICE = regex.compile(
     r"|with torch\.device\((?!['\"](?:cpu|meta))"
 )
 """Settings for tensors that are made without a device, such as those of labels in the default collate function."""
+_SETS_DEFAULT = (b"set_default_tensor_type(", b"set_default_device(", b"with torch.device(")
+"""What only files with such a setting hold."""
 
 
 class Samples(enum.Enum):
@@ -84,9 +87,19 @@ def samples_of(project: Project, loader: Loader) -> Samples:
 @query
 def _defaults_to_gpu(project: Project, module: ModuleIndex) -> bool:
     """Return whether a program with the module makes tensors on the GPU where no device is given."""
-    programs = (module.path, *project.fact(GpuPrograms).users(module.path))
-    paths = dict.fromkeys(path for program in programs for path in project.fact(MultiGpuUse).of(program).files)
-    return any(project.matches(path, _DEFAULT_DEVICE) for path in paths)
+    setting = _setting_default_device(project)
+    # Few trees have such a file, and only for those is it worth knowing what each program imports.
+    return bool(setting) and any(
+        not setting.isdisjoint(project.fact(MultiGpuUse).of(program).files)
+        for program in (module.path, *project.fact(GpuPrograms).users(module.path))
+    )
+
+
+@query
+def _setting_default_device(project: Project) -> frozenset[Path]:
+    """The Python files that may set the device of tensors which are made without one."""
+    found = {path for text in _SETS_DEFAULT for path in project.python_files_with(text)}
+    return frozenset(path for path in found if project.matches(path, _DEFAULT_DEVICE))
 
 
 def _collates(project: Project, loader: Loader) -> list[NodeRef]:

@@ -107,6 +107,8 @@ class Document:
     kind: Kind
     models: Models = BUILT_IN
     """What is known of job formats."""
+    may_hold_jobs = True
+    """False if the identifiers in a Python file tell that no call in it describes a job."""
 
     def __init__(self, path: Path, text: str, encoding: str = "utf-8") -> None:
         self.path = path

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,6 +66,10 @@ def walk(node: ast.AST) -> list[ast.AST]:
 
 _WALKED = Recent(32)
 """Modules whose nodes were listed last."""
+_KEPT = frozenset(
+    map(KINDS.__getitem__, (ast.If, ast.IfExp, ast.While, ast.Subscript, ast.Dict, ast.Yield, ast.YieldFrom))
+)
+"""Kinds of which there are few nodes, and which are asked of nearly every module: their lists are not dropped."""
 
 
 class TooDeep(SyntaxError):
@@ -94,13 +97,14 @@ class PythonModule:
         """Called whenever somebody looks at more than the tree and the places of its nodes."""
         self._places: dict[ast.AST, dict[ast.AST, tuple[str, int]]] = {}
         self._nodes: list[ast.AST] | None
-        self._by_kind: dict[type[ast.AST], list[Any]] | None = None
+        self._sorted: dict[type[ast.AST], list[Any]] | None = None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = ast.parse(self._source.text)
             _shorten_integers(tree, self._source.text)
             self.tree, self._nodes = compacted(tree)
+            self._kept = _by_kind(node for node in self._nodes if type(node) in _KEPT)
             _WALKED.add(self)
         except (RecursionError, MemoryError) as error:
             if not is_about_file(error):
@@ -130,19 +134,18 @@ class PythonModule:
         return nodes
 
     def release(self) -> None:
-        """Drop the lists of nodes; the tree is kept."""
-        self._nodes = self._by_kind = None
+        """Drop the lists of most nodes; the tree is kept."""
+        self._nodes = self._sorted = None
 
     def of(self, *kinds: type[N]) -> Iterator[N]:
         """The nodes of these kinds, kind by kind; sorted for a while, as asking every node of a module takes long."""
-        found = self._by_kind
-        if found is None:
-            found = defaultdict(list)
-            for node in self.nodes:
-                found[type(node)].append(node)
-            self._by_kind = found
-        for kind in kinds:
-            yield from found.get(KINDS[kind], ())
+        for kind in map(KINDS.__getitem__, kinds):
+            if kind in _KEPT:
+                yield from self._kept.get(kind, ())
+                continue
+            if self._sorted is None:
+                self._sorted = _by_kind(self.nodes)
+            yield from self._sorted.get(kind, ())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""
@@ -200,6 +203,17 @@ class PythonModule:
         return self.source.text[start:end]
 
 
+def _by_kind(nodes: Iterable[ast.AST]) -> dict[type[ast.AST], list[Any]]:
+    found: dict[type[ast.AST], list[Any]] = {}
+    for node in nodes:
+        kind = type(node)
+        if kind in found:
+            found[kind].append(node)
+        else:
+            found[kind] = [node]
+    return found
+
+
 def _is_newer(error: SyntaxError) -> bool:
     """Return whether what cannot be parsed may be the syntax of a newer Python than this one."""
     about_strings = error.msg.startswith("f-string")
@@ -215,7 +229,9 @@ class PythonDocument(Document):
         """The jobs that calls in it describe."""
         from gpulint.documents.calls import CallRows
 
-        if not self.models.derived(CallRows).may_read(self.source.text) or self.python is None:
+        if not self.may_hold_jobs or not self.models.derived(CallRows).may_read(self.source.text):
+            return ()
+        if self.python is None:
             return ()
         from gpulint.documents.calls import reader
 

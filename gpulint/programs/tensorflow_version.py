@@ -33,7 +33,7 @@ _FIRST = regex.compile(
 )
 """Names that only TensorFlow 1 has."""
 _PIN = regex.compile(
-    r"(?<![\w-])tensorflow(?:-gpu|-cpu|_gpu|-macos)?(?:\[[\w,-]+\])?[\"' ]*(?P<how>==|~=|<=|<|=|:)[\"' ]*"
+    r"tensorflow(?<![\w-]tensorflow)(?:-gpu|-cpu|_gpu|-macos)?(?:\[[\w,-]+\])?[\"' ]*(?P<how>==|~=|<=|<|=|:)[\"' ]*"
     r"v?(?P<major>\d)(?:\.(?P<minor>\d+))?"
 )
 """``tensorflow-gpu==2.3``, ``tensorflow<2.11``, ``FROM tensorflow/tensorflow:2.4.1-gpu``."""
@@ -46,7 +46,7 @@ def release(project: Project, module: ModuleIndex) -> Release | None:
     """The newest TensorFlow that the module itself, or the nearest list of packages above it, allows; None if neither
     says."""
     text = module.syntax.source.text
-    if _FIRST.search(text):
+    if regex.occurs(_FIRST, text):
         return (1, 15)
     if (found := _pinned(text)) is not None:
         return found

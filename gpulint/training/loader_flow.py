@@ -20,7 +20,8 @@ from gpulint.spread import Spread
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.training.renamed_loaders import calling_names
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,6 +35,7 @@ MAX_LOADERS = 100
 _BOOSTERS = ("plugin", "booster")
 """Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
 https://github.com/hpcaitech/ColossalAI/blob/main/colossalai/booster/plugin/dp_plugin_base.py"""
+_MAKERS = ("__init__", "prepare_dataloader")
 _SET = ("pin_memory", "num_workers")
 _MAX_NESTED = 2
 """Collections in collections whose elements are followed."""
@@ -66,15 +68,17 @@ class LoaderFlow:
     def in_module(self, module: ModuleIndex) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
         counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
-        calls = [] if is_for_tpu(module) else module.calls
+        names = calling_names(self._project, module)
         found = [
             loader
-            for call in calls
+            for call in module.calls_where(lambda name: name in names or name in _MAKERS or "Loader" in name)
             if (loader := self._loader(module, call)) is not None
             and not _holds_few(call)
             and not self._project.fact(Guards).is_debugging(module, call)
         ]
-        return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+        return (
+            [] if is_for_tpu(module) else sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+        )
 
     def is_loader(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call is one of those."""
@@ -95,7 +99,7 @@ class LoaderFlow:
             last = last_name(func)
             if not last or isinstance(func, ast.Call):
                 return None
-            known = last in self._classes.last_names or _is_alias(module, func)
+            known = last in self._classes.last_names or last in calling_names(self._project, module)
             names = (
                 self._project.fact(Resolver).names(module, func) & self._classes.rows.keys() if known else frozenset()
             )
@@ -241,19 +245,6 @@ def _yields_as_it_is(loop: ast.For) -> bool:
     return any(isinstance(part, ast.Yield) for part in parts) and not any(
         isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in parts
     )
-
-
-def _is_alias(module: ModuleIndex, func: ast.expr) -> bool:
-    """Return whether a called name may refer to something defined elsewhere under another name."""
-    root = func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return True
-    kinds = {binding.kind for binding in module.scope(root).lookup(root.id)}
-    if root is not func:
-        return BindingKind.IMPORT in kinds
-    return not kinds or BindingKind.IMPORT in kinds or BindingKind.ASSIGN in kinds
 
 
 def _forwards(owner: ast.ClassDef) -> bool:

@@ -46,11 +46,14 @@ def _is_called_by_choice(project: Project, module: ModuleIndex, function: Functi
         if plain_function(module, function.name) is function
         else None
     )
-    # Each file by itself, so that a change of one caller concerns no other.
-    known = {_calls_by_choice(project, path, module.path, function.name, depth) for path in files or ()}
-    if False in known:
-        return False
-    if True in known:
+    is_called = False
+    # Each file by itself, so that a change of one caller concerns no other; one call without a switch is enough.
+    for path in files or ():
+        by_choice = _calls_by_choice(project, path, module.path, function.name, depth)
+        if by_choice is False:
+            return False
+        is_called = is_called or by_choice is True
+    if is_called:
         return True
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(requires_opt_in(project, site.module, site.node, depth) for site in sites)

@@ -25,7 +25,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
 from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_loop, split_of_target
-from gpulint.workload.split_sizes import sized_split, takes_split_sizes
+from gpulint.workload.split_sizes import BATCH_PARAMETERS, may_take_size, sized_split
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -38,9 +38,6 @@ from gpulint.workspace.module_index import (
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-
-_BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
-
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
@@ -105,17 +102,20 @@ class BatchSources:
 
     def _may_size(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether :meth:`_batch` may find a batch size. A first look, within the module alone."""
-        if any(keyword.arg is None or keyword.arg in _BATCH_PARAMETERS for keyword in call.keywords):
+        if any(keyword.arg is None or keyword.arg in BATCH_PARAMETERS for keyword in call.keywords):
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             return True
-        return self._is_loader(module, call) or (bool(call.args) and self._target(module, call) is not None)
+        if self._is_loader(module, call):
+            return True
+        by_position = bool(call.args) and may_take_size(self._project, module, call, of_split=False)
+        return by_position and self._target(module, call) is not None
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
         if not any("batch" in _label(arg).lower() for arg in call.args if not isinstance(arg, ast.Constant)):
             return
-        if not takes_split_sizes(self._project):
+        if not may_take_size(self._project, module, call, of_split=True):
             return
         for callee in self._project.fact(Resolver).callees(module, call):
             if not isinstance(callee.node, FUNCTIONS):
@@ -176,7 +176,7 @@ class BatchSources:
     def _batch(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The expression for a call's batch size."""
         for keyword in call.keywords:
-            if keyword.arg in _BATCH_PARAMETERS:
+            if keyword.arg in BATCH_PARAMETERS:
                 return None if self._takes_batches(module, call) else NodeRef(module, keyword.value)
         if self._is_loader(module, call):
             argument = self._project.fact(Arguments).of(module, call, "batch_size", 1)
@@ -188,8 +188,8 @@ class BatchSources:
         if any(keyword.arg is None for keyword in call.keywords):
             argument = self._project.fact(Arguments).of(module, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
-        if call.args and self._target(module, call) is not None:
-            return self._by_position(module, call)
+        if call.args and may_take_size(self._project, module, call, of_split=False):
+            return self._by_position(module, call) if self._target(module, call) is not None else None
         return None
 
     def _takes_batches(self, module: ModuleIndex, call: ast.Call) -> bool:
@@ -204,7 +204,7 @@ class BatchSources:
         for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, FUNCTIONS):
                 for name, argument in zip(positional(callee.node, call), call.args, strict=False):
-                    if name in _BATCH_PARAMETERS:
+                    if name in BATCH_PARAMETERS:
                         return NodeRef(module, argument)
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 
@@ -33,10 +32,10 @@ class Substrings:
         """The bits of all strings that were asked for so far."""
         return (1 << len(self._bits)) - 1
 
-    def found_in(self, words: Iterable[bytes]) -> int:
+    def found_in(self, words: frozenset[bytes]) -> int:
         """The bits of the strings that are in some of ``words``."""
         masks = self._masks
-        unknown = [word for word in words if word not in masks]
+        unknown = words.difference(masks)
         if unknown:
             masks.update(dict.fromkeys(unknown, 0))
             text = b"\n".join([b"", *unknown, b""])

@@ -194,6 +194,8 @@ RULE = Rule(
     tokens=(
         ("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input(", "serve", "launch_server"),
     ),
+    # A server matters only where something waits for it; "reserved" is in the licence of many files.
+    code_tokens=(("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input(", "wait"),),
     summary="GPUs stay allocated after the last computation",
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
