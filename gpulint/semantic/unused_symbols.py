@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -27,11 +28,86 @@ _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
 _LOOKS_UP = frozenset({"eval", "exec", "globals", "vars", "import_module", "__import__", "getmembers"})
 """Functions that find things by their names."""
 
+_PLAIN_BASES = frozenset({"object", "ABC"})
+"""Bases that call no method of a class."""
+_MAKES_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
+"""Functions of libraries that offer the methods of a class on the command line."""
+
 
 def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a node is in a class, or in a function of the module, that nothing in the tree names."""
+    """Return whether a node is in a class, in a function of the module, or in a method, that nothing in the tree
+    names."""
     owner = _owner(module, node)
-    return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
+    if owner is None:
+        return False
+    if not _is_used(project, module, owner, MAX_OWNERS):
+        return True
+    method = _method(project, module, node)
+    return method is not None and not _is_method_named(project, module, method)
+
+
+def is_dropped(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the value of a call goes into a local variable that nothing reads then."""
+    made = module.syntax.parents.get(call)
+    match made:
+        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if value is call:
+            pass
+        case _:
+            return False
+    home = module.scope(target)
+    if not isinstance(home.node, FUNCTIONS) or name in home.outer or not _LOOKS_UP.isdisjoint(_plain_calls(module)):
+        return False
+    bindings = home.lookup(name)
+    return not any(
+        any(one.node is made for one in reaching(module, bindings, use))
+        for use in module.uses.get(name, ())
+        if module.scope(use).lookup(name) is bindings
+    )
+
+
+@query
+def _plain_calls(module: ModuleIndex) -> frozenset[str]:
+    """Names of the functions that a module calls, but not of methods (``model.eval()``)."""
+    return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | (
+        {"locals"} if "locals" in module.calls_by_name else set()
+    )
+
+
+def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
+    """The method around a node, of a class that neither its bases, nor its heirs, nor the command line may call."""
+    inner = node
+    for outer in module.syntax.ancestors(node):
+        if isinstance(inner, FUNCTIONS) and isinstance(outer, ast.ClassDef):
+            hidden = outer.decorator_list or inner.decorator_list or inner.name.startswith("__")
+            plain = not hidden and all(last_name(base) in _PLAIN_BASES for base in outer.bases)
+            return inner if plain and not _is_opened(project, outer) else None
+        inner = outer
+    return None
+
+
+def _is_opened(project: Project, owner: ast.ClassDef) -> bool:
+    """Return whether a class has heirs, or a library makes commands of its methods."""
+    word = word_of(owner.name)
+    users = map(project.module_at, project.word_index.mentioning(word))
+    return bool(project.word_index.subclass_files(word)) or any(
+        user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users
+    )
+
+
+@query
+def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
+    """Return whether anything in the tree but definitions has the name of a method."""
+    word = word_of(method.name)
+    if _is_distributed(project, module.path.parent) or project.is_in_other_files(word):
+        return True
+    modules = (project.module_at(path) for path in project.word_index.mentioning(word))
+    return any(
+        other is None
+        or method.name in other.named
+        or any(method.name in text for text in other.strings)
+        or any(node.attr == method.name for node in other.syntax.of(ast.Attribute))
+        for other in modules
+    )
 
 
 def is_replaced(module: ModuleIndex, call: ast.Call) -> bool:
