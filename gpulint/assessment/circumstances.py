@@ -132,6 +132,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
     ),
+    Circumstance("its data set is split for another loader", TO_LOW, loader_facts.is_split_again, kinds=_OF_LOADER),
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
