@@ -143,7 +143,7 @@ def _is_split_again(project: Project, loader: Loader) -> bool:
     if not names or owner is None or not loader.variable.startswith("self."):
         return False
     return any(
-        _is_of(project, where, part.value, owner) and _makes_loader(project, where, call)
+        _may_be(project, where, part.value, owner) and _makes_loader(project, where, call, loader)
         for path in project.word_index.mentioning(word_of(_SPLITS))
         if (where := project.module_at(path)) is not None
         for call in where.calls_by_name.get(_SPLITS, ())
@@ -152,14 +152,18 @@ def _is_split_again(project: Project, loader: Loader) -> bool:
     )
 
 
-def _is_of(project: Project, module: ModuleIndex, node: ast.expr, owner: ast.ClassDef) -> bool:
-    return any(found is owner for _, found in project.fact(Resolver).classes_of(module, node))
+def _may_be(project: Project, module: ModuleIndex, node: ast.expr, owner: ast.ClassDef) -> bool:
+    found = project.fact(Resolver).classes_of(module, node)
+    return not found or any(one is owner for _, one in found)
 
 
-def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the function around a call makes a loader as well."""
+def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader: Loader) -> bool:
+    """Return whether the function around a call makes a loader that it keeps under the same name as another one."""
+    name = loader.variable.rpartition(".")[2]
     made = project.fact(LoaderFlow).in_module(module)
-    return any(module.function(one.node) is module.function(call) for one in made)
+    return any(
+        module.function(one.node) is module.function(call) and one.variable.rpartition(".")[2] == name for one in made
+    )
 
 
 def is_drawn_once(subject: Subject) -> bool:

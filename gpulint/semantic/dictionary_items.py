@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.argument_binding import UnpackedArgument, attribute_of, item_of
-from gpulint.semantic.registries import is_of_members, members
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -84,11 +83,6 @@ def chosen_origins(resolver: Resolver, module: ModuleIndex, node: ast.Subscript,
     entries = list(chosen(resolver, module, base))
     for entry in entries:
         yield from resolver.points_to(entry.module, entry.node)
-    if not entries:
-        for made in resolver.points_to(module, base):
-            if isinstance(made.node, ast.DictComp) and is_of_members(made.node):
-                entries += members(resolver, made.module)
-        yield from entries
     if not entries:
         yield NodeRef(module, node)
 

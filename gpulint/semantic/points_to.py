@@ -166,14 +166,13 @@ class Resolver(ClassHierarchy):
         elif kind is BindingKind.PARAMETER:
             yield from self._parameter_origins(module, binding, path)
         elif kind is BindingKind.IMPORT:
-            found = self.imported(module, binding, path)
+            found = self._imported(module, binding, path)
             yield from found or (() if self.db.partial else (NodeRef(module, use, path),))
         else:
             yield NodeRef(module, use if kind is BindingKind.LOOP else binding.node, path)
 
     @cyclic(_NOTHING)
-    def imported(self, module: ModuleIndex, binding: Binding, path: tuple[int, ...] = ()) -> tuple[NodeRef, ...]:
-        """What the tree binds to a name that a module imports."""
+    def _imported(self, module: ModuleIndex, binding: Binding, path: tuple[int, ...]) -> tuple[NodeRef, ...]:
         found: list[NodeRef] = []
         for where, there in self._project.find(self._project.absolute(binding.target, module.path), module):
             found.extend(self._binding_origins(where, there, there.node, path))

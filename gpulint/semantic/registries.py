@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 2
 """How many getters (``def get(name): return MODELS[name]``) are followed."""
-_MEMBERS = frozenset({"getmembers", "globals", "vars"})
 
 
 def calls_through_tables(
@@ -28,11 +27,12 @@ def calls_through_tables(
     tested = project.is_test(module.path)
     seen = set[ast.Call]()
     for where in _users(project, module, name, tested):
-        for table in sorted(_tables(where, name)):
+        for table, has_all in sorted(_tables(where, name)):
             for user in _users(project, where, table, tested):
                 for entry in _entries(user, table):
                     for place, call in _calls(project, user, entry, tested, MAX_STEPS):
-                        if call not in seen and any(ref.node is function for ref in resolver.callees(place, call)):
+                        known = has_all or any(ref.node is function for ref in resolver.callees(place, call))
+                        if known and call not in seen:
                             seen.add(call)
                             yield place, call
 
@@ -44,49 +44,36 @@ def _users(project: Project, module: ModuleIndex, name: str, tested: bool) -> It
     yield from (user for user in others if tested or not project.is_test(user.path))
 
 
-def _tables(module: ModuleIndex, name: str) -> set[str]:
-    """Names of the dictionaries of a module that hold something of a name, perhaps as one of all that it binds."""
+def _tables(module: ModuleIndex, name: str) -> set[tuple[str, bool]]:
+    """Names of the dictionaries of a module that hold something of a name, and whether as one of all classes that the
+    module binds."""
     aliases = {name} | module.aliases.get(name, set())
-    found = set[str]()
+    found = set[tuple[str, bool]]()
     for table in module.syntax.of(ast.Dict):
         if any(isinstance(value, ast.Name | ast.Attribute) and last_name(value) in aliases for value in table.values):
-            found |= _kept_as(module, table)
+            found |= {(kept, False) for kept in _kept_as(module, table)}
     for made in module.syntax.of(ast.DictComp):
-        if is_of_members(made) and aliases & module.top.bindings.keys():
-            found |= _kept_as(module, made)
-    return found - {""}
+        if _is_of_members(made) and aliases & module.top.bindings.keys():
+            found |= {(kept, True) for kept in _kept_as(module, made)}
+    return found
 
 
 def _kept_as(module: ModuleIndex, table: ast.expr) -> set[str]:
     """Names that an assignment gives to a dictionary."""
     match module.syntax.parents.get(table):
         case ast.Assign(targets=targets):
-            return {last_name(target) for target in targets}
+            return {last_name(target) for target in targets} - {""}
         case ast.AnnAssign(target=target):
-            return {last_name(target)}
+            return {last_name(target)} - {""}
     return set()
 
 
-def is_of_members(made: ast.DictComp) -> bool:
+def _is_of_members(made: ast.DictComp) -> bool:
     """``{name: obj for name, obj in inspect.getmembers(sys.modules[__name__], inspect.isclass)}``"""
     match made:
-        case ast.DictComp(value=ast.Name(), generators=[ast.comprehension(iter=source)]):
-            return (
-                "__name__" in ast.unparse(source)
-                and isinstance(source, ast.Call)
-                and last_name(source.func) in _MEMBERS
-            )
+        case ast.DictComp(value=ast.Name(), generators=[ast.comprehension(iter=ast.Call() as source)]):
+            return last_name(source.func) == "getmembers" and "__name__" in ast.unparse(source)
     return False
-
-
-def members(resolver: Resolver, module: ModuleIndex) -> Iterator[NodeRef]:
-    """The classes that a module binds: its own, and those that it imports from the tree."""
-    for bindings in module.top.bindings.values():
-        for binding in bindings:
-            if binding.kind is BindingKind.CLASS:
-                yield NodeRef(module, binding.node)
-            elif binding.kind is BindingKind.IMPORT:
-                yield from (ref for ref in resolver.imported(module, binding) if isinstance(ref.node, ast.ClassDef))
 
 
 def _entries(module: ModuleIndex, table: str) -> Iterator[ast.expr]:

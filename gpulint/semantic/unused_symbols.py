@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MAX_FOLDERS = 8
 """How many folders above one are looked at."""
 _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
 """Files of projects that are installed."""
-_LOOKS_UP = frozenset({"eval", "exec", "globals", "vars", "import_module", "__import__", "getmembers"})
+_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", "vars", "import_module", "__import__", "getmembers"})
 """Functions that find things by their names."""
 
 _PLAIN_BASES = frozenset({"object", "ABC"})
@@ -67,10 +67,10 @@ def is_dropped(module: ModuleIndex, call: ast.Call) -> bool:
 
 @query
 def _plain_calls(module: ModuleIndex) -> frozenset[str]:
-    """Names of the functions that a module calls, but not of methods (``model.eval()``)."""
-    return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | (
-        {"locals"} if "locals" in module.calls_by_name else set()
-    )
+    """Names of the functions that a module calls, but not of methods (``model.eval()``), other than those of modules
+    (``importlib.import_module()``)."""
+    methods = {"import_module", "getmembers"} & module.calls_by_name.keys()
+    return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | methods
 
 
 def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
@@ -192,7 +192,8 @@ def _only_imports(project: Project, path: Path, name: str) -> bool:
 
 @query
 def _is_in_text(module: ModuleIndex, name: str) -> bool:
-    """Return whether a text of a module has a name in it, other than the list of what ``import *`` imports."""
+    """Return whether a text of a module has a name in it, other than its documentation and the list of what ``import
+    *`` imports."""
     if not any(name in text for text in module.strings):
         return False
     listed = {
@@ -201,6 +202,7 @@ def _is_in_text(module: ModuleIndex, name: str) -> bool:
         if isinstance(statement, ast.Assign | ast.AugAssign) and _is_export(statement)
         for part in walk(statement.value)
     }
+    listed.update(part.value for part in module.syntax.of(ast.Expr) if isinstance(part.value, ast.Constant))
     texts = (part for part in module.syntax.of(ast.Constant) if isinstance(part.value, str) and part not in listed)
     return any(name in str(part.value) for part in texts)
 
@@ -227,14 +229,22 @@ def _is_looked_into(project: Project, path: Path) -> bool:
 
 @query
 def _looks_up(module: ModuleIndex) -> bool:
-    if not _LOOKS_UP.isdisjoint(module.calls_by_name) or any(
+    if not _LOOKS_UP.isdisjoint(_plain_calls(module)) or any(
         node.attr == "__dict__" for node in module.syntax.of(ast.Attribute)
     ):
         return True
     return any(
-        len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+        len(call.args) > 1 and not isinstance(call.args[1], ast.Constant) and _may_be_module(module, call.args[0])
         for call in module.calls_by_name.get("getattr", ())
     )
+
+
+def _may_be_module(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value may be a module: ``sys.modules[__name__]``, an import, and no variable or parameter."""
+    if not isinstance(node, ast.Name):
+        return not (isinstance(node, ast.Attribute) and last_name(node.value) == "self")
+    bindings = module.scope(node).lookup(node.id)
+    return not bindings or any(one.kind is BindingKind.IMPORT for one in bindings)
 
 
 @query
@@ -256,11 +266,25 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     name = owner.name
     if not depth or owner.decorator_list or "globals" in module.calls_by_name:
         return True
-    others = (path for path in project.word_index.mentioning(word_of(name)) if path != module.path)
-    if any(not _means_another(project, module.path, path, name) for path in others) or _is_in_text(module, name):
+    others = [path for path in project.word_index.mentioning(word_of(name)) if path != module.path]
+    meant = [path for path in others if not _means_another(project, module.path, path, name)]
+    if _is_in_text(module, name) or any(_is_used_in(project, path, name, depth) for path in meant):
         return True
     for node in module.named.get(name, ()):
         user = _owner(module, node)
         if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
             return True
     return project.is_in_other_files(word_of(name))
+
+
+def _is_used_in(project: Project, path: Path, name: str, depth: int) -> bool:
+    """Return whether another module uses a name outside of classes and functions that nothing uses; in a tree without
+    programs, whether it uses the name at all."""
+    module = project.module_at(path)
+    if module is None or _is_in_text(module, name) or not project.python_files_with(b"__main__"):
+        return True
+    attributes = (node for node in module.syntax.of(ast.Attribute) if node.attr == name)
+    users = [_owner(module, node) for node in (*module.named.get(name, ()), *attributes)]
+    return not users or any(
+        user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users
+    )
