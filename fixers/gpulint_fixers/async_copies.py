@@ -53,7 +53,7 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
     least = next((one for one in fixes if one.safety is not Safety.SAFE), made)
     edits = tuple(dict.fromkeys(edit for one in fixes for edit in one.edits))
     if (files := len({edit.path for edit in edits})) > MAX_FILES:
-        return Declined(f"their loaders, all of which would have to pin memory, are made in {files} files")
+        return Declined(f"{files} files would change, as all loaders of the copy would have to pin memory")
     return replace(least, edits=edits)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.argument_binding import RECEIVERS
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
 from gpulint.workspace.word_index import word_of
@@ -25,8 +26,10 @@ MAX_FOLDERS = 8
 """How many folders above one are looked at."""
 _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
 """Files of projects that are installed."""
-_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", "vars", "import_module", "__import__", "getmembers"})
+_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", "vars", "getmembers"})
 """Functions that find things by their names."""
+_IMPORTS = ("import_module", "__import__")
+"""Functions that import modules by their names."""
 
 _PLAIN_BASES = frozenset({"object", "ABC"})
 """Bases that call no method of a class."""
@@ -68,8 +71,8 @@ def is_dropped(module: ModuleIndex, call: ast.Call) -> bool:
 @query
 def _plain_calls(module: ModuleIndex) -> frozenset[str]:
     """Names of the functions that a module calls, but not of methods (``model.eval()``), other than those of modules
-    (``importlib.import_module()``)."""
-    methods = {"import_module", "getmembers"} & module.calls_by_name.keys()
+    (``inspect.getmembers()``)."""
+    methods = {"getmembers"} & module.calls_by_name.keys()
     return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | methods
 
 
@@ -221,30 +224,49 @@ def _is_distributed(project: Project, folder: Path) -> bool:
 
 @query
 def _is_looked_into(project: Project, path: Path) -> bool:
-    """Return whether a module that may know a package looks names up (``getattr(models, args.model)``)."""
+    """Return whether a module that may know a package looks names up in it (``getattr(models, args.model)``)."""
     users = project.word_index.mentioning(word_of(path.parent.name))
     modules = (project.module_at(user) for user in {path, *users})
-    return any(module is None or _looks_up(module) for module in modules)
+    return any(module is None or _looks_up(module, path.parent.name) for module in modules)
 
 
 @query
-def _looks_up(module: ModuleIndex) -> bool:
-    if not _LOOKS_UP.isdisjoint(_plain_calls(module)) or any(
-        node.attr == "__dict__" for node in module.syntax.of(ast.Attribute)
-    ):
+def _looks_up(module: ModuleIndex, package: str) -> bool:
+    """Return whether a module finds names at run time: its own, or those of a package."""
+    if not _LOOKS_UP.isdisjoint(_plain_calls(module)):
         return True
-    return any(
-        len(call.args) > 1 and not isinstance(call.args[1], ast.Constant) and _may_be_module(module, call.args[0])
+    looked = [node.value for node in module.syntax.of(ast.Attribute) if node.attr == "__dict__"]
+    looked += [
+        call.args[0]
         for call in module.calls_by_name.get("getattr", ())
-    )
+        if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+    ]
+    if any(_may_be_package(module, node, package) for node in looked):
+        return True
+    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
+    return any(_imports(call, package) for call in calls)
 
 
-def _may_be_module(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a value may be a module: ``sys.modules[__name__]``, an import, and no variable or parameter."""
-    if not isinstance(node, ast.Name):
-        return not (isinstance(node, ast.Attribute) and last_name(node.value) == "self")
-    bindings = module.scope(node).lookup(node.id)
-    return not bindings or any(one.kind is BindingKind.IMPORT for one in bindings)
+def _imports(call: ast.Call, package: str) -> bool:
+    """Return whether a call may import a package, or a part of it that is chosen at run time."""
+    match call.args[:1]:
+        case [ast.Constant(value=str(name))]:
+            return name.rpartition(".")[2] == package
+        case [name] if any(isinstance(part, ast.Constant) for part in walk(name)):
+            return package in ast.unparse(name)
+    return True
+
+
+def _may_be_package(module: ModuleIndex, node: ast.expr, package: str) -> bool:
+    """Return whether a value may be a package, going by what it was imported as; ``sys.modules[__name__]`` may."""
+    match node:
+        case ast.Name(id=name):
+            bindings = module.scope(node).lookup(name)
+            imported = [one.target.rpartition(".")[2] for one in bindings if one.kind is BindingKind.IMPORT]
+            return package in imported or not bindings
+        case ast.Attribute(value=base, attr=name):
+            return name == package and last_name(base) not in RECEIVERS
+    return True
 
 
 @query
