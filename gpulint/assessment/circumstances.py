@@ -68,6 +68,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
+    Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),

@@ -124,6 +124,34 @@ def test_a_method_that_nothing_names_costs_little(tmp_path: Path, use: str, leve
     assert levels(tmp_path, files, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(
+    ("calls", "level"),
+    [
+        ("Fit(photos, loader).run()", "low"),
+        ("Fit(photos, loader).run()\nFit(photos).run()", "high"),
+        ("Fit(photos, None).run()", "high"),
+        ("Fit(photos, *more).run()", "high"),
+    ],
+)
+def test_a_loader_for_callers_that_pass_none_costs_little_if_each_passes_one(
+    tmp_path: Path, calls: str, level: str
+) -> None:
+    classes, _ = IMAGES.split("loader =")
+    body = "".join(f"        {line}\n" for line in TRAINING.replace("in loader", "in self.drawn()").splitlines())
+    fit = (
+        "class Fit:\n    def __init__(self, data, loader=None):\n        self.data = data\n        self.loader = loader\n\n"
+        "    def drawn(self):\n        if self.loader is None:\n            self.loader = self.made()\n"
+        "        return self.loader\n\n    def made(self):\n        return DataLoader(Photos(self.data), batch_size=128)\n\n"
+        f"    def run(self):\n{body}"
+    )
+    main = (
+        "from fit import Fit\nfrom torch.utils.data import DataLoader\n\nloader = DataLoader(photos, num_workers=4,"
+        f" pin_memory=True)\n{calls}\n"
+    )
+    files = {"net.py": "", "fit.py": HEAD + classes + fit, "main.py": main}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
 @pytest.mark.parametrize(("splits", "level"), [("train_set", "low"), ("other_set", "high")])
 def test_a_loader_whose_data_set_is_split_for_another_one_costs_little(tmp_path: Path, splits: str, level: str) -> None:
     classes, _ = IMAGES.split("loader =")
