@@ -23,6 +23,8 @@ _COUNTED = frozenset("dataset batch_size num_workers sampler batch_sampler colla
 """Attributes of a loader that say how it is set up."""
 _LOOKED_AT = frozenset({"len", "print", "type", "isinstance", "id", "repr", "bool"})
 """Functions that draw no batch of what they are given."""
+_PLAIN_BASES = frozenset({"object", "ABC", "Dataset", "Module"})
+"""Bases that call no method of their heirs for a loader."""
 _LOOKS_UP = ("locals", "globals", "vars", "exec", "eval")
 """Functions that find a variable without naming it."""
 
@@ -104,7 +106,11 @@ class UndrawnLoaders:
         )
 
     def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...]) -> bool:
-        """Return whether no call of a function, all of which are seen, draws from its result."""
+        """Return whether no call of a function, all of which are seen, draws from its result. A framework may call
+        the methods of its heirs, such as ``train_dataloader``."""
+        owner = module.syntax.parents.get(function)
+        if isinstance(owner, ast.ClassDef) and any(last_name(base) not in _PLAIN_BASES for base in owner.bases):
+            return False
         sites = {site.node: site.module for site in self._project.fact(Resolver).call_sites(module, function)}
         paths = self._project.word_index.mentioning(word_of(function.name))
         users = [user for user in map(self._project.module_at, paths) if user is not None]
@@ -134,10 +140,9 @@ class UndrawnLoaders:
             return False
         if isinstance(call.func, ast.Name) and call.func.id in _LOOKED_AT:
             return True
-        if last_name(call.func) in self._prepares and value in call.args:
-            several = len(call.args) > 1
-            return self._is_left(module, call, (call.args.index(value),) if several else ())
         given = list(self._parameters(module, call, value))
+        if not given and last_name(call.func) in self._prepares and value in call.args:
+            return self._is_left(module, call, (call.args.index(value),) if len(call.args) > 1 else ())
         return bool(given) and all(self._is_parameter_left(function, name) for function, name in given)
 
     def _parameters(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> Iterator[tuple[NodeRef, str]]:
