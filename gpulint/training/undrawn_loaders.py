@@ -42,6 +42,9 @@ class UndrawnLoaders:
         """Return whether all that is done with a loader is seen, and nothing draws a batch from it. A name of a module
         that nothing in it reads is there for others, as far as is known."""
         module, made = loader.module, loader.node
+        document = self._project.document(module.path)
+        if document is None or any(problem.is_error for problem in document.problems):
+            return False  # cells that cannot be read may draw from it
         if module.function(made) is None:
             match module.syntax.parents.get(made):
                 case ast.Assign(targets=[ast.Name(id=name)]) if module.uses.get(name):
@@ -113,10 +116,10 @@ class UndrawnLoaders:
             return False
         sites = {site.node: site.module for site in self._project.fact(Resolver).call_sites(module, function)}
         paths = self._project.word_index.mentioning(word_of(function.name))
-        users = [user for user in map(self._project.module_at, paths) if user is not None]
+        users = map(self._project.module_at, paths)
         return (
             bool(sites)
-            and all(self._is_called_only(user, function, sites) for user in users)
+            and all(user is not None and self._is_called_only(user, function, sites) for user in users)
             and all(isinstance(call, ast.Call) and self._is_left(where, call, path) for call, where in sites.items())
         )
 
