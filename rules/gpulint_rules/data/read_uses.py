@@ -60,7 +60,7 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
 
 
 def _shifts_index(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a value is added to where a slice begins or ends, which each round of the loop sets anew:
+    """Return whether a value is added to where a slice begins or ends, which each round of the loop sets again:
     ``start = 0; start += pad.item(); mask[:start] = 0``."""
     added = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
     if not isinstance(added, ast.AugAssign) or not isinstance(added.target, ast.Name):
