@@ -176,14 +176,14 @@ class Run:
 
     def check(self, rule: Rule, subject: Any, path: Path, report: Report) -> None:
         """Run one rule on one document or job."""
-        from gpulint.assessment.certainty import is_optional, never_runs
+        from gpulint.assessment.certainty import is_of_undrawn_loader, is_optional, never_runs
 
         try:
             with self.timed(rule.code):
                 for finding in rule.check(subject, self.project):
                     if is_optional(finding, self.project) or never_runs(finding, self.project):
                         continue
-                    if holds_no_gpus(finding, self.project):
+                    if holds_no_gpus(finding, self.project) or is_of_undrawn_loader(finding, self.project):
                         continue
                     finding = self.sure(finding, report)
                     fix = self.fix(finding, report)

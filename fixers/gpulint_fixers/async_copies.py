@@ -33,6 +33,8 @@ from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.versions import predates_device_argument
 
+MAX_FILES = 4
+"""Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
 CONVERTED = "what is converted first is no longer in pinned memory: copy it, and convert it on the GPU"
 
 
@@ -49,7 +51,10 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined("another copy of the same step waits, as what it moves was computed from the batch")
     fixes = [made, *(one for one in beside if isinstance(one, Fix))]
     least = next((one for one in fixes if one.safety is not Safety.SAFE), made)
-    return replace(least, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))
+    edits = tuple(dict.fromkeys(edit for one in fixes for edit in one.edits))
+    if (files := len({edit.path for edit in edits})) > MAX_FILES:
+        return Declined(f"{files} files would change, as all loaders of the copy would have to pin memory")
+    return replace(least, edits=edits)
 
 
 def blocking_copies(project: Project, loader: Loader) -> list[Blocking]:

@@ -67,6 +67,18 @@ def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
     )
 
 
+def read_around(module: ModuleIndex, node: ast.expr) -> DeviceRead | None:
+    """The read of one number of which ``node`` is the tensor; None if the tensor is used otherwise."""
+    parents, top = module.syntax.parents, node
+    while isinstance(up := parents.get(top), ast.Attribute) and up.attr in _STRIPPED:
+        call = parents.get(up)
+        top = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
+    if isinstance(up, ast.Call) and up.args == [top] and _converts(up):
+        top = up
+    read = device_read(module, top) if top is not node else None
+    return read if read is not None and read.tensor is node else None
+
+
 def _converts(call: ast.Call) -> bool:
     """``float(...)`` of one value."""
     return isinstance(call.func, ast.Name) and call.func.id == "float" and len(call.args) == 1 and not call.keywords

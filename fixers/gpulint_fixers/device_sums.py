@@ -202,6 +202,9 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
             case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=2)):
                 reasons.append("squares may be rounded differently in the last digit")
                 return visit(left)
+            case ast.BinOp(op=ast.Pow(), left=left, right=right) if not _has(right, wholes):
+                reasons.append("powers may be rounded differently in the last digit")
+                return visit(left) and _number(right)
             case ast.BinOp(op=ast.Div(), left=left, right=right):
                 if not _is_power_of_two(right):
                     reasons.append(

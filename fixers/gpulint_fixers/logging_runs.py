@@ -37,7 +37,7 @@ _MOST_IN_HELPER = 12
 def is_logging(statement: ast.AST) -> bool:
     """Return whether a statement does nothing but write to a log, a progress bar or the terminal."""
     match statement:
-        case ast.Assign(targets=[ast.Attribute(attr="desc")]):  # of a bar
+        case ast.Assign(targets=[ast.Attribute(attr="desc" | "comment")]):  # of a bar
             return not any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in walk(statement))
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from gpulint.rule import Kind
 from gpulint.semantic.local_keys import asks_for_missing_key
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.training.guards import Guards
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -49,6 +52,21 @@ def never_runs(finding: Finding, project: Project) -> bool:
     return (
         module is not None and node is not None and (is_unreachable(module, node) or asks_for_missing_key(module, node))
     )
+
+
+def is_of_undrawn_loader(finding: Finding, project: Project) -> bool:
+    """Return whether a finding is about the call of a data loader, or an argument of it, from which nothing draws."""
+    document = project.document(finding.path)
+    module = project.module(document) if document is not None else None
+    node = node_at(module, finding.span) if module is not None else None
+    if module is None or node is None or isinstance(node, ast.stmt):
+        return False
+    flow = project.fact(LoaderFlow)
+    around = (up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.Call))
+    made = next(around, None)
+    if made is None or not flow.is_loader(module, made):
+        return False
+    return any(one.node is made and project.fact(UndrawnLoaders).is_undrawn(one) for one in flow.in_module(module))
 
 
 def _is_sure(project: Project, place: Place) -> bool:

@@ -68,6 +68,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
+    Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
@@ -132,6 +133,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
     ),
+    Circumstance("its data set is split for another loader", TO_LOW, loader_facts.is_split_again, kinds=_OF_LOADER),
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),

@@ -110,6 +110,11 @@ def is_outdated(subject: Subject) -> bool:
     return not any(map(subject.project.is_named, (subject.path, *(job.document.path for job in subject.jobs))))
 
 
+def is_of_others_or_measures(place: str) -> bool:
+    """Return whether a path, from the root of the tree, tells of code of others or of a benchmark."""
+    return bool(_VENDORED.search(place) or _MEASURES.search(place))
+
+
 def is_vendored(subject: Subject) -> bool:
     if _VENDORED.search(subject.place):
         return True

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.file_facts import is_of_others_or_measures
 from gpulint.assessment.jobs import gpus_of
 from gpulint.query import stored
 
@@ -57,10 +58,15 @@ def shows_one_gpu(subject: Subject) -> bool:
 @stored("several GPUs")
 def _names_several(project: Project) -> bool:
     notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
-    texts = [path for path in project.files if path.suffix in _TEXTS and not project.is_test(path)]
+    texts = [path for path in project.files if path.suffix in _TEXTS and not _is_aside(project, path)]
     return any(_SAID.search(project.data(path)[:MAX_BYTES]) for path in notes) or any(
         _names_several_itself(project, path) for path in (*texts, *notes)
     )
+
+
+def _is_aside(project: Project, path: Path) -> bool:
+    """Return whether a file tells nothing of the GPUs that the programs of the tree use."""
+    return project.is_test(path) or is_of_others_or_measures(path.relative_to(project.root).as_posix())
 
 
 @stored("several GPUs in a file")

@@ -11,6 +11,7 @@ from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
+from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -39,14 +40,17 @@ _CLUSTERS = frozenset({"skypilot", "ray"})
 
 def has_one_gpu(subject: Subject) -> bool:
     """Return whether every job that runs the file and says how many GPUs it holds has one, or shows its programs only
-    one. Plain scripts beside them say nothing, nor do jobs without GPUs beside others of their system."""
+    one. Plain scripts beside them say nothing, nor do jobs without GPUs beside others of their system. A program may
+    also be shown one GPU by each command that starts it."""
     request = {job.task.system for job in subject.jobs if job.gpus is not None}
     stated = [
         job
         for job in subject.jobs
         if job.gpus is not None or (job.task.system and job.task.system not in request) or _shows_one(job)
     ]
-    return bool(stated) and all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
+    if stated:
+        return all(gpus_of(job) == 1 or _shows_one(job) for job in stated)
+    return only_on_one_gpu(subject.project, subject.path)
 
 
 def _shows_one(job: Job) -> bool:

@@ -22,6 +22,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.single_sample_evaluation import is_repeated
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
 """Collators of transformers, which pad and stack."""
+_SPLITS = "random_split"
 _WORKS = regex.compile(r"tokeni[sz]|encode|\.split\(|vocab|stoi|word2|open\(|read", re.IGNORECASE)
 """Words of functions that make numbers of texts."""
 
@@ -123,6 +125,44 @@ def _is_mapped(project: Project, loader: Loader) -> bool:
         and last_name(node.func) == "map"
         and keyword_value(node, "remove_columns") is not None
         for node in made
+    )
+
+
+def is_split_again(subject: Subject) -> bool:
+    """Return whether another function splits the data set that a loader of a class was made for (``random_split(
+    data.train_set, sizes)``) and makes a loader of the parts: batches may come from that one alone."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and _is_split_again(subject.project, loader)
+
+
+@query
+def _is_split_again(project: Project, loader: Loader) -> bool:
+    kept = [source.node for source in project.fact(HostToDevice).sources(loader)]
+    names = {node.attr for node in kept if isinstance(node, ast.Attribute) and last_name(node.value) == "self"}
+    owner = loader.module.class_of(loader.node)
+    if not names or owner is None or not loader.variable.startswith("self."):
+        return False
+    return any(
+        _may_be(project, where, part.value, owner) and _makes_loader(project, where, call, loader)
+        for path in project.word_index.mentioning(word_of(_SPLITS))
+        if (where := project.module_at(path)) is not None
+        for call in where.calls_by_name.get(_SPLITS, ())
+        for part in call.args[:1]
+        if isinstance(part, ast.Attribute) and part.attr in names and last_name(part.value) != "self"
+    )
+
+
+def _may_be(project: Project, module: ModuleIndex, node: ast.expr, owner: ast.ClassDef) -> bool:
+    found = project.fact(Resolver).classes_of(module, node)
+    return not found or any(one is owner for _, one in found)
+
+
+def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader: Loader) -> bool:
+    """Return whether the function around a call makes a loader that it keeps under the same name as another one."""
+    name = loader.variable.rpartition(".")[2]
+    made = project.fact(LoaderFlow).in_module(module)
+    return any(
+        module.function(one.node) is module.function(call) and one.variable.rpartition(".")[2] == name for one in made
     )
 
 

@@ -18,6 +18,7 @@ from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_unused
+from gpulint.training import given_values
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
@@ -61,6 +62,13 @@ def is_not_called(subject: Subject) -> bool:
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
         return False  # a framework calls it
     return is_unused(subject.project, module, node)
+
+
+def is_for_missing_argument(subject: Subject) -> bool:
+    module, node = subject.module, subject.node
+    return (
+        module is not None and node is not None and given_values.is_for_missing_argument(subject.project, module, node)
+    )
 
 
 def tries_classes(subject: Subject) -> bool:

@@ -27,6 +27,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.trainer_config import all_on_cpu, is_on_cpu, trains_on_cpu
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.values.parameter_defaults import is_overridden
 from gpulint.values.yacs_defaults import setting_keys
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
@@ -63,6 +64,8 @@ class HostToDevice:
         if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
             return None
         values = [self._project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+        if any(is_overridden(self._project, value.place) for known in values for value in known.values):
+            return None
         return not all(known.every(lambda value: not value) for known in values)
 
     # -- frameworks ----------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class TensorLocations:
                     if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node):
                         return True
                     roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
-                    if roots & _HOST_ROOTS or self._is_made_on_host(module, node):
+                    if roots & _HOST_ROOTS or self.is_made_on_host(module, node):
                         return True
                     if self._moves(module, node):
                         return False
@@ -150,13 +150,13 @@ class TensorLocations:
     def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
         """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
         if isinstance(node, ast.Call):
-            return self._is_made_on_host(module, node)
+            return self.is_made_on_host(module, node)
         return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)
 
-    def _is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
+    def is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call makes a tensor without naming a device."""
         made = self._project.fact(Resolver).call_names(module, call) & _CREATORS
         return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.argument_binding import RECEIVERS, callback_call
+from gpulint.semantic.registries import calls_through_tables
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
 from gpulint.workspace.users import MAX_USERS
@@ -73,6 +74,8 @@ def call_sites(
         yield from _inherited_constructors(project, resolver, function, home, tested)
     if not found and home is not None and wanted == name:
         yield from _calls_by_strangers(project, resolver, module, function, users)
+    if not found and (home is None or name == "__init__"):
+        yield from calls_through_tables(project, resolver, module, function, wanted)
     if not found and home is None:
         for where in users:
             for value, made in _handed_over(resolver, where, wanted, targets):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -24,14 +26,91 @@ MAX_FOLDERS = 8
 """How many folders above one are looked at."""
 _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
 """Files of projects that are installed."""
-_LOOKS_UP = frozenset({"eval", "exec", "globals", "vars", "import_module", "__import__", "getmembers"})
+_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", "vars", "getmembers"})
 """Functions that find things by their names."""
+_IMPORTS = ("import_module", "__import__")
+"""Functions that import modules by their names."""
+
+_PLAIN_BASES = frozenset({"object", "ABC"})
+"""Bases that call no method of a class."""
+_MAKES_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
+"""Functions of libraries that offer the methods of a class on the command line."""
 
 
 def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a node is in a class, or in a function of the module, that nothing in the tree names."""
+    """Return whether a node is in a class, in a function of the module, or in a method, that nothing in the tree
+    names."""
     owner = _owner(module, node)
-    return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
+    if owner is None:
+        return False
+    if not _is_used(project, module, owner, MAX_OWNERS):
+        return True
+    method = _method(project, module, node)
+    return method is not None and not _is_method_named(project, module, method)
+
+
+def is_dropped(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the value of a call goes into a local variable that nothing reads then."""
+    made = module.syntax.parents.get(call)
+    match made:
+        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if value is call:
+            pass
+        case _:
+            return False
+    home = module.scope(target)
+    if not isinstance(home.node, FUNCTIONS) or name in home.outer or not _LOOKS_UP.isdisjoint(_plain_calls(module)):
+        return False
+    bindings = home.lookup(name)
+    return not any(
+        any(one.node is made for one in reaching(module, bindings, use))
+        for use in module.uses.get(name, ())
+        if module.scope(use).lookup(name) is bindings
+    )
+
+
+@query
+def _plain_calls(module: ModuleIndex) -> frozenset[str]:
+    """Names of the functions that a module calls, but not of methods (``model.eval()``), other than those of modules
+    (``inspect.getmembers()``)."""
+    methods = {"getmembers"} & module.calls_by_name.keys()
+    return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | methods
+
+
+def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
+    """The method around a node, of a class that neither its bases, nor its heirs, nor the command line may call."""
+    inner = node
+    for outer in module.syntax.ancestors(node):
+        if isinstance(inner, FUNCTIONS) and isinstance(outer, ast.ClassDef):
+            hidden = outer.decorator_list or inner.decorator_list or inner.name.startswith("__")
+            plain = not hidden and all(last_name(base) in _PLAIN_BASES for base in outer.bases)
+            return inner if plain and not _is_opened(project, outer) else None
+        inner = outer
+    return None
+
+
+def _is_opened(project: Project, owner: ast.ClassDef) -> bool:
+    """Return whether a class has heirs, or a library makes commands of its methods."""
+    word = word_of(owner.name)
+    users = map(project.module_at, project.word_index.mentioning(word))
+    return bool(project.word_index.subclass_files(word)) or any(
+        user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users
+    )
+
+
+@query
+def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
+    """Return whether anything in the tree but definitions has the name of a method."""
+    word = word_of(method.name)
+    if _is_distributed(project, module.path.parent) or project.is_in_other_files(word):
+        return True
+    modules = (project.module_at(path) for path in project.word_index.mentioning(word))
+    return any(
+        other is None
+        or method.name in other.named
+        or any(method.name in text for text in other.strings)
+        or any(node.attr == method.name for node in other.syntax.of(ast.Attribute))
+        for other in modules
+    )
 
 
 def is_replaced(module: ModuleIndex, call: ast.Call) -> bool:
@@ -116,7 +195,8 @@ def _only_imports(project: Project, path: Path, name: str) -> bool:
 
 @query
 def _is_in_text(module: ModuleIndex, name: str) -> bool:
-    """Return whether a text of a module has a name in it, other than the list of what ``import *`` imports."""
+    """Return whether a text of a module has a name in it, other than its documentation and the list of what ``import
+    *`` imports."""
     if not any(name in text for text in module.strings):
         return False
     listed = {
@@ -125,6 +205,7 @@ def _is_in_text(module: ModuleIndex, name: str) -> bool:
         if isinstance(statement, ast.Assign | ast.AugAssign) and _is_export(statement)
         for part in walk(statement.value)
     }
+    listed.update(part.value for part in module.syntax.of(ast.Expr) if isinstance(part.value, ast.Constant))
     texts = (part for part in module.syntax.of(ast.Constant) if isinstance(part.value, str) and part not in listed)
     return any(name in str(part.value) for part in texts)
 
@@ -143,22 +224,49 @@ def _is_distributed(project: Project, folder: Path) -> bool:
 
 @query
 def _is_looked_into(project: Project, path: Path) -> bool:
-    """Return whether a module that may know a package looks names up (``getattr(models, args.model)``)."""
+    """Return whether a module that may know a package looks names up in it (``getattr(models, args.model)``)."""
     users = project.word_index.mentioning(word_of(path.parent.name))
     modules = (project.module_at(user) for user in {path, *users})
-    return any(module is None or _looks_up(module) for module in modules)
+    return any(module is None or _looks_up(module, path.parent.name) for module in modules)
 
 
 @query
-def _looks_up(module: ModuleIndex) -> bool:
-    if not _LOOKS_UP.isdisjoint(module.calls_by_name) or any(
-        node.attr == "__dict__" for node in module.syntax.of(ast.Attribute)
-    ):
+def _looks_up(module: ModuleIndex, package: str) -> bool:
+    """Return whether a module finds names at run time: its own, or those of a package."""
+    if not _LOOKS_UP.isdisjoint(_plain_calls(module)):
         return True
-    return any(
-        len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+    looked = [node.value for node in module.syntax.of(ast.Attribute) if node.attr == "__dict__"]
+    looked += [
+        call.args[0]
         for call in module.calls_by_name.get("getattr", ())
-    )
+        if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+    ]
+    if any(_may_be_package(module, node, package) for node in looked):
+        return True
+    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
+    return any(_imports(call, package) for call in calls)
+
+
+def _imports(call: ast.Call, package: str) -> bool:
+    """Return whether a call may import a package, or a part of it that is chosen at run time."""
+    match call.args[:1]:
+        case [ast.Constant(value=str(name))]:
+            return name.rpartition(".")[2] == package
+        case [name] if any(isinstance(part, ast.Constant) for part in walk(name)):
+            return package in ast.unparse(name)
+    return True
+
+
+def _may_be_package(module: ModuleIndex, node: ast.expr, package: str) -> bool:
+    """Return whether a value may be a package, going by what it was imported as; ``sys.modules[__name__]`` may."""
+    match node:
+        case ast.Name(id=name):
+            bindings = module.scope(node).lookup(name)
+            imported = [one.target.rpartition(".")[2] for one in bindings if one.kind is BindingKind.IMPORT]
+            return package in imported or not bindings
+        case ast.Attribute(value=base, attr=name):
+            return name == package and last_name(base) not in RECEIVERS
+    return True
 
 
 @query
@@ -180,11 +288,25 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     name = owner.name
     if not depth or owner.decorator_list or "globals" in module.calls_by_name:
         return True
-    others = (path for path in project.word_index.mentioning(word_of(name)) if path != module.path)
-    if any(not _means_another(project, module.path, path, name) for path in others) or _is_in_text(module, name):
+    others = [path for path in project.word_index.mentioning(word_of(name)) if path != module.path]
+    meant = [path for path in others if not _means_another(project, module.path, path, name)]
+    if _is_in_text(module, name) or any(_is_used_in(project, path, name, depth) for path in meant):
         return True
     for node in module.named.get(name, ()):
         user = _owner(module, node)
         if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
             return True
     return project.is_in_other_files(word_of(name))
+
+
+def _is_used_in(project: Project, path: Path, name: str, depth: int) -> bool:
+    """Return whether another module uses a name outside of classes and functions that nothing uses; in a tree without
+    programs, whether it uses the name at all."""
+    module = project.module_at(path)
+    if module is None or _is_in_text(module, name) or not project.python_files_with(b"__main__"):
+        return True
+    attributes = (node for node in module.syntax.of(ast.Attribute) if node.attr == name)
+    users = [_owner(module, node) for node in (*module.named.get(name, ()), *attributes)]
+    return not users or any(
+        user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
@@ -20,13 +21,13 @@ FEW = 16
 
 def reads_few_batches(project: Project, where: NodeRef) -> bool:
     """Return whether a loop over batches stops after the first (``break`` at its end) or, other than for training,
-    after a known small number (``if i >= samples: break``)."""
+    after a known small number (``if i >= samples: break``, ``islice(loader, 4)``)."""
     loop = where.node
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return False
     if isinstance(loop.body[-1], ast.Break):
         return True
-    limits = _limits(where.module, loop)
+    limits = (*_limits(where.module, loop), *_slices(loop.iter))
     return (
         any(
             project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
@@ -34,6 +35,14 @@ def reads_few_batches(project: Project, where: NodeRef) -> bool:
         )
         and project.fact(LoopContexts).role(where.module, loop) is not Role.STEP
     )
+
+
+def _slices(source: ast.expr) -> Iterator[ast.expr]:
+    """Yield how many batches ``enumerate(islice(loader, n))`` takes."""
+    while isinstance(source, ast.Call) and source.args:
+        if last_name(source.func) == "islice" and len(source.args) == 2:
+            yield source.args[1]
+        source = source.args[0]
 
 
 def is_restarted(project: Project, where: NodeRef) -> bool:

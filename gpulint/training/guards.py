@@ -36,8 +36,8 @@ _SEVERAL = regex.compile(
 )
 """Names of flags for several processes."""
 _DEBUG = regex.compile(
-    r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
-    r"(_|\b)",
+    r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace"
+    r"|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)",
     re.IGNORECASE,
 )
 _DEBUGS = regex.compile(r"(^|_)debug(_|$)")

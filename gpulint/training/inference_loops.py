@@ -81,6 +81,25 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
                 yield InferenceLoop(module, None, home, call, model)
 
 
+def trains_as_well(project: Project, module: ModuleIndex, function: FunctionNode, calls: int = MAX_CALLERS) -> bool:
+    """Return whether a function trains, or calls what does, so that only a part of it may run without gradients."""
+    loops = project.fact(LoopContexts)
+    inside = walk(function)
+    if any(isinstance(part, LOOPS) and loops.role(module, part) in (Role.STEP, Role.EPOCH) for part in inside):
+        return True
+    for call in (part for part in inside if isinstance(part, ast.Call)):
+        if last_name(call.func) == "backward" or loops.is_training_step(module, call):
+            return True
+        if calls and any(
+            isinstance(callee.node, FUNCTIONS)
+            and callee.node is not function
+            and trains_as_well(project, callee.module, callee.node, calls - 1)
+            for callee in project.fact(Resolver).callees(module, call)
+        ):
+            return True
+    return False
+
+
 def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str) -> Iterator[ast.Call]:
     """Calls after ``model.eval()`` in its function, and before ``model.train()``, that run the model."""
     function = module.function(mode)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.documents.call_syntax import passed_as
+from gpulint.documents.call_syntax import keyword_value, passed_as
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
@@ -17,6 +17,7 @@ from gpulint.semantic.containers import elements
 from gpulint.semantic.hardware_words import is_for_tpu
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
+from gpulint.training.bounded_loops import FEW
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
@@ -75,10 +76,24 @@ class LoaderFlow:
             loader
             for call in module.calls_where(lambda name: name in names or name in _MAKERS or "Loader" in name)
             if (loader := self._loader(module, call)) is not None
-            and not _holds_few(call)
+            and not self._holds_few(module, call)
             and not self._project.fact(Guards).is_debugging(module, call)
         ]
         return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+
+    def _holds_few(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Return whether the samples of a loader are listed one by one (``DataLoader(Subset(data, [index]))``) or
+        are counted to make a few batches (``Subset(data, range(2 * batch_size))``)."""
+        match passed_as(call, "dataset", 0):
+            case ast.Call(func=func, args=[_, indices]) if last_name(func) == "Subset":
+                pass
+            case _:
+                return False
+        size = keyword_value(call, "batch_size")
+        text = ast.unparse(size) if size is not None else ""
+        if isinstance(indices, ast.List | ast.Tuple):
+            return not any(isinstance(part, ast.Starred) for part in indices.elts)
+        return all(_is_few(ref.node, text) for ref in self._project.fact(Resolver).points_to(module, indices))
 
     def is_loader(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call is one of those."""
@@ -264,9 +279,12 @@ def _forwards(owner: ast.ClassDef) -> bool:
     )
 
 
-def _holds_few(call: ast.Call) -> bool:
-    """``DataLoader(Subset(data, [index]))``: the samples are listed one by one."""
-    match passed_as(call, "dataset", 0):
-        case ast.Call(func=func, args=[_, ast.List(elts=indices) | ast.Tuple(elts=indices)]):
-            return last_name(func) == "Subset" and not any(isinstance(index, ast.Starred) for index in indices)
+def _is_few(indices: ast.AST, size: str) -> bool:
+    """Return whether indices are counted for a few batches of a size."""
+    match indices:
+        case ast.Call(func=ast.Name(id="list"), args=[inner]):
+            return _is_few(inner, size)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.BinOp(left=left, op=ast.Mult(), right=right)]):
+            sides = {ast.unparse(left), ast.unparse(right)}
+            return size in sides and any(part.isdecimal() and int(part) <= FEW for part in sides - {size})
     return False

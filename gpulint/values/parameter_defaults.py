@@ -23,15 +23,16 @@ _INSTANTIATES = regex.compile(rb"_target_|class_path|class_name")
 """Keys of configuration files (Hydra, Lightning, others) that name what to call."""
 
 
-def is_overridden(project: Project, module: ModuleIndex, place: Place) -> bool:
+def is_overridden(project: Project, place: Place) -> bool:
     """Return whether a constant at ``place`` is the default of a parameter that others set, as far as their words show.
 
     Others are calls of that name (``KINDS[kind](batch_size=n)`` where the class is in a table), code that takes the
     function as a value, classes derived from the class and configuration files that name it. A call that leaves
     the parameter out leaves the default in force.
     """
-    found = _parameter(module, place)
-    if found is None:
+    module = project.module_at(place.path)
+    found = _parameter(module, place) if module is not None else None
+    if module is None or found is None:
         return False
     function, parameter = found
     if any(not isinstance(site.node, CallbackCall) for site in project.fact(Resolver).call_sites(module, function)):

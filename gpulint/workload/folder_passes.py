@@ -105,6 +105,8 @@ def folder_passes(project: Project, module: ModuleIndex) -> Iterator[FolderPass]
             loop = _over_files(project, module, call, MAX_CALLS) or _over_paths(project, module, call, MAX_CALLS)
             if loop is None or loop.node in seen or _infers(project, module, call, loop):
                 continue
+            if is_unused(project, loop.module, loop.node):
+                continue
             if _is_before_training(project, loop):
                 seen.add(loop.node)
                 yield FolderPass(call, work, loop)

@@ -52,8 +52,7 @@ def _settings(project: Project, path: Path) -> Iterator[tuple[Path, Span, BatchS
             place, size = value.place, value.value
             if type(size) is not int or place.path == path or value.source in ("launcher", "environment"):
                 continue
-            home = project.module_at(place.path)
-            if home is None or not is_overridden(project, home, place):
+            if not is_overridden(project, place):
                 yield place.path, place.span, BatchSetting(size, place.span, used)
 
 

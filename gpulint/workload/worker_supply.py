@@ -12,6 +12,7 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
     if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
         return False
     known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
-    return all(value.every(lambda number: number == 0) for value in known)
+    return all(value.every(lambda number: number == 0) for value in known) and not any(
+        is_overridden(project, value.place) for one in known for value in one.values
+    )
 
 
 def shares_handle(project: Project, loader: Loader) -> bool:

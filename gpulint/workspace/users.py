@@ -44,8 +44,8 @@ class Users(ModulePaths):
 
     @lookup("in other files")
     def is_in_other_files(self, word: bytes) -> bool:
-        """Return whether some bytes are in a file that is no Python module."""
-        return any(word in self.content(path) for path in self._files if path.suffix != ".py")
+        """Return whether some bytes are in a file that is no Python module, compiled or not."""
+        return any(word in self.content(path) for path in self._files if path.suffix not in (".py", ".pyc"))
 
     def users_of(self, module: ModuleIndex, names: Iterable[str]) -> Iterator[ModuleIndex]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.

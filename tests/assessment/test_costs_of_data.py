@@ -123,7 +123,12 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
         (
             "    for loss in output:\n        total += loss.item()\n",
             "medium",
-            "every step, a wait in an inner loop, about 16 per step",
+            "every step, a wait in an inner loop",
+        ),
+        (
+            "    for row in range(40):\n        total += output[row].item()\n",
+            "medium",
+            "every step, a wait in an inner loop, 40 per step",
         ),
         # What a loop goes through is copied once.
         (

@@ -125,6 +125,23 @@ def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpu
     assert levels(tmp_path, files, "GPU352") == [level]
 
 
+@pytest.mark.parametrize(
+    ("beside", "level"),
+    [
+        ({"tools/run.sh": "python run.py --gpus 2\n"}, "high"),
+        ({"benchmarks/run.sh": "python run.py --gpus 2\n"}, "low"),
+        ({"third_party/run.sh": "python run.py --gpus 2\n"}, "low"),
+        ({"run.sh": "CUDA_VISIBLE_DEVICES=3 python train.py\n", "tools/run.sh": "python run.py --gpus 2\n"}, None),
+    ],
+)
+def test_what_others_run_on_several_gpus_says_nothing_of_the_program(
+    tmp_path: Path, beside: dict[str, str], level: str | None
+) -> None:
+    text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    expected = [level] if level is not None else []
+    assert levels(tmp_path, {"net.py": "", "train.py": text, **beside}, "GPU352") == expected
+
+
 def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
     job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\nsleep 7200\n"
     (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU105"]

@@ -90,6 +90,85 @@ def test_what_only_unused_modules_use_is_not_used(tmp_path: Path) -> None:
     assert levels(tmp_path / "b", used, "GPU303") == ["high"]
 
 
+def test_in_a_tree_with_programs_code_that_only_unused_code_uses_costs_little(tmp_path: Path) -> None:
+    """Here of a package with a variant of the training for each framework, of which the program uses another one."""
+    loop = "\ndef fit():\n" + "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    files = {
+        "net.py": "",
+        "kit/__init__.py": "from kit.one import fit\nfrom kit.other import run\n",
+        "kit/one.py": HEAD + loop,
+        "kit/other.py": "def run():\n    print('other')\n",
+        "kit/ready.py": "from kit import fit\n\ndef ready():\n    fit()\n",
+        "main.py": "from kit import run\n\nif __name__ == '__main__':\n    run()\n",
+    }
+    assert levels(tmp_path / "a", files, "GPU303") == ["low"]
+    called = {**files, "main.py": "from kit.ready import ready\n\nif __name__ == '__main__':\n    ready()\n"}
+    assert levels(tmp_path / "b", called, "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("use", "level"),
+    [
+        ("work.plan()", "low"),
+        ("work.train_all()", "high"),
+        ("getattr(work, 'train_all')()", "high"),
+        ("class More(Work):\n    pass", "high"),
+        ("fire.Fire(Work)", "high"),
+    ],
+)
+def test_a_method_that_nothing_names_costs_little(tmp_path: Path, use: str, level: str) -> None:
+    body = "".join(f"        {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    methods = f"class Work:\n    def plan(self):\n        return 1\n\n    def train_all(self):\n{body}"
+    main = f"from work import Work\n\nif __name__ == '__main__':\n    work = Work()\n    work.plan()\n{use}\n"
+    files = {"net.py": "", "work.py": HEAD + "\n" + methods, "main.py": main}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("calls", "level"),
+    [
+        ("Fit(photos, loader).run()", "low"),
+        ("Fit(photos, loader).run()\nFit(photos).run()", "high"),
+        ("Fit(photos, None).run()", "high"),
+        ("Fit(photos, *more).run()", "high"),
+    ],
+)
+def test_a_loader_for_callers_that_pass_none_costs_little_if_each_passes_one(
+    tmp_path: Path, calls: str, level: str
+) -> None:
+    classes, _ = IMAGES.split("loader =")
+    body = "".join(f"        {line}\n" for line in TRAINING.replace("in loader", "in self.drawn()").splitlines())
+    fit = (
+        "class Fit:\n    def __init__(self, data, loader=None):\n        self.data = data\n        self.loader = loader\n\n"
+        "    def drawn(self):\n        if self.loader is None:\n            self.loader = self.made()\n"
+        "        return self.loader\n\n    def made(self):\n        return DataLoader(Photos(self.data), batch_size=128)\n\n"
+        f"    def run(self):\n{body}"
+    )
+    main = (
+        "from fit import Fit\nfrom torch.utils.data import DataLoader\n\nloader = DataLoader(photos, num_workers=4,"
+        f" pin_memory=True)\n{calls}\n"
+    )
+    files = {"net.py": "", "fit.py": HEAD + classes + fit, "main.py": main}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("splits", "level"), [("train_set", "low"), ("other_set", "high")])
+def test_a_loader_whose_data_set_is_split_for_another_one_costs_little(tmp_path: Path, splits: str, level: str) -> None:
+    classes, _ = IMAGES.split("loader =")
+    made = (
+        "class Zoo:\n    def __init__(self, paths):\n        self.train_set = Photos(paths)\n"
+        "        self.train_loader = DataLoader(self.train_set, batch_size=128)\n"
+    )
+    parts = (
+        "from torch.utils.data import DataLoader, random_split\n\ndef split(zoo, new, sizes):\n"
+        f"    first, last = random_split(zoo.{splits}, sizes)\n"
+        "    new.train_loader = DataLoader(first, batch_size=128, num_workers=4, pin_memory=True)\n    return new\n"
+    )
+    train = f"from zoo import Zoo\n{HEAD}loader = Zoo(paths).train_loader\n{TRAINING}"
+    files = {"net.py": "", "zoo.py": HEAD + classes + made, "parts.py": parts, "train.py": train}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
 @pytest.mark.parametrize(
     ("comment", "level"),
     [("# memory grows without this, see issue 12", "low"), ("# one step of the training", "medium")],

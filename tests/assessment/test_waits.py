@@ -53,7 +53,7 @@ def test_one_finding_names_the_others(tmp_path: Path, capsys: pytest.CaptureFixt
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     lines = {11, 12, 13, 15}
     others = sorted(lines - {shown["line"]})
-    counted = "4 waits, 1 of them in inner loops, about 19 per step"
+    counted = "4 waits, 1 of them in inner loops"
     named = f"{others[0]}, {others[1]} and {others[2]}"
     assert shown["impact"]["basis"] == f"every step, {counted}, also lines {named}"
     assert [place["line"] for place in shown["related"]] == others

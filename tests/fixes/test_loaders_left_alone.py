@@ -30,6 +30,44 @@ CASES = {
         },
         "line 10 waits for each batch",
     ),
+    "the loaders of a copy are made in many files": (
+        "GPU302",
+        {
+            "cats.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("cats"), batch_size=64, num_workers=4)
+            """,
+            "dogs.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("dogs"), batch_size=64, num_workers=4)
+            """,
+            "frogs.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("frogs"), batch_size=64, num_workers=4)
+            """,
+            "birds.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("birds"), batch_size=64, num_workers=4)
+            """,
+            "train.py": """\
+            import birds, cats, dogs, frogs
+
+            LOADERS = {"birds": birds.loader, "cats": cats.loader, "dogs": dogs.loader, "frogs": frogs.loader}
+            for images, labels in LOADERS[args.animal]:
+                criterion(model(images.cuda()), labels.cuda()).backward()
+                optimizer.step()
+            """,
+        },
+        "5 files would change",
+    ),
     "a framework moves the batches of a loader without workers": (
         "GPU301",
         {

@@ -41,6 +41,13 @@ def test_a_model_that_a_launcher_does_not_tell_leaves_it_to_the_user(job: MakeJo
     assert all(not getattr(result.fix, "files", ()) or "opt" not in str(result.fix) for result in made.scan("GPU331"))
 
 
+def test_jobs_of_other_batch_systems_see_the_same_storage(job: MakeJob) -> None:
+    script = "#!/bin/bash\n#PBS -l select=2:ngpus=4\npython train.py --model facebook/opt-125m\n"
+    made = job({"train.py": PROGRAM, "train.sh": script})
+    assert made.repair("GPU331") == 1
+    assert "opt-125m" in made.text("prefetch_train.sh")
+
+
 def test_hours_on_gpus_do_not_pay_for_a_stage_without(job: MakeJob) -> None:
     script = (
         "#!/bin/bash\n#SBATCH --account={}\n#SBATCH --gres=gpu:4\naws s3 sync s3://bucket/set set\npython train.py\n"

@@ -29,6 +29,7 @@ from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.reads_together import read_together
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
     hidden_waits,
@@ -48,7 +49,20 @@ _MOST = 200
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """By what the statement does with the number; nothing is gained while the same step waits elsewhere."""
+    """By what the statement does with the number; else one read for all rounds of an inner loop."""
+    made, found = _later(finding, project), finding.payload
+    if not isinstance(made, Declined) or not isinstance(found, HostWait):
+        return made
+    if (together := read_together(project, found)) is not None:
+        return together
+    # One wait instead of one per round of an inner loop is worth it beside others.
+    inner = _inner_loop(found.module, found.statement) if found.context.calls else None
+    summed = _fix(project, found) if inner is not None else made
+    return summed if isinstance(summed, Fix) else made
+
+
+def _later(finding: Finding, project: Project) -> Fix | Declined:
+    """Read after the loop or every N steps; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
     made = _fix(project, found)
     if not isinstance(made, Fix) or not isinstance(found, HostWait):
@@ -277,7 +291,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     return _by_use(project, found, statement, loop)
 
 
-def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
+def _inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:
     """The loop around a statement in its own function, such as one over parameters."""
     for up in module.syntax.ancestors(statement):
         if isinstance(up, ast.For):
@@ -292,8 +306,8 @@ def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
     if found.module.packages.isdisjoint(_LIGHTNING):
         return False
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="log" | "log_dict"))):
-            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
+            return owner in ("self", "pl_module")
     return False
 
 

@@ -7,6 +7,7 @@ from gpulint.fix import Declined, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.downloads import HUB
+from gpulint.libraries.schedulers import batch_systems as schedulers
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
@@ -19,8 +20,8 @@ from gpulint_fixers.stages.split import split, split_for
 from gpulint_fixers.stages.writing import prefetch_script
 
 _SEVERAL = "# Its launchers name one of these models each: keep the lines of those that you start."
-_SHARED = ("", "slurm")
-"""Systems whose jobs see the files of the machine that they are started from."""
+_SUBMITS = "submitit"
+"""What starts its jobs with Slurm."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -60,14 +61,15 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
             if "ray" in module.packages
             else f"{container} puts it into an image, which has no cache: name a volume with HF_HOME, and fill that"
         )
-    if other := next((job for job in jobs if job.task.system not in _SHARED), None):
+    batch_systems = {*schedulers(project.models), _SUBMITS}  # their jobs see the files of the login node
+    if other := next((job for job in jobs if job.task.system not in {"", *batch_systems}), None):
         return Declined(
             f"{other.document.path.name} starts it on machines that keep no files: name a volume or bucket with HF_HOME"
         )
     if not found.is_large:
         what = "tokenizers and settings are" if found.uses_hub else "what a library downloads once and keeps is"
         return Declined(f"{what} no delay that needs a step of its own")
-    if not any(job.task.system == "slurm" or _starts_several(job) for job in jobs):
+    if not any(job.task.system in batch_systems or _starts_several(job) for job in jobs):
         return Declined("the machine that runs the program downloads it once and keeps it, whoever starts the download")
     if names_several(project, module):
         several = of_launchers(project, module)

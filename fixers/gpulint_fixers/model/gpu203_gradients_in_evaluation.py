@@ -14,10 +14,10 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training.inference_loops import InferenceLoop
+from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.structural import wrap
 from gpulint_fixers.versions import predates_device_argument
 
@@ -42,7 +42,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the same loop trains in other calls")
     if explains := _explains(found, function or found.loop or found.forward):
         return Declined(f"`{explains}` may need gradients")
-    if function is not None and not _trains(project, found, function):
+    if function is not None and not trains_as_well(project, found.module, function):
         return _decorate(finding, project, found, function)
     return _wrap(project, found)
 
@@ -56,20 +56,6 @@ def _explains(found: InferenceLoop, region: ast.AST) -> str | None:
 @query
 def _explaining(module: ModuleIndex) -> list[ast.Call]:
     return [call for call in module.calls if _EXPLAINING.search(last_name(call.func))]
-
-
-def _trains(project: Project, found: InferenceLoop, function: FunctionNode) -> bool:
-    """Return whether the function trains as well, so that only the loop may run without gradients."""
-    module = found.module
-    inside = walk(function)
-    if any(isinstance(part, ast.Call) and last_name(part.func) == "backward" for part in inside):
-        return True
-    return any(
-        isinstance(part, ast.Call) and project.fact(LoopContexts).is_training_step(module, part) for part in inside
-    ) or any(
-        isinstance(part, LOOPS) and project.fact(LoopContexts).role(module, part) in (Role.STEP, Role.EPOCH)
-        for part in inside
-    )
 
 
 def _decorate(finding: Finding, project: Project, found: InferenceLoop, function: FunctionNode) -> Fix | Declined:

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -60,6 +61,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _MAKES = frozenset({"stack", "cat", "concat", "concatenate", "pad_sequence", "tensor"})
 """Functions that put a new tensor together on the host."""
+_COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
 
@@ -93,6 +95,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
         if feeding.yields_gpu_tensors(loader):
             continue
+        if transfers and all(map(_is_partly_off, transfers)):
+            continue
         if loader.node.args and isinstance(loader.node.args[0], ast.List | ast.Tuple):
             continue  # a stand-in for data: a few literals
         name = loader.variable
@@ -115,6 +119,19 @@ def _is_made_anew(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=made))):
             return last_name(made) in _MAKES
     return False
+
+
+def _is_partly_off(transfer: Transfer) -> bool:
+    """Return whether the loop around a copy has a line for another part of its batch that is commented out
+    (``# images = images.to(device)``): what moves may be a few labels."""
+    loop = transfer.batch_read.where.node if transfer.batch_read is not None else None
+    if not isinstance(loop, ast.For) or transfer.batch_read is None:
+        return False
+    module = transfer.batch_read.where.module
+    parts = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    lines = map(module.syntax.source.line, range(loop.lineno, (loop.end_lineno or loop.lineno) + 1))
+    off = {found.group(1) for line in lines if (found := _COPY_OFF.match(line))} & parts
+    return bool(off) and off.isdisjoint(part.id for part in walk(transfer.value) if isinstance(part, ast.Name))
 
 
 def _arguments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:

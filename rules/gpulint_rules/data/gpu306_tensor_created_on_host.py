@@ -128,7 +128,7 @@ def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr
     """Return the cost of a tensor, as one of those of its loop in the same file."""
     if of_host:
         return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
-    inner = sum(inner_loops(module, node, loop) > 0 for node in nodes)
+    inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
     if inner:
         which = f", {inner} of them" if inner < len(nodes) else ""

@@ -37,6 +37,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unused_symbols import is_dropped
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
@@ -71,6 +72,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
             or _is_unwrapped(module, call)
+            or is_dropped(module, call)
             or only_infers(project, module, call)
             or only_runs_trained_models(project, module)
             or only_on_one_gpu(project, document.path)

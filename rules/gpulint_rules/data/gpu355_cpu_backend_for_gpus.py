@@ -39,6 +39,7 @@ from gpulint.launch.job import DeclaredCount, Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
+from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -156,7 +157,9 @@ def _is_unused(name: str, document: Document, span: Span, project: Project) -> b
     jobs = project.fact(JobIndex).jobs_setting(document.path, span)
     if name == "NCCL_IB_DISABLE":
         return not (any(map(_has_several_nodes, jobs)) or document.matches(_NODES))
-    return bool(jobs) and all(_is_one(job.gpus) for job in jobs)
+    if jobs:
+        return all(_is_one(job.gpus) for job in jobs)
+    return only_on_one_gpu(project, document.path)
 
 
 def _has_several_nodes(job: Job) -> bool:

@@ -35,6 +35,8 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     use = _use(module, node)
     if use != "kept":
         return use
+    if _shifts_index(module, node):
+        return "sizes"
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
         return "computes"
     around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
@@ -55,6 +57,24 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
     return added or "kept"
+
+
+def _shifts_index(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is added to where a slice begins or ends, which each round of the loop sets anew:
+    ``start = 0; start += pad.item(); mask[:start] = 0``."""
+    added = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    if not isinstance(added, ast.AugAssign) or not isinstance(added.target, ast.Name):
+        return False
+    name = added.target.id
+    around = next((up for up in module.syntax.ancestors(added) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
+    if around is None:
+        return False
+    anew = any(
+        isinstance(part, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in part.targets)
+        for part in walk(around)
+    )
+    uses = (part for part in module.uses.get(name, ()) if around in module.syntax.ancestors(part))
+    return anew and any(_use(module, part) == "sizes" for part in uses)
 
 
 def is_whole_copy(module: ModuleIndex, node: ast.expr) -> bool:

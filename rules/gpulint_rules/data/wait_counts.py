@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -70,8 +71,31 @@ def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> flo
 
 
 def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
-    """Return how often each round of ``loop`` runs a place in loops of its own function (assumed)."""
-    return int(ITEMS ** min(inner_loops(module, node, loop), MAX_DEPTH))
+    """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
+    say it."""
+    counts = [_stated(inner) for inner in inner_loops(module, node, loop)]
+    unknown = min(counts.count(None), MAX_DEPTH)
+    return math.prod(count or 1 for count in counts) * int(ITEMS**unknown)
+
+
+def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether each loop of its own function that a place is in says how many rounds it has."""
+    return all(_stated(inner) is not None for inner in inner_loops(module, node, loop))
+
+
+def _stated(loop: ast.AST) -> int | None:
+    """The rounds of a loop over literals or up to a literal number; None if it does not say."""
+    match loop:
+        case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
+            pass
+        case _:
+            return None
+    match source:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count
+    return None
 
 
 def outermost_loop(context: LoopContext) -> Place | None:
@@ -124,10 +148,10 @@ def _exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
     return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other))
 
 
-def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
-    """Return how many loops and comprehensions are around a place that each round of ``loop`` runs, in its own
-    function."""
-    found, inner = 0, node
+def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> list[ast.AST]:
+    """Return the loops, and the first parts of comprehensions, around a place that each round of ``loop`` runs, in its
+    own function."""
+    found, inner = list[ast.AST](), node
     sources = set[ast.AST]()
     for up in module.syntax.ancestors(node):
         if up is loop or isinstance(up, FUNCTIONS):
@@ -136,6 +160,7 @@ def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
             sources.add(up)
         # What a loop goes through is computed once.
         source = up.generators[0] if isinstance(up, COMPREHENSIONS) else up
-        found += isinstance(up, (*LOOPS, *COMPREHENSIONS)) and source not in sources
+        if isinstance(up, (*LOOPS, *COMPREHENSIONS)) and source not in sources:
+            found.append(source)
         inner = up
     return found

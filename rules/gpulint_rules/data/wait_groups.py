@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_counts import rounds, waits
+from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, waits
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
@@ -41,10 +41,10 @@ class Group:
     """Waits for values that the step needs."""
     reads: int
     """Places that wait."""
-    times: int
-    """How often they wait, with a usual number of rounds of each inner loop."""
     inner: int
     """Places in inner loops."""
+    times: int = 0
+    """How often they wait in each round; 0 where the rounds of an inner loop are unknown."""
     staying: frozenset[ast.AST] = frozenset()
     """Places that wait for values that the step needs."""
     anyway: int = 0
@@ -70,8 +70,8 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         max(saved, 0.0) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
         len(syncs),
-        sum(times),
-        sum(count > 1 for count in times),
+        sum(bool(inner_loops(module, sync.node, loop)) for sync in syncs),
+        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in syncs) else 0,
         frozenset(sync.node for sync in needed),
         min((sync.node.lineno for sync in staying), default=0),
     )
@@ -99,7 +99,8 @@ def _basis(sync: SyncPoint, group: Group) -> str:
     if group.inner:
         which = f", {group.inner} of them" if group.inner < group.reads else ""
         parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
-        parts.append(f"about {group.times} per step")
+        if group.times:
+            parts.append(f"{group.times} per step")
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
     if group.anyway and group.anyway != sync.node.lineno:

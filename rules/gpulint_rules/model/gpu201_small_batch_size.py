@@ -224,7 +224,7 @@ def _made(
             )
             if value.place.path != document.path or project.fact(BatchSizeLimits).is_tried_out(module, value.place):
                 continue
-            if chosen and not is_overridden(project, module, value.place):
+            if chosen and not is_overridden(project, value.place):
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"

@@ -34,11 +34,12 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.placement.cpu_forwards import runs_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation
+from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
@@ -58,7 +59,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         graphs_of_trained_models(project, module),
         graphs_in_validation(project, module),
     ):
-        if not _is_switched_off(module, found):
+        if not _is_switched_off(module, found) and not runs_on_cpu(project, module, found.forward):
             places.setdefault(found.loop or found.forward, []).append(found)
     if places and project.fact(GpuPrograms).stays_on_cpu(module):
         return
@@ -69,7 +70,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(first.forward) if first.loop is None else module.syntax.head(first.loop),
             f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled",
-            help=_advice(first),
+            help=_advice(project, first),
             payload=first,
             cost=_FEW if first.loop is None and _is_given_few(project, first) else None,
             related=tuple(
@@ -96,18 +97,13 @@ def _is_given_few(project: Project, found: InferenceLoop) -> bool:
     return any(loops.over_loader(found.module, loop) for loop in found.module.loops)
 
 
-def _propagates(function: ast.AST) -> bool:
-    """Return whether a function trains as well, elsewhere than in the loop."""
-    return any(isinstance(part, ast.Call) and last_name(part.func) == "backward" for part in walk(function))
-
-
-def _advice(found: InferenceLoop) -> str:
+def _advice(project: Project, found: InferenceLoop) -> str:
     name = f"{found.function.name!r}" if found.function is not None else "this loop"
     if found.trains_too:
         return f"call {name} in `with torch.no_grad():` where it evaluates, or use `torch.set_grad_enabled(...)` in it"
     if found.loop is None:
         return "run it in `with torch.no_grad():`"
-    if found.function is not None and _propagates(found.function):
+    if found.function is not None and trains_as_well(project, found.module, found.function):
         return "wrap the loop in `with torch.no_grad():`"
     return f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`"
 

@@ -1,0 +1,186 @@
+"""Loaders whose batches nothing draws: they are counted, asked for their data set, or handed to a framework only."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.query import cyclic, query
+from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+    from gpulint.workspace.module_index import FunctionNode
+
+_COUNTED = frozenset("dataset batch_size num_workers sampler batch_sampler collate_fn drop_last pin_memory".split())
+"""Attributes of a loader that say how it is set up."""
+_LOOKED_AT = frozenset({"len", "print", "type", "isinstance", "id", "repr", "bool"})
+"""Functions that draw no batch of what they are given."""
+_PLAIN_BASES = frozenset({"object", "ABC", "Dataset", "Module"})
+"""Bases that call no method of their heirs for a loader."""
+_LOOKS_UP = ("locals", "globals", "vars", "exec", "eval")
+"""Functions that find a variable without naming it."""
+
+
+class UndrawnLoaders:
+    """Answers for the loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.db = project.db
+        rows = project.models.rows("mover")
+        self._prepares = {name for row in rows for name in row.prepares}
+
+    def is_undrawn(self, loader: Loader) -> bool:
+        """Return whether all that is done with a loader is seen, and nothing draws a batch from it. A name of a module
+        that nothing in it reads is there for others, as far as is known."""
+        module, made = loader.module, loader.node
+        document = self._project.document(module.path)
+        if document is None or any(problem.is_error for problem in document.problems):
+            return False  # cells that cannot be read may draw from it
+        if module.function(made) is None:
+            match module.syntax.parents.get(made):
+                case ast.Assign(targets=[ast.Name(id=name)]) if module.uses.get(name):
+                    pass
+                case _:
+                    return False
+        return self._is_left(module, made, ())
+
+    @cyclic(True)
+    def _is_left(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...]) -> bool:
+        """Return whether nothing draws from what an expression evaluates to, or has at ``path``."""
+        up = module.syntax.parents.get(value)
+        match up:
+            case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
+                return self._is_name_left(module, target, up, path)
+            case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path:
+                part = targets[path[0]] if path[0] < len(targets) else None
+                known = isinstance(part, ast.Name) and not any(isinstance(one, ast.Starred) for one in targets)
+                return known and self._is_name_left(module, part, up, path[1:])  # type: ignore[arg-type]
+            case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+                return self._is_left(module, up, (parts.index(value), *path))
+            case ast.Return():
+                function = module.function(value)
+                return function is not None and self._is_result_left(module, function, path)
+            case ast.Attribute(attr=name):
+                return name in _COUNTED and not path
+            case ast.IfExp(test=test) | ast.If(test=test) if test is value:
+                return True
+            case ast.IfExp() | ast.BoolOp():
+                return self._is_left(module, up, path)
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+                return True
+            case ast.Subscript(slice=ast.Constant(value=int(index))) if path:
+                return index != path[0] or self._is_left(module, up, path[1:])
+            case ast.keyword() | ast.Call() if not path:
+                call = module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
+                return isinstance(call, ast.Call) and self._is_argument_left(module, call, value)
+        return False
+
+    def _is_name_left(self, module: ModuleIndex, target: ast.Name, made: ast.AST, path: tuple[int, ...]) -> bool:
+        """Return whether nothing draws from a variable as one assignment sets it."""
+        home, name = module.scope(target), target.id
+        bindings = home.lookup(name)
+        own = [binding for binding in bindings if binding.node is made]
+        if not own or name in home.outer or _looks_up(module):
+            return False
+        if isinstance(home.node, ast.ClassDef):
+            return False
+        if module.function(made) is None and self._is_named_elsewhere(module, name):
+            return False
+        for use in module.uses.get(name, ()):
+            if module.scope(use).lookup(name) is not bindings or own[0] not in reaching(module, bindings, use):
+                continue
+            if not self._is_left(module, use, path):
+                return False
+        return True
+
+    def _is_named_elsewhere(self, module: ModuleIndex, name: str) -> bool:
+        """Return whether another file, or a text of the module, may mean a variable of the module."""
+        return any(name == text for text in module.strings) or any(
+            path != module.path for path in self._project.files_using(module.path, name)
+        )
+
+    def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...]) -> bool:
+        """Return whether no call of a function, all of which are seen, draws from its result. A framework may call
+        the methods of its heirs, such as ``train_dataloader``."""
+        owner = module.syntax.parents.get(function)
+        if isinstance(owner, ast.ClassDef) and any(last_name(base) not in _PLAIN_BASES for base in owner.bases):
+            return False
+        sites = {site.node: site.module for site in self._project.fact(Resolver).call_sites(module, function)}
+        paths = self._project.word_index.mentioning(word_of(function.name))
+        users = map(self._project.module_at, paths)
+        return (
+            bool(sites)
+            and all(user is not None and self._is_called_only(user, function, sites) for user in users)
+            and all(isinstance(call, ast.Call) and self._is_left(where, call, path) for call, where in sites.items())
+        )
+
+    def _is_called_only(
+        self, module: ModuleIndex, function: FunctionNode, sites: Mapping[ast.AST, ModuleIndex]
+    ) -> bool:
+        """Return whether a module names a function only to call it, or means another one that is known."""
+        name = function.name
+        named = [*module.uses.get(name, ()), *(node for node in module.syntax.of(ast.Attribute) if node.attr == name)]
+        calls = [module.syntax.parents.get(node) for node in named]
+        return name not in module.strings and all(
+            isinstance(call, ast.Call)
+            and call.func is node
+            and (call in sites or bool(self._project.fact(Resolver).callees(module, call)))
+            for call, node in zip(calls, named, strict=True)
+        )
+
+    def _is_argument_left(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> bool:
+        """Return whether a call that is given a loader draws no batch from it, nor does anything that it returns."""
+        if value not in call.args and all(keyword.value is not value for keyword in call.keywords):
+            return False
+        if isinstance(call.func, ast.Name) and call.func.id in _LOOKED_AT:
+            return True
+        given = list(self._parameters(module, call, value))
+        if not given and last_name(call.func) in self._prepares and value in call.args:
+            return self._is_left(module, call, (call.args.index(value),) if len(call.args) > 1 else ())
+        return bool(given) and all(self._is_parameter_left(function, name) for function, name in given)
+
+    def _parameters(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> Iterator[tuple[NodeRef, str]]:
+        """The parameters of functions of the tree that get an argument; none if others may be called."""
+        resolver = self._project.fact(Resolver)
+        callees = resolver.callees(module, call)
+        if len(callees) != len(resolver.points_to(module, call.func)):
+            return
+        for callee in callees:
+            assert isinstance(callee.node, (*FUNCTIONS, ast.Lambda))
+            given = (
+                [name for name in sorted(parameters(callee.node)) if argument_of(callee.node, call, name) is value]
+                if isinstance(callee.node, FUNCTIONS)
+                else []
+            )
+            yield callee, given[0] if given else ""
+
+    def _is_parameter_left(self, function: NodeRef, name: str) -> bool:
+        """Return whether a function does not draw from its parameter."""
+        module = function.module
+        if not name or not isinstance(function.node, FUNCTIONS):
+            return False
+        if _looks_up(module):
+            return False
+        home = module.scope_of[function.node]
+        bindings = home.bindings.get(name, [])
+        uses = (use for use in module.uses.get(name, ()) if module.scope(use).lookup(name) is bindings)
+        return bool(bindings) and all(self._is_left(module, use, ()) for use in uses)
+
+
+@query
+def _looks_up(module: ModuleIndex) -> bool:
+    """Return whether a module may find a variable without naming it."""
+    return any(
+        isinstance(call.func, ast.Name) and (name != "vars" or not call.args)
+        for name in _LOOKS_UP
+        for call in module.calls_by_name.get(name, ())
+    )

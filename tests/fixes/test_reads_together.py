@@ -1,0 +1,160 @@
+"""Numbers that inner loops read in one copy are those that were read one by one: programs run before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+PROGRAM = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+inputs = torch.randn(96, 16)
+targets = (inputs[:, 0] > 0).long()
+train_loader = DataLoader(TensorDataset(inputs, targets), batch_size=16)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
+heads = [nn.Linear(2, 2).to(device) for _ in range(3)]
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+criterion = nn.CrossEntropyLoss()
+
+
+def parts(output, y):
+    whole = criterion(output, y)
+    return {"whole": whole, "half": whole / 2, "size": output.square().mean()}
+
+
+def gradient_norm(model, power):
+    total = 0.0
+    for p in model.parameters():
+        total += p.grad.norm(power).item() ** power
+    return total ** (1 / power)
+
+
+seen, names = [], ["half", "size"]
+for x, y in train_loader:
+    x, y = x.to(device), y.to(device)
+    output = model(x)
+    losses = parts(output, y)
+    optimizer.zero_grad()
+    losses["whole"].backward()
+    for name, value in losses.items():
+        seen.append((name, value.item()))
+    for name in names:
+        seen.append(losses[name].item() * 3)
+    shown = {name: value.item() for name, value in losses.items()}
+    if max(shown.values()) > 100:
+        raise ValueError(shown)
+    head_losses = []
+    for head in heads:
+        head_losses.append(criterion(head(output), y).item())
+    seen += [shown, head_losses]
+    optimizer.step()
+    guesses = output.argmax(1).view(4, -1)
+    seen.append([[g.item() for g in row if g.item() != 7] for row in guesses])
+    seen.append(round(gradient_norm(model, 3.0), 5))
+print(*seen, sep="\\n")
+"""
+
+
+def test_one_copy_gives_the_numbers_that_were_read_one_by_one(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": PROGRAM})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert fixes == 6
+    assert "total += p.grad.norm(power).detach().double() ** power" in text
+    assert after == before and "'whole'" in before
+    assert "for name, value in zip(losses, values):" in text
+    assert "for name, number in zip(names, values):" in text
+    assert "shown = dict(zip(losses, torch.stack(list(losses.values())).tolist()))" in text
+    assert "head_losses = torch.stack(head_losses).tolist() if head_losses else []" in text
+    assert "[[g for g in row if g != 7] for row in guesses.tolist()]" in text
+
+
+STEPS = """\
+import torch
+
+for images in train_loader:
+    terms = criterion(model(images.cuda(non_blocking=True)))
+    terms["total"].backward()
+    optimizer.step()
+"""
+CASES = {
+    "the tensors are used as well": """\
+    for name, value in terms.items():
+        last[name] = value
+        meters[name].add(value.item())
+""",
+    "the table changes": """\
+    for name, value in terms.items():
+        terms["sum"] = 1
+        meters[name].add(value.item())
+""",
+    "some values are numbers already": """\
+    for name, value in terms.items():
+        meters[name].add(value.item() if torch.is_tensor(value) else value)
+""",
+    "the variable is used after the loop": """\
+    for name, value in terms.items():
+        meters[name].add(value.item())
+    keep(value)
+""",
+    "another reading of the same entry stays": """\
+    for name in names:
+        meters[name].add(terms[name].item(), terms)
+""",
+    "the list is not empty before the loop": """\
+    found = [keep]
+    found.append(1)
+    found.append(2)
+    found.append(3)
+    for head in heads:
+        found.append(head_loss(head).item())
+    if max(found) > 100:
+        break
+""",
+    "some of them may be left out": """\
+    found = [part_loss(head).item() for head in heads if head.used]
+    if max(found) > 100:
+        break
+""",
+    "the outputs may be a list": """\
+    outputs = heads(images)
+    texts = [names[part.item()] for part in outputs]
+    if max(texts) > 100:
+        break
+""",
+}
+
+
+@pytest.mark.parametrize("body", CASES.values(), ids=CASES)
+def test_left_alone(job: MakeJob, body: str) -> None:
+    check_declined(job, "GPU305", {"train.py": STEPS + body}, "")
+
+
+def test_tables_of_an_object_that_start_empty_are_left_alone(job: MakeJob) -> None:
+    program = """\
+    import torch
+
+
+    class Trainer:
+        def __init__(self):
+            self.terms = {}
+
+        def train(self, train_loader):
+            for images in train_loader:
+                loss = self.criterion(self.model(images.cuda(non_blocking=True)))
+                loss.backward()
+                self.optimizer.step()
+                self.check({name: term.item() for name, term in self.terms.items()})
+    """
+    check_declined(job, "GPU305", {"train.py": program}, "")
