@@ -69,6 +69,8 @@ class LoaderFlow:
     def in_module(self, module: ModuleIndex) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
         counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
+        if is_for_tpu(module):
+            return []
         names = calling_names(self._project, module)
         found = [
             loader
@@ -77,9 +79,7 @@ class LoaderFlow:
             and not self._holds_few(module, call)
             and not self._project.fact(Guards).is_debugging(module, call)
         ]
-        return (
-            [] if is_for_tpu(module) else sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
-        )
+        return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
 
     def _holds_few(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the samples of a loader are listed one by one (``DataLoader(Subset(data, [index]))``) or
