@@ -136,7 +136,7 @@ def _binder(module: ModuleIndex, name: ast.Name) -> _Binder | None:
 
 
 def _source(target: ast.expr, iterated: ast.expr, name: ast.Name) -> ast.expr | None:
-    """What a loop goes through for one variable: ``predicted`` of ``for i, p in enumerate(predicted)``."""
+    """The iterable of a loop for one variable: ``predicted`` of ``for i, p in enumerate(predicted)``."""
     match target, iterated:
         case ast.Name(id=own), _ if own == name.id:
             return None if _is_iterator(iterated) else iterated

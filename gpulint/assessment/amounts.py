@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,12 +16,15 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workspace.module_index import NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.impact import Range
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
+    from gpulint.workload.item_work import ItemWork
     from gpulint.workspace.module_index import ModuleIndex
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -54,6 +58,10 @@ _SIDE = regex.compile(
     r"(?P<side>\d{2,4})\b",
     re.IGNORECASE,
 )
+_MADE_UP = regex.compile(
+    r"\b(rand|randn|zeros|ones)\(\s*(size\s*=\s*)?[(\[]?\s*\w+\s*,\s*[13]\s*,\s*(?P<side>\d{2,4})\s*,\s*(?P=side)\b"
+)
+"""Images that are made up, to try a network."""
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
 MIN_SIDE, MAX_SIDE = 16, 2048
@@ -125,9 +133,30 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    side, channels = (side_of(loader.module), _channels(loader.module)) if found == "image" else (0, 3)
+    side, channels = (_side(project, loader), _channels(loader.module)) if found == "image" else (0, 3)
     flat = found == "volume" and _takes_slices(loader.module)
     return Batch(found, size if stated else _usual(found), stated, side, channels, flat)
+
+
+def _side(project: Project, loader: Loader) -> int:
+    """The side of the images that a loader gives out, by its module, else by those of its data sets, else by the images
+    that its module makes up (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
+    if own := side_of(loader.module):
+        return own
+    resolver = project.fact(Resolver)
+    homes = dict.fromkeys(
+        module
+        for source in parts_of(project, loader)
+        if isinstance(source.node, ast.expr)
+        for module, _ in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
+    )
+    return next((side for home in homes if (side := side_of(home))), 0) or _made_up_side(loader.module)
+
+
+@query
+def _made_up_side(module: ModuleIndex) -> int:
+    found = (int(match["side"]) for match in _MADE_UP.finditer(module.syntax.source.text))
+    return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)
 
 
 @query
@@ -204,6 +233,25 @@ def _of_module(module: ModuleIndex) -> str:
 
 def _of_text(text: str) -> str:
     return next((name for name, pattern in _KINDS if pattern.search(text)), "other")
+
+
+def named_by(work: ItemWork, batch: Batch) -> Batch:
+    """The batch, of the kind that the work for its samples shows."""
+    seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
+    if seen and batch.kind not in ("volume", "small-image"):
+        return dataclasses.replace(batch, kind=seen)
+    if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
+        return dataclasses.replace(batch, kind="other")
+    return batch
+
+
+def sample_seconds(work: ItemWork, batch: Batch) -> Range:
+    """Seconds of one sample, the least and the most, of all that is seen to be done for it."""
+    kinds = work.kinds
+    if batch.kind == "small-image":
+        kinds = tuple(dict.fromkeys("small-image" if kind in ("image", "transform") else kind for kind in kinds))
+    found = [figure("sample_seconds", kind) for kind in kinds]
+    return sum(low for low, _ in found), sum(high for _, high in found)
 
 
 def in_words(count: float) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpulint.assessment.amounts import Batch, batch_of, in_words
+from gpulint.assessment.amounts import Batch, batch_of, in_words, named_by, sample_seconds
 from gpulint.assessment.assumptions import assumed
 from gpulint.assessment.circumstances import circumstances
-from gpulint.assessment.constants import Kind, figure, kind, middle
+from gpulint.assessment.constants import Kind, figure, kind, middle, table
 from gpulint.assessment.frequency import Frequency, frequency
 from gpulint.assessment.jobs import most_gpus
 from gpulint.assessment.requirements import light_names
-from gpulint.assessment.step_lengths import long_step
+from gpulint.assessment.step_lengths import long_step, long_step_of
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import Cost, Impact, Level, Range
 from gpulint.records import dataclass
+from gpulint.workload.item_work import ItemWorks
 
 if TYPE_CHECKING:
     from gpulint.finding import Finding
@@ -50,8 +51,8 @@ def assess(finding: Finding, project: Project) -> Impact:
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
         supposed = cost.assumed or assumed(subject, often, gpus)
-        long = long_step(subject) if cost.kind in _BESIDE_STEPS and often.per == "step" else ""
-        level = _level(loss, often, gpus, bool(long)) if not supposed else Level.LOW
+        long = _long(subject, cost, row, often)
+        level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
         parts += [part for part in (often.phrase, loss.phrase, long, supposed) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
@@ -89,10 +90,7 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
     """Time of a batch: its bytes by a bandwidth, or its samples by the time of one."""
     batch: Batch = batch_of(subject, cost.loader)
     if row.by_sample:
-        low, high = figure("sample_seconds", batch.kind)
-        return Loss(
-            (low * batch.size, high * batch.size), None, cost.basis or f"{batch.phrase} in the training process"
-        )
+        return _of_samples(subject, cost, batch)
     size = batch.bytes if cost.amount is None else cost.amount * batch.size
     low, high = figure("bandwidth", row.bandwidth)
     about = in_words(size) if batch.stated else f"about {in_words(size)}"
@@ -102,7 +100,30 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
     return Loss((size / high, size / low), None, f"{about} {where}" + (f" ({cost.basis})" if cost.basis else ""))
 
 
-def _level(loss: Loss, often: Frequency, gpus: int | None, long: bool) -> Level:
+def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
+    """Time of the work that is seen for the samples of a batch."""
+    if cost.loader is None:
+        low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
+        return Loss(
+            (low * batch.size, high * batch.size), None, cost.basis or f"{batch.phrase} in the training process"
+        )
+    work = subject.project.fact(ItemWorks).of(cost.loader)
+    low, high = sample_seconds(work, batch)
+    said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")
+    phrase = f"{named_by(work, batch).phrase} in the training process ({said})"
+    return Loss((low * batch.size, high * batch.size), None, cost.basis or phrase)
+
+
+def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:
+    """Return why the steps that a finding slows are long; empty if nothing tells, or where it costs a share."""
+    if often.per != "step":
+        return ""
+    if row.by_sample and cost.loader is not None:
+        return long_step_of(subject.project, cost.loader)
+    return long_step(subject) if cost.kind in _BESIDE_STEPS else ""
+
+
+def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool) -> Level:
     """The level of the loss that is expected, in ``long`` steps or those of usual length."""
     if often.per == "run" and loss.seconds is not None:
         lost = middle(loss.seconds) * (gpus or figure("assumed", "gpus"))
@@ -117,8 +138,11 @@ def _level(loss: Loss, often: Frequency, gpus: int | None, long: bool) -> Level:
     else:
         return Level.LOW
     if often.per == "evaluation":
+        if row.in_training:
+            return Level.LOW
         share *= middle(figure("assumed", "evaluation_share"))
-    return _graded(share / often.every, figure("levels", "medium_share"), figure("levels", "high_share"))
+    least = row.medium_share or figure("levels", "medium_share")
+    return _graded(share / often.every, least, figure("levels", "high_share"))
 
 
 def _graded(value: float, medium: float, high: float) -> Level:

@@ -130,9 +130,6 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         loader_facts.holds_tokenised,
         kinds=frozenset({"in-process-loading"}),
     ),
-    Circumstance(
-        "samples that `map` made before", TO_LOW, loader_facts.holds_prepared, kinds=frozenset({"in-process-loading"})
-    ),
     Circumstance("its data set is split for another loader", TO_LOW, loader_facts.is_split_again, kinds=_OF_LOADER),
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
@@ -140,6 +137,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=frozenset({"pageable-transfer"})
     ),
+    Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_IN_PROCESS),
+    Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS

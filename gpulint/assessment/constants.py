@@ -24,6 +24,10 @@ class Kind:
     """The rate that a copy runs at; it takes its bytes' time."""
     by_sample: bool = False
     """It takes the time of one sample for each of a batch."""
+    medium_share: float = 0.0
+    """The least share of the GPU time that makes it medium, if it is not that of all kinds."""
+    in_training: bool = False
+    """It matters in training alone."""
     divides: bool = False
     """The more there is, the less is lost."""
     named: str = ""

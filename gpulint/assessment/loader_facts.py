@@ -109,25 +109,6 @@ def _given(loader: Loader, name: str) -> str:
     return ast.unparse(value) if value is not None else ""
 
 
-def holds_prepared(subject: Subject) -> bool:
-    """Return whether the samples of a loader were all made before by ``dataset.map(..., remove_columns=...)``, which
-    replaces what they were made of."""
-    loader = subject.cost.loader if subject.cost is not None else None
-    return loader is not None and _is_mapped(subject.project, loader)
-
-
-@query
-def _is_mapped(project: Project, loader: Loader) -> bool:
-    sources = project.fact(HostToDevice).sources(loader)
-    made = [ref.node for source in sources for ref in project.fact(Resolver).points_to(source.module, source.node)]
-    return bool(made) and all(
-        isinstance(node, ast.Call)
-        and last_name(node.func) == "map"
-        and keyword_value(node, "remove_columns") is not None
-        for node in made
-    )
-
-
 def is_split_again(subject: Subject) -> bool:
     """Return whether another function splits the data set that a loader of a class was made for (``random_split(
     data.train_set, sizes)``) and makes a loader of the parts: batches may come from that one alone."""

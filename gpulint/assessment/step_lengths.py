@@ -12,6 +12,7 @@ from gpulint import regex
 from gpulint.assessment.amounts import side_of
 from gpulint.assessment.subject import mentions
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.training.guards import Guards
@@ -21,6 +22,7 @@ from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
 
 LARGE_SIDE = 128
 """Pixels of a side of images from which on several networks in one step are no small ones (assumed)."""
@@ -50,6 +52,14 @@ def long_step(subject: Subject) -> str:
         if found := _reason(subject.project, context.loop, node):
             return found
     return ""
+
+
+def long_step_of(project: Project, loader: Loader) -> str:
+    """Return why the steps that draw the batches of a loader are long, in words; empty if nothing tells."""
+    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    modules = dict.fromkeys((*(read.where.module for read in reads), loader.module))
+    large = any(_has_large_model(project, module) for module in modules)
+    return "long steps of a large model" if large else ""
 
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
@@ -25,6 +26,11 @@ _SPAWNS = regex.compile(
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
 again."""
+_WINDOWS = regex.compile(
+    r"num_?-?workers[^\n]{0,120}(\n[^\n]{0,120})?\bwindows\b|#[^\n]*\bwindows\b[^\n]*\n[^\n]*num_?workers",
+    re.IGNORECASE,
+)
+"""The number of workers and Windows in one line, or in two that follow each other."""
 _MAIN = "__main__"
 _CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
 """What a comment behind ``num_workers=0`` says if its author knows the setting."""
@@ -83,6 +89,29 @@ def makes_one_batch(subject: Subject) -> bool:
     """Return whether one batch holds all samples, so that there is none to prepare during a step."""
     loader = _loader(subject)
     return loader is not None and is_one_batch(subject.project, loader)
+
+
+def keeps_samples(subject: Subject) -> bool:
+    """Return whether the data set stores the samples that it has made. Each worker would fill a store of its own, and
+    lose it at the end of the epoch unless the workers are persistent."""
+    loader = _loader(subject)
+    return loader is not None and subject.project.fact(ItemWorks).of(loader).keeps
+
+
+def is_for_windows(subject: Subject) -> bool:
+    """Return whether a line that sets the number of workers, or speaks of it, names Windows: a comment, or the help of
+    an option, in the module of the loader or that of the default."""
+    loader = _loader(subject)
+    if loader is None:
+        return False
+    paths = {place.path for place in subject.finding.related}
+    modules = {loader.module, *(found for path in paths if (found := subject.project.module_at(path)) is not None)}
+    return any(map(_names_windows, modules))
+
+
+@query
+def _names_windows(module: ModuleIndex) -> bool:
+    return regex.occurs(_WINDOWS, module.syntax.source.text)
 
 
 def is_chosen(subject: Subject) -> bool:

@@ -49,6 +49,8 @@ FILES = {
             "collective",
             "sync",
             "reader",
+            "sample-work",
+            "sample-set",
         ),
         "operations",
     ),

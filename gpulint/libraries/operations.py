@@ -264,6 +264,36 @@ class Reader(_Calls):
     """Attributes of the result that need no decoding, where it is decoded on demand."""
 
 
+@dataclass(frozen=True, slots=True)
+class SampleWork(_Calls):
+    """Functions that take the CPU some time for each sample, and are no readers of files that need decoding."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+    kind: Literal["file", "compute"]
+    """Whether they read a file, or compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """Classes of data sets that make their samples from files, or compute them."""
+
+    classes: tuple[str, ...]
+    """Patterns of qualified names."""
+    kind: Literal["image", "audio", "volume", "transform", "memory"]
+    """What they do for each sample: decode a file, apply transforms to samples in memory, or only look them up."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.classes[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that uses such a class has one of these words."""
+        return words(self.classes)
+
+
 KINDS = {
     "download": Download,
     "cached-download": CachedDownload,
@@ -278,4 +308,6 @@ KINDS = {
     "collective": Collective,
     "sync": Sync,
     "reader": Reader,
+    "sample-work": SampleWork,
+    "sample-set": SampleSet,
 }

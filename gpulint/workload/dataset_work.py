@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -157,6 +158,37 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
             todo.append(NodeRef(where.module, node.func.value))
     return False
+
+
+def parts_of(project: Project, loader: Loader) -> list[NodeRef]:
+    """The expressions that make the data sets of a loader, without what takes a part of them or puts several
+    together."""
+    todo = list(project.fact(HostToDevice).sources(loader))
+    found, seen = list[NodeRef](), set[ast.AST]()
+    while todo and len(seen) < MAX_STEPS:
+        where = todo.pop(0)
+        if where.node in seen or not isinstance(where.node, ast.expr):
+            continue
+        seen.add(where.node)
+        origins = project.fact(Resolver).points_to(where.module, where.node)
+        inner = [part for ref in origins for part in _held_by(ref)]
+        todo += inner
+        if not inner:
+            found += [ref for ref in origins if isinstance(ref.node, ast.expr)]
+    return found
+
+
+def _held_by(where: NodeRef) -> Iterator[NodeRef]:
+    """The data sets that one is a part of, or that it puts together."""
+    node = where.node
+    if isinstance(node, ast.Subscript):
+        yield NodeRef(where.module, node.value)
+    elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
+        if isinstance(node.func, ast.Attribute) and not node.args:
+            yield NodeRef(where.module, node.func.value)
+        for argument in node.args[:1]:
+            parts = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
+            yield from (NodeRef(where.module, part) for part in parts)
 
 
 def _by_default(project: Project, values: list[NodeRef]) -> list[NodeRef]:

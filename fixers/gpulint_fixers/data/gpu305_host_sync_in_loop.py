@@ -54,8 +54,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
     if (together := read_together(project, found)) is not None:
-        return together
-    # One wait instead of one per round of an inner loop is worth it beside others.
+        return together  # one wait instead of one per round of an inner loop is worth it beside others
     inner = _inner_loop(found.module, found.statement) if found.context.calls else None
     summed = _fix(project, found) if inner is not None else made
     return summed if isinstance(summed, Fix) else made

@@ -76,17 +76,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
     """Remove ``import os`` if ``os.environ[...] = ...`` was all that it was for."""
     module = document.python
-    if module is None or node is None or module.source.text.count("import os") != 1:
+    if module is None or node is None:
         return []
+    imports = [
+        part
+        for part in module.nodes
+        if isinstance(part, ast.Import)
+        and any((one.asname or one.name).partition(".")[0] == "os" for one in part.names)
+    ]
     used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == "os"]
     statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
     if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
         return []
-    for part in module.tree.body:
-        if isinstance(part, ast.Import) and [(one.name, one.asname) for one in part.names] == [("os", None)]:
-            gone = remove_statement(module, part)
-            return [gone] if gone is not None else []
-    return []
+    if len(imports) != 1 or imports[0] not in module.tree.body or imports[0].names[0].name != "os":
+        return []
+    gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None
+    return [gone] if gone is not None else []
 
 
 def _starts_one_process(project: Project, document: Document) -> bool:

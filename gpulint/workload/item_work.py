@@ -1,0 +1,257 @@
+"""What a loader does on the CPU for each sample: decode images or audio, read a file, tokenise, loop in Python."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.names import matches
+from gpulint.query import query
+from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.sample_draws import Readers
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_GETTERS = ("__getitem__", "__getitems__", "__iter__", "get")
+"""Methods of data sets that make samples; ``get`` is PyG's."""
+_LAZY = ("set_transform", "with_transform")
+"""Methods of Hugging Face's data sets that take what makes a sample when it is drawn."""
+_TRANSFORM = regex.compile(r"(^|_)(transforms?|trans|tfms?|aug(ment(ations?|or)?|s)?|preprocess\w*)(_|$)")
+"""Names of what changes a sample."""
+_OF_ITSELF = regex.compile(r"self\.")
+_MODES = frozenset({"RGB", "L", "RGBA"})
+"""Modes that Pillow converts images to, for which it decodes them."""
+MAX_CALLS = 4
+"""How many calls deep the helpers of a data set are followed."""
+MAX_FUNCTIONS = 40
+"""Most functions that are looked at for one data set."""
+KINDS = {
+    "video": "video decoding",
+    "volume": "volumes read",
+    "audio": "audio processing",
+    "image": "image decoding",
+    "file": "a file read for each",
+    "compute": "computation for each",
+    "resample": "resampling",
+    "tokens": "tokenisation",
+    "transform": "transforms",
+    "loop": "Python loops",
+}
+"""Kinds of work for a sample, in words; what takes longest comes first."""
+_OF_STEP = {
+    IMAGES: "image",
+    RESAMPLES: "resample",
+    VIDEO: "video",
+    VOLUMES: "volume",
+    TOKENISES: "tokens",
+    "computes on audio": "audio",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWork:
+    """The ``kinds`` of work that are seen, in the order of ``KINDS``."""
+
+    kinds: tuple[str, ...] = ()
+    known: bool = True
+    """Whether the code that makes samples is in the tree, or of a library that is known."""
+    keeps: bool = False
+    """The data set keeps the samples that it has made (``self.cache[index] = sample``)."""
+
+    @property
+    def phrase(self) -> str:
+        """Kinds of work in words: ``image decoding and transforms``."""
+        return " and ".join(KINDS[kind] for kind in self.kinds[:2])
+
+
+class _Rows:
+    """What is known of the functions and data sets of libraries."""
+
+    def __init__(self, models: Models) -> None:
+        self.calls = {
+            kind: tuple(name for row in models.rows("sample-work") if row.kind == kind for name in row.calls)
+            for kind in ("file", "compute")
+        }
+        self.sets = tuple((row.classes, row.kind) for row in models.rows("sample-set"))
+
+
+class ItemWorks:
+    """The work for each sample of the loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.db = project.db
+        self._rows = project.models.derived(_Rows)
+        self._readers = project.models.derived(Readers)
+        self._steps = SamplePreprocessing(project)
+
+    @query
+    def of(self, loader: Loader) -> ItemWork:
+        """The work of the data set of a loader and of its collate function, with the functions that they call."""
+        kinds, known, keeps = set[str](), True, False
+        for source in parts_of(self._project, loader):
+            found, is_known = self._of_source(source)
+            kinds |= found
+            known = known and is_known
+            keeps = keeps or self._keeps(source)
+        kinds |= set(self._set_later(loader))
+        for ref in loader_argument(self._project, loader, "collate_fn").refs:
+            for made in self._project.fact(Resolver).points_to(ref.module, ref.node):
+                kinds |= self._of_callable(made)
+        if not kinds and not known and not self._is_missing(loader):
+            kinds = set(self._of_module(loader.module))
+        return ItemWork(tuple(kind for kind in KINDS if kind in kinds), known or bool(kinds), keeps)
+
+    # -- data sets -----------------------------------------------------------------------------------------------------
+
+    def _of_source(self, source: NodeRef) -> tuple[set[str], bool]:
+        """The kinds of work of one data set, and whether its code is known."""
+        resolver, node = self._project.fact(Resolver), source.node
+        assert isinstance(node, ast.expr)
+        kinds = self._of_sets(resolver.call_names(source.module, node) if isinstance(node, ast.Call) else frozenset())
+        known = bool(kinds) or isinstance(node, ast.List | ast.ListComp)
+        for where, owner in resolver.classes_of(source.module, node):
+            getters = [getter for name in _GETTERS if (getter := resolver.method(where, owner, name)) is not None]
+            kinds |= self._of_sets(resolver.base_names(where, owner))
+            for getter in getters:
+                kinds |= self._of_callable(getter)
+            known = known or bool(getters) or bool(kinds)
+        if isinstance(node, ast.Call):
+            known = known or _is_mapped(node)
+            work = self._of_lazy(NodeRef(source.module, node)) | self._of_chain(NodeRef(source.module, node))
+            known, kinds = known or bool(work), kinds | work
+        return kinds - {"memory"}, known
+
+    def _of_sets(self, names: frozenset[str]) -> set[str]:
+        return {kind for name in names for kind in self._of_set(name)}
+
+    def _of_set(self, name: str) -> Iterator[str]:
+        yield from islice((kind for classes, kind in self._rows.sets if matches(classes, (name,))), 1)
+
+    def _of_lazy(self, made: NodeRef) -> set[str]:
+        """``dataset.with_transform(prepare)``"""
+        assert isinstance(made.node, ast.Call)
+        if last_name(made.node.func) not in _LAZY or not made.node.args:
+            return set()
+        functions = self._project.fact(Resolver).points_to(made.module, made.node.args[0])
+        return {kind for function in functions for kind in self._of_callable(function)}
+
+    def _of_chain(self, made: NodeRef) -> set[str]:
+        """``monai.data.Dataset(files, Compose([LoadImaged("image"), ...]))``: the first step reads a volume."""
+        assert isinstance(made.node, ast.Call)
+        resolver = self._project.fact(Resolver)
+        if not any(name.startswith("monai.data.") for name in resolver.call_names(made.module, made.node)):
+            return set()
+        chain = [*made.node.args[1:2], keyword_value(made.node, "transform")]
+        origins = (ref.node for part in chain if part is not None for ref in resolver.points_to(made.module, part))
+        names = {last_name(part.func) for node in origins for part in walk(node) if isinstance(part, ast.Call)}
+        return {"volume"} if any(name.startswith("LoadImage") for name in names) else set()
+
+    def _set_later(self, loader: Loader) -> Iterator[str]:
+        """``dataset.set_transform(prepare)`` in the module of the loader."""
+        given = {ast.unparse(argument) for argument in loader.node.args[:1]}
+        for name in _LAZY:
+            for call in loader.module.calls_by_name.get(name, ()):
+                if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in given:
+                    yield from self._of_lazy(NodeRef(loader.module, call))
+
+    def _is_missing(self, loader: Loader) -> bool:
+        """Return whether a data set is made by code that is not in the tree."""
+        return any(isinstance(source.node, ast.Call) for source in parts_of(self._project, loader))
+
+    @query
+    def _of_module(self, module: ModuleIndex) -> tuple[str, ...]:
+        """The work of the data sets of libraries that a module makes, where those of a loader are not known."""
+        resolver = self._project.fact(Resolver)
+        kinds = {kind for call in module.calls for kind in self._of_sets(resolver.call_names(module, call))}
+        return tuple(kinds - {"memory"})
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _of_callable(self, made: NodeRef) -> set[str]:
+        """The work of a function, with those of the tree that it calls."""
+        found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
+        while todo and len(seen) < MAX_FUNCTIONS:
+            ref, depth = todo.pop()
+            if ref.node in seen or not isinstance(ref.node, (*FUNCTIONS, ast.Lambda)):
+                continue
+            seen.add(ref.node)
+            calls = [part for part in walk(ref.node) if isinstance(part, ast.Call)]
+            found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
+            if any(map(_is_loop, walk(ref.node))):
+                found.add("loop")
+            if depth < MAX_CALLS:
+                resolver = self._project.fact(Resolver)
+                todo += [(callee, depth + 1) for call in calls for callee in resolver.callees(ref.module, call)]
+        return found
+
+    def _of_call(self, module: ModuleIndex, call: ast.Call) -> Iterator[str]:
+        names = self._project.fact(Resolver).call_names(module, call)
+        read = {self._readers.kinds[name] for name in names & self._readers.kinds.keys()}
+        if read and self._readers.decodes(module, call, names):
+            yield from ("file" if kind == "array" else kind for kind in read)
+        if step := self._steps.work(module, call, changes=True):
+            yield _OF_STEP[step]
+        for kind, patterns in self._rows.calls.items() if not read else ():
+            if matches(patterns, names) or (isinstance(call.func, ast.Name) and call.func.id in patterns):
+                yield kind
+        if call.args and _TRANSFORM.search(last_name(call.func)):
+            yield "transform"
+        if last_name(call.func) == "convert" and any(getattr(part, "value", None) in _MODES for part in call.args):
+            yield "image"
+
+    def _keeps(self, source: NodeRef) -> bool:
+        resolver = self._project.fact(Resolver)
+        assert isinstance(source.node, ast.expr)
+        getters = (
+            resolver.method(where, owner, "__getitem__")
+            for where, owner in resolver.classes_of(source.module, source.node)
+        )
+        return any(getter is not None and _stores(getter) for getter in getters)
+
+
+def _is_mapped(call: ast.Call) -> bool:
+    """Return whether ``data.map(prepare, remove_columns=...)`` made the samples before, and keeps nothing else."""
+    return last_name(call.func) == "map" and keyword_value(call, "remove_columns") is not None
+
+
+def _is_loop(node: ast.AST) -> bool:
+    """Return whether a node goes through much in Python: a loop with calls, or the search of a pool that the data set
+    holds (``[i for i in self.pool if ...]``)."""
+    if isinstance(node, ast.For | ast.While):
+        return any(isinstance(part, ast.Call) for statement in node.body for part in walk(statement))
+    if isinstance(node, ast.ListComp | ast.SetComp):
+        searched = node.generators[0]
+        return bool(searched.ifs) and bool(_OF_ITSELF.match(ast.unparse(searched.iter)))
+    return False
+
+
+def _stores(getter: NodeRef) -> bool:
+    """Return whether a getter stores what it makes under its index, and reads it from there."""
+    assert isinstance(getter.node, FUNCTIONS)
+    targets = (target for part in walk(getter.node) if isinstance(part, ast.Assign) for target in part.targets)
+    stored = {
+        ast.unparse(target.value)
+        for target in targets
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Attribute)
+    }
+    return any(
+        isinstance(part, ast.Attribute)
+        and ast.unparse(part) in stored
+        and not (
+            isinstance(up := getter.module.syntax.parents.get(part), ast.Subscript) and isinstance(up.ctx, ast.Store)
+        )
+        for part in walk(getter.node)
+    )

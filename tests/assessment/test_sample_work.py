@@ -1,0 +1,87 @@
+"""What a loader without workers costs, by the work that is seen for each sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, TRAINING, scan
+
+ROWS = """\
+class Rows(Dataset):
+    def __init__(self, names):
+        self.names = names
+        self.kept = {{}}
+
+    def __getitem__(self, index):
+{body}
+
+loader = DataLoader(Rows(names), batch_size=128, shuffle=True)
+"""
+
+
+def found(folder: Path, text: str) -> str:
+    """The level and basis of the only loader without workers."""
+    report = scan(folder, {"net.py": "", "train.py": HEAD + text + TRAINING})
+    (impact,) = (one.finding.impact for one in report.results if one.finding.rule.code == "GPU303")
+    return f"{impact.level}, {impact.basis}"
+
+
+def rows(*lines: str) -> str:
+    return ROWS.format(body="\n".join(f"        {line}" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "work"),
+    [
+        (
+            rows("return cv2.imread(self.names[index]), 0").replace("class", "import cv2\n\nclass", 1),
+            "high",
+            "image decoding",
+        ),
+        (rows("return torch.load(self.names[index])"), "high", "a file read for each"),
+        (
+            "import torchvision\n"
+            "loader = DataLoader(torchvision.datasets.ImageFolder('photos'), batch_size=128, shuffle=True)\n",
+            "high",
+            "image decoding",
+        ),
+    ],
+)
+def test_work_that_is_seen_for_each_sample_decides(tmp_path: Path, text: str, level: str, work: str) -> None:
+    basis = found(tmp_path, text)
+    assert basis.startswith(f"{level}, every step, batches of 128 ")
+    assert work in basis
+
+
+def test_helpers_of_the_data_set_are_followed(tmp_path: Path) -> None:
+    helper = "import cv2\n\ndef read(name):\n    return cv2.imread(name)\n\n"
+    assert "image decoding" in found(tmp_path, helper + rows("return read(self.names[index]), 0"))
+
+
+def test_a_data_set_that_keeps_its_samples_costs_little(tmp_path: Path) -> None:
+    lines = (
+        "if index not in self.kept:",
+        "    self.kept[index] = cv2.imread(self.names[index])",
+        "return self.kept[index], 0",
+    )
+    basis = found(tmp_path, "import cv2\n\n" + rows(*lines))
+    assert basis.startswith("low") and basis.endswith("the data set keeps its samples")
+
+
+@pytest.mark.parametrize(("said", "level"), [("0 on Windows", "low"), ("processes", "medium")])
+def test_zero_workers_for_windows_cost_little(tmp_path: Path, said: str, level: str) -> None:
+    option = (
+        "import argparse\nimport cv2\n\nparser = argparse.ArgumentParser()\n"
+        f"parser.add_argument('--num_workers', type=int, default=0, help='{said}')\nargs = parser.parse_args()\n\n"
+    )
+    data = rows("return cv2.imread(self.names[index]), 0").replace("size=128", "size=128, num_workers=args.num_workers")
+    assert found(tmp_path, option + data).startswith(level)
+
+
+def test_beside_a_large_model_loading_costs_little(tmp_path: Path) -> None:
+    text = rows("return torch.load(self.names[index])").replace("batch_size=128", "batch_size=16")
+    assert found(tmp_path / "a", text).startswith("medium")
+    basis = found(tmp_path / "b", "from peft import LoraConfig\n\n" + text)
+    assert basis.startswith("low") and "long steps of a large model" in basis
