@@ -185,8 +185,7 @@ class Solver:
         found = self._answer(state)
         if not state.reads:
             # Most questions end here when they are answered for the first time.
-            rests = self._db.rests(state.rests) if state.times == 1 else self._rests([state])  # type: ignore[arg-type]
-            return self._final(state, found if state.settle is None else state.settled(found), rests)
+            return self._final(state, found if state.settle is None else state.settled(found), self._rests([state]))
         if state.rank is None:
             state.rank = (-self._segment, next(self._counter))
             if state.is_stale:

@@ -143,6 +143,29 @@ def read_by(inputs: Inputs, function: str, *args: int) -> set[object]:
     return {read.key[0] for read in followed(entry) if isinstance(read, Input)}
 
 
+class Contained(Reachable):
+    """An error of a part costs an answer that part alone, once it is recorded that answers rest on it."""
+
+    @cyclic(frozenset[int]())
+    def ask(self, number: int) -> frozenset[int]:
+        found = frozenset({number})
+        for other in self.graph[number]:
+            try:
+                found |= self.ask(other)
+            except ValueError:
+                self.db.keeps_reads = True
+        if not self.graph[number] or number in self.marked:
+            raise ValueError
+        return found
+
+
+@pytest.mark.parametrize("keeps_reads", [False, True])
+def test_an_error_in_a_cycle_is_contained(keeps_reads: bool) -> None:
+    answers = Contained({0: [1], 1: [0]}, [1])
+    answers.db.keeps_reads = keeps_reads
+    assert answers.ask(0) == {0}
+
+
 def test_an_answer_rests_on_what_others_read_for_it_also_when_it_was_known() -> None:
     inputs = Inputs()
     assert read_by(inputs, "even", 8) == {1, 8, 9}
