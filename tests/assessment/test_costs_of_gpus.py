@@ -37,6 +37,22 @@ def test_an_exchange_per_micro_step_costs_nothing_where_there_is_one_by_default(
     assert levels(tmp_path, {"train.py": text}, "GPU353") == [level]
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "level", "text"),
+    [("DDP", "medium", "gradients are exchanged"), ("FSDP", "low", "FSDP reduce-scatters")],
+)
+def test_skipping_an_exchange_costs_memory_where_gradients_are_sharded(
+    tmp_path: Path, wrapper: str, level: str, text: str
+) -> None:
+    program = STEPS.format(default=4, step=IN_PARTS).replace("DDP(model)", f"{wrapper}(model)")
+    program = "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n" + program
+    results = scan(tmp_path, {"train.py": program}).results
+    (found,) = [r.finding for r in results if r.finding.rule.code == "GPU353"]
+    assert found.impact is not None
+    assert str(found.impact.level) == level
+    assert found.message.startswith(text)
+
+
 @pytest.mark.parametrize(("line", "level"), [("breakpoint()", "medium"), ("if odd: breakpoint()", "low")])
 def test_a_debugger_for_what_was_not_foreseen_costs_less(tmp_path: Path, line: str, level: str) -> None:
     text = HEAD + IMAGES + f"odd = strange(loader)\n{line}\n" + TRAINING

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.impact import Cost
 from gpulint.programs.evaluation_programs import only_runs_trained_models
@@ -72,6 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
             or _is_unwrapped(module, call)
+            or _is_unwrapped_by_callers(module, call)
             or is_dropped(module, call)
             or only_infers(project, module, call)
             or only_runs_trained_models(project, module)
@@ -122,6 +124,38 @@ def _is_unwrapped(module: ModuleIndex, call: ast.Call) -> bool:
         and ast.unparse(later.value.value) in names
         for later in block[place[1] + 1 :]
     )
+
+
+def _is_unwrapped_by_callers(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether every method that runs ``self.model`` takes the model out first (``self.model =
+    self.model.module``), so that the wrapper's own forward pass never runs."""
+    owner, statement = module.class_of(call), module.syntax.parents.get(call)
+    if owner is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Attribute):
+        return False
+    name = ast.unparse(statement.targets[0])
+    methods = [item for item in owner.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    taken_out = {method: line for method in methods if (line := _unwrapping_line(method, name)) is not None}
+    return bool(taken_out) and not any(
+        line < taken_out.get(method, line + 1) for method in methods for line in _lines_of_use(method, name, call)
+    )
+
+
+def _unwrapping_line(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int | None:
+    """The line of ``name = name.module`` that a method always runs."""
+    for item in method.body:
+        match item:
+            case ast.Assign(targets=targets, value=value) if ast.unparse(value) == f"{name}.module":
+                if name in map(ast.unparse, targets):
+                    return item.lineno
+    return None
+
+
+def _lines_of_use(method: ast.AST, name: str, wrapping: ast.Call) -> Iterator[int]:
+    """Yield the lines where a method calls the model or passes it to a call other than the wrapper."""
+    for used in walk(method):
+        match used:
+            case ast.Call(func=func, args=args) if used is not wrapping and name in map(ast.unparse, (func, *args)):
+                yield used.lineno
 
 
 def _on_one_gpu(module: ModuleIndex, call: ast.Call) -> bool:

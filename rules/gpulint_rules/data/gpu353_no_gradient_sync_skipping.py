@@ -42,10 +42,10 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.collectives import wraps_in_ddp
-from gpulint.training.gradient_accumulation import accumulations
+from gpulint.training.collectives import WRAPPERS, wraps_in_ddp
+from gpulint.training.gradient_accumulation import Accumulation, accumulations
 from gpulint.values.arguments import Arguments, ArgumentState
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _SKIPS = frozenset(
     {
@@ -68,6 +68,9 @@ with contextlib.nullcontext() if {last} else {model}.no_sync():
     ...
     {backward}"""
 
+_SHARDED = "if the unsharded gradients, as many bytes as the trained parameters, fit on each GPU, "
+_FSDP = frozenset({"FullyShardedDataParallel", "FSDP"})
+
 
 @dataclass(frozen=True, slots=True)
 class HorovodOptimizer:
@@ -86,18 +89,30 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for found in accumulations(project, module):
         if wraps_in_ddp(module, project) and not only_on_one_gpu(project, document.path):
+            sharded = _is_sharded(module, found, project)
+            micro_step = _MICRO_STEP.format(
+                last=ast.unparse(found.last) if found.last is not None else "last",
+                model=ast.unparse(found.model) if found.model is not None else "model",
+                backward=ast.unparse(found.backward),
+            )
             yield RULE.finding(
                 document.path,
                 module.syntax.span(found.backward),
-                "gradients are exchanged in every micro-step of an accumulation",
-                help=_MICRO_STEP.format(
-                    last=ast.unparse(found.last) if found.last is not None else "last",
-                    model=ast.unparse(found.model) if found.model is not None else "model",
-                    backward=ast.unparse(found.backward),
-                ),
+                "FSDP reduce-scatters the gradients in every micro-step of an accumulation"
+                if sharded
+                else "gradients are exchanged in every micro-step of an accumulation",
+                help=_SHARDED + micro_step if sharded else micro_step,
+                cost=Cost("gradient-exchange", assumed="assuming memory for unsharded gradients") if sharded else None,
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
             )
+
+
+def _is_sharded(module: ModuleIndex, found: Accumulation, project: Project) -> bool:
+    """Return whether FSDP wraps the model: ``no_sync`` then keeps whole gradients on each GPU."""
+    origins = project.fact(Resolver).points_to(module, found.model) if found.model is not None else ()
+    makers = {last_name(origin.node.func) for origin in origins if isinstance(origin.node, ast.Call)} & WRAPPERS
+    return bool(makers) and makers <= _FSDP
 
 
 def _horovod(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
