@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import side_of
-from gpulint.assessment.subject import mentions
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -21,6 +21,7 @@ from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, 
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.libraries.operations import LargeModel
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
@@ -28,13 +29,8 @@ LARGE_SIDE = 128
 """Pixels of a side of images from which on several networks in one step are no small ones (assumed)."""
 MAX_USERS = 4
 """Most importing modules that are asked which model they make."""
-_LARGE = regex.compile(
-    r"LoraConfig|get_peft_model|\b(torchtune|torchtitan|vllm)\b|models\.detection\b|\b(Mask|Faster)RCNN\(|\b(AutoModelForCausalLM|\w+ForConditionalGeneration|LlamaForCausalLM)\.from_pretrained"
-    r"|UNet2DConditionModel|StableDiffusion\w*Pipeline|AutoencoderKL\.from_pretrained"
-    r"|efficientnet[-_](v2[-_])?b?[4-7lm]\b|\b(vit|swin|convnext|deit|beit)_(base|large|huge|giant|[blhg])[_\d'\"]"
-    r"|\bViT-[LHG]|\b(resnet|resnext|wide_resnet)(101|152)",
-)
-"""Models of which a step takes long."""
+MAX_NAME = 100
+"""Longer texts are no names of models."""
 _ACCUMULATES = regex.compile(r"accum|micro", re.IGNORECASE)
 _READS = frozenset(
     {"gzip.open", "pickle.load", "np.load", "numpy.load", "torch.load", "h5py.File", "pd.read_csv", "pandas.read_csv",
@@ -144,7 +140,24 @@ def _networks(loop: ast.AST) -> int:
 
 @query
 def _has_large_model(project: Project, module: ModuleIndex) -> bool:
-    if mentions(module, _LARGE):
-        return True
+    rows = project.models.rows("large-model")
     users = (project.module_at(path) for path in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS))
-    return any(user is not None and mentions(user, _LARGE) for user in users)
+    return any(_names_one(user, rows) for user in (module, *users) if user is not None)
+
+
+@query
+def _names_one(module: ModuleIndex, rows: tuple[LargeModel, ...]) -> bool:
+    """Return whether the code of a module names a model of the rows; comments do not count."""
+    called = frozenset(part for call in module.calls for part in dotted(call.func).split("."))
+    named = frozenset(_model_names(module)).union(map(str.lower, called))
+    return any(
+        not module.packages.isdisjoint(row.packages) or matches(row.calls, called) or matches(row.names, named)
+        for row in rows
+    )
+
+
+def _model_names(module: ModuleIndex) -> Iterator[str]:
+    for node in module.syntax.nodes:
+        match node:
+            case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
+                yield from (text.lower(), text.rpartition("/")[2].lower())

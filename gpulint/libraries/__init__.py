@@ -51,6 +51,7 @@ FILES = {
             "reader",
             "sample-work",
             "sample-set",
+            "large-model",
         ),
         "operations",
     ),

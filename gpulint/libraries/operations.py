@@ -294,6 +294,28 @@ class SampleSet:
         return words(self.classes)
 
 
+@dataclass(frozen=True, slots=True)
+class LargeModel:
+    """What says that a program computes a model of which a step takes long."""
+
+    calls: tuple[str, ...] = ()
+    """Patterns of classes and functions that make or train such a model, or make it by a method."""
+    names: tuple[str, ...] = ()
+    """Patterns of the names of such models, in lower case: functions, and texts with or without what precedes ``/``."""
+    packages: tuple[str, ...] = ()
+    """Packages for such models alone."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return (*self.calls, *self.names, *self.packages)[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that names such a model has one of these words."""
+        return words((*self.calls, *self.names, *self.packages))
+
+
 KINDS = {
     "download": Download,
     "cached-download": CachedDownload,
@@ -310,4 +332,5 @@ KINDS = {
     "reader": Reader,
     "sample-work": SampleWork,
     "sample-set": SampleSet,
+    "large-model": LargeModel,
 }

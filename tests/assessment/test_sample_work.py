@@ -80,8 +80,24 @@ def test_zero_workers_for_windows_cost_little(tmp_path: Path, said: str, level: 
     assert found(tmp_path, option + data).startswith(level)
 
 
-def test_beside_a_large_model_loading_costs_little(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("made", "large"),
+    [
+        ("adapters = LoraConfig(r=8)", True),
+        ("trainer = trl.GRPOTrainer(net)", True),
+        ("actor = AutoModelForCausalLMWithValueHead.from_pretrained(name)", True),
+        ("net = timm.create_model('vit_large_patch16_224')", True),
+        ("net = models.resnet152()", True),
+        ("name = 'acme/novel-7b-chat'", True),
+        ("import torchtune", True),
+        ("net = timm.create_model('vit_tiny_patch16_224')", False),
+        ("net = models.resnet18()", False),
+        ("name = 'acme/novel-0b7'", False),
+        ("# twice as fast as resnet152()", False),
+    ],
+)
+def test_beside_a_large_model_loading_costs_little(tmp_path: Path, made: str, large: bool) -> None:
     text = rows("return torch.load(self.names[index])").replace("batch_size=128", "batch_size=16")
-    assert found(tmp_path / "a", text).startswith("medium")
-    basis = found(tmp_path / "b", "from peft import LoraConfig\n\n" + text)
-    assert basis.startswith("low") and "long steps of a large model" in basis
+    basis = found(tmp_path, f"{made}\n\n" + text)
+    assert basis.startswith("low" if large else "medium")
+    assert ("long steps of a large model" in basis) is large
