@@ -23,6 +23,7 @@ https://docs.python.org/3/library/pdb.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -48,6 +49,7 @@ _DEBUGGERS = frozenset(
     torch.distributed.breakpoint debugpy.breakpoint pdb.post_mortem""".split()
 )
 _PROMPTS = frozenset({"IPython.embed", "code.interact", "IPython.start_ipython", "debugpy.wait_for_client"})
+_DEBUGS = regex.compile(r"debug|(^|_)i?pdb($|_)|set_trace|breakpoint", re.IGNORECASE)
 _NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
 
 
@@ -99,7 +101,7 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             return True
         if isinstance(up, ast.If) and "__debug__" in ast.unparse(up.test):
             return True
-        if isinstance(up, (*FUNCTIONS, ast.ClassDef)) and "debug" in up.name.lower():
+        if isinstance(up, (*FUNCTIONS, ast.ClassDef)) and _DEBUGS.search(up.name):
             return True  # that is what it is for
     return False
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -109,6 +110,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
             or _is_for_another_device(module)
             or _SERVES.search(document.path.stem)
             or _in_helper(module, node)
+            or _is_choice_of_the_cpu(module, setting)
         ):
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
@@ -137,6 +139,39 @@ def _is_for_another_device(module: ModuleIndex) -> bool:
     """Return whether the program runs on Apple's GPUs and names CUDA nowhere as a device of its own."""
     text = module.syntax.source.text
     return bool(_APPLE.search(text)) and not _CUDA.search(text)
+
+
+def _is_choice_of_the_cpu(module: ModuleIndex, setting: EnvironmentSetting) -> bool:
+    """Return whether the function takes the CPU or a GPU by the option that it also puts into the variable (``"cuda" if
+    args.gpu >= 0 else "cpu"``): whoever starts the program chooses."""
+    if setting.node is None:
+        return False
+    function = module.function(setting.node)
+    options = _values_in(module, _statement(module, setting.node))
+    return any(
+        isinstance(choice, ast.IfExp | ast.If)
+        and module.function(choice) is function
+        and any(isinstance(part, ast.Constant) and part.value == "cpu" for part in walk(choice))
+        and not options.isdisjoint(_values_in(module, choice.test))
+        for choice in module.syntax.nodes
+    )
+
+
+def _values_in(module: ModuleIndex, node: ast.AST) -> frozenset[str]:
+    """Return the names, attributes and entries that are read in a node, each as a whole (``args.gpu`` and not
+    ``args``)."""
+    parents = module.syntax.parents
+    return frozenset(
+        ast.unparse(part)
+        for part in walk(node)
+        if isinstance(part, ast.Attribute | ast.Subscript | ast.Name)
+        and isinstance(part.ctx, ast.Load)
+        and not isinstance(parents.get(part), ast.Attribute | ast.Subscript)
+    )
+
+
+def _statement(module: ModuleIndex, node: ast.AST) -> ast.AST:
+    return next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
 
 
 def _in_helper(module: ModuleIndex, node: ast.AST) -> bool:

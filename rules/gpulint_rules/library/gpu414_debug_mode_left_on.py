@@ -33,6 +33,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
@@ -59,6 +60,7 @@ _ANOMALY = frozenset(
 )
 _NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+_RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
@@ -200,6 +202,12 @@ def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     )
 
 
+def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
+    """Return whether the module computes gradients of gradients and names recurrent layers: cuDNN cannot do both."""
+    twice = any(keyword.arg == "create_graph" for call in module.calls for keyword in call.keywords)
+    return twice and _RECURRENT.search(module.syntax.source.text) is not None
+
+
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for target, value, statement in module.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
@@ -212,6 +220,8 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
             not project.fact(Guards).is_conditional(module, statement)
             and not _for_determinism(module, statement)
             and not _is_switched_back(module, statement)
+            and not is_explained(document, module.syntax.span(statement))
+            and not _differentiates_recurrent_layers_twice(module)
         ):
             yield RULE.finding(
                 document.path,
