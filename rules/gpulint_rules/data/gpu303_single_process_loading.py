@@ -53,11 +53,11 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training import batch_makers
-from gpulint.training.bounded_loops import only_first_batches
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
@@ -124,7 +124,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (
             _takes_everything(loader)
             or _is_made_anew(project, loader)
-            or only_first_batches(loader.module, loader.node)
+            or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
