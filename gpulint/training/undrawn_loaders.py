@@ -45,8 +45,8 @@ class UndrawnLoaders:
         return self._is_all_seen(loader.module, loader.node) and self._is_left(loader.module, loader.node, (), False)
 
     def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
-        """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch each time, for a look, for
-        which workers would be started."""
+        """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
+        workers would be started."""
         return self._is_all_seen(module, made) and self._is_left(module, made, (), True)
 
     def _is_all_seen(self, module: ModuleIndex, made: ast.expr) -> bool:
