@@ -34,6 +34,22 @@ def test_workers_that_would_be_spawned_need_a_guard(tmp_path: Path) -> None:
     assert levels(tmp_path / "c", files, "GPU303") == ["high"]
 
 
+def test_a_program_without_a_guard_that_calls_what_makes_the_loader_needs_one(tmp_path: Path) -> None:
+    body = (IMAGES + TRAINING).split("loader =")
+    fit = "def fit(folder):\n" + "".join(f"    {line}\n" for line in f"loader ={body[1]}".splitlines())
+    module = HEAD + body[0] + fit
+    calls = "import work\nwork.fit('data' + '\\\\train')\n"
+
+    def found(folder: str, program: str) -> list[str]:
+        return bases(tmp_path / folder, {"net.py": "", "work.py": module, "train.py": program}, "GPU303")
+
+    (unguarded,) = found("a", calls)
+    assert unguarded.startswith("low") and "__main__" in unguarded
+    (guarded,) = found("b", "import work\n" + _in_main(calls.partition("\n")[2]))
+    (linux,) = found("c", calls.replace("\\\\", "/"))
+    assert guarded.startswith("high") and linux.startswith("high")
+
+
 def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_path: Path) -> None:
     steps = (
         "for iteration in range(10_000):\n"
