@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    default_devices,
     file_facts,
     gpu_signs,
     job_facts,
@@ -89,6 +90,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
+    Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),

@@ -47,7 +47,13 @@ class UndrawnLoaders:
     def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
         """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
         workers would be started."""
-        return self._is_all_seen(module, made) and self._is_left(module, made, (), True)
+        return self._draws_by_hand(module) and self._is_all_seen(module, made) and self._is_left(module, made, (), True)
+
+    @query
+    def _draws_by_hand(self, module: ModuleIndex) -> bool:
+        """Return whether a module, or one that it imports, makes an iterator by itself."""
+        files = (module.path, *self._project.imported(module.path))
+        return any(self._project.word_index.holds(path, b"iter") for path in files)
 
     def _is_all_seen(self, module: ModuleIndex, made: ast.expr) -> bool:
         """Return whether what a file does with a loader can be read, and it does anything with it."""

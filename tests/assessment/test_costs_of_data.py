@@ -203,6 +203,18 @@ for epoch in range(9):
     assert impact.basis == "every step, 8 MB from pageable memory"
 
 
+def test_samples_that_are_joined_of_pieces_are_larger_than_an_image(tmp_path: Path) -> None:
+    def said(sample: str) -> str:
+        text = (HEAD + IMAGES + TRAINING).replace("batch_size=128", "batch_size=16, num_workers=4")
+        text = text.replace("transform(Image.open(self.paths[index]))", sample) + "patch_size = 224\n"
+        (impact,) = impacts(tmp_path / str(len(sample)), {"net.py": "", "train.py": text})["GPU301"]
+        return impact.basis
+
+    pieces = "torch.stack([transform(crop) for crop in crops(Image.open(self.paths[index]))])"
+    assert said(pieces) == "every step, at least 10 MB from pageable memory"
+    assert said("transform(Image.open(self.paths[index]))") == "every step, 10 MB from pageable memory"
+
+
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)
