@@ -63,6 +63,7 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
@@ -85,6 +86,7 @@ _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNOR
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
+_OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
@@ -152,7 +154,8 @@ def _advice(project: Project, loader: Loader) -> str:
     of = f" of `{loader.variable}`" if loader.variable else ""
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
-    return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
+    said = f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
+    return said + (_OWN_CACHES if project.fact(ItemWorks).of(loader).keeps else "")
 
 
 def _divides(workers: NodeRef) -> bool:
