@@ -118,11 +118,12 @@ def batch_of(subject: Subject, loader: Loader | None) -> Batch:
     if loader is None:
         kind = _of_module(subject.module) if subject.module is not None else "other"
         return Batch(kind, _usual(kind), False)
-    return _of_loader(subject.project, loader)
+    return loader_batch(subject.project, loader)
 
 
 @query
-def _of_loader(project: Project, loader: Loader) -> Batch:
+def loader_batch(project: Project, loader: Loader) -> Batch:
+    """Return what is known of the batches of a loader."""
     size, stated = figure("assumed", "batch"), False
     argument = loader_argument(project, loader, "batch_size")
     known = [

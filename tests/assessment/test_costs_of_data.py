@@ -246,6 +246,21 @@ def test_a_loader_that_is_made_where_none_was_counts_once(tmp_path: Path) -> Non
     assert found[1].endswith("as in the branch above")
 
 
+@pytest.mark.parametrize(("sizes", "shown"), [((4, 128), 128), ((128, 4), 128), ((128, 128), 128)])
+def test_of_loaders_set_up_alike_the_one_with_most_work_counts(
+    tmp_path: Path, sizes: tuple[int, int], shown: int
+) -> None:
+    data, _ = IMAGES.split("loader =")
+    makes = "".join(
+        f"loader_{name} = DataLoader(Photos({name}), batch_size={size})\n"
+        for name, size in zip(("old", "new"), sizes, strict=True)
+    )
+    loops = "".join(TRAINING.replace("in loader", f"in loader_{name}") for name in ("old", "new"))
+    found = impacts(tmp_path, {"net.py": "", "train.py": HEAD + data + makes + loops})["GPU303"]
+    (high,) = [one.basis for one in found if str(one.level) == "high"]
+    assert f"batches of {shown} images" in high and len(found) == 2
+
+
 def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
     files = {"train.py": HEAD + IMAGES + TRAINING + test}
