@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
+from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -17,7 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -51,6 +52,7 @@ _SLICES = regex.compile(r"(?<![A-Za-z])slices?(?![A-Za-z(])")
 """Words of programs whose samples are slices of volumes; not the builtin."""
 _SOLID = regex.compile(r"(?<![A-Za-z0-9])3_?[dD](?![A-Za-z0-9])|[a-z]3[dD]\b|SpatialPad|RandCrop|roi_size")
 """Words of programs that train on volumes as a whole, or on blocks of them."""
+_JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _SIDE = regex.compile(
     r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
@@ -85,6 +87,8 @@ class Batch:
     """Numbers of a pixel."""
     flat: bool = False
     """Its samples are slices of volumes."""
+    joined: bool = False
+    """Each sample is made of several pieces (``torch.stack(crops)``), of unknown number."""
 
     @property
     def bytes(self) -> float:
@@ -114,11 +118,12 @@ def batch_of(subject: Subject, loader: Loader | None) -> Batch:
     if loader is None:
         kind = _of_module(subject.module) if subject.module is not None else "other"
         return Batch(kind, _usual(kind), False)
-    return _of_loader(subject.project, loader)
+    return loader_batch(subject.project, loader)
 
 
 @query
-def _of_loader(project: Project, loader: Loader) -> Batch:
+def loader_batch(project: Project, loader: Loader) -> Batch:
+    """Return what is known of the batches of a loader."""
     size, stated = figure("assumed", "batch"), False
     argument = loader_argument(project, loader, "batch_size")
     known = [
@@ -135,7 +140,32 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
     found = _kind(project, loader)
     side, channels = (_side(project, loader), _channels(loader.module)) if found == "image" else (0, 3)
     flat = found == "volume" and _takes_slices(loader.module)
-    return Batch(found, size if stated else _usual(found), stated, side, channels, flat)
+    joined = stated and _joins_pieces(project, loader)
+    return Batch(found, size if stated else _usual(found), stated, side, channels, flat, joined)
+
+
+def _joins_pieces(project: Project, loader: Loader) -> bool:
+    """Return whether a data set puts each sample together of pieces that a loop makes, or that a function returns."""
+    resolver = project.fact(Resolver)
+    methods = (
+        resolver.method(module, owner, "__getitem__")
+        for source in parts_of(project, loader)
+        if isinstance(source.node, ast.expr)
+        for module, owner in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
+    )
+    return any(method is not None and any(map(_is_join, walk(method.node))) for method in methods)
+
+
+def _is_join(part: ast.AST) -> bool:
+    """``torch.stack(crops)``, not ``torch.stack([first, second])``."""
+    return (
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in _JOINS
+        and dotted(part.func.value) in ("torch", "np", "numpy")
+        and bool(part.args)
+        and not isinstance(part.args[0], ast.List | ast.Tuple)
+    )
 
 
 def _side(project: Project, loader: Loader) -> int:

@@ -93,7 +93,7 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
         return _of_samples(subject, cost, batch)
     size = batch.bytes if cost.amount is None else cost.amount * batch.size
     low, high = figure("bandwidth", row.bandwidth)
-    about = in_words(size) if batch.stated else f"about {in_words(size)}"
+    about = f"{'at least ' if batch.joined else '' if batch.stated else 'about '}{in_words(size)}"
     if batch.kind == "image" and not batch.side and cost.amount is None:
         about = batch.phrase  # no size is told that rests on an assumed side
     where = "from pageable memory" if row.bandwidth == "pageable" else "in a blocking copy"

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    default_devices,
     file_facts,
+    gpu_options,
     gpu_signs,
     job_facts,
     loader_facts,
@@ -61,6 +63,7 @@ _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
+_KEPT_BY_WORKERS = frozenset({"in-process-loading", "worker-start"})
 _ON_DISK = frozenset({"local-checkpoint"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
@@ -89,12 +92,14 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
+    Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
+    Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option", 1, place_facts.is_by_option, kinds=_DATA_PARALLEL),
     Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
@@ -137,7 +142,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=frozenset({"pageable-transfer"})
     ),
-    Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_IN_PROCESS),
+    Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_KEPT_BY_WORKERS),
     Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(

@@ -23,6 +23,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
 MAX_USERS = 12
@@ -62,6 +63,11 @@ def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
         )
     verdicts = {_of_module(project, other) for other in programs}
     return Where.CPU in verdicts and verdicts <= {Where.CPU, Where.SILENT, Where.HANDED}
+
+
+def stays_on_cpu(subject: Subject) -> bool:
+    """Return whether a program of PyTorch names no device anywhere, nor a library that chooses one."""
+    return subject.module is not None and subject.project.fact(GpuPrograms).stays_on_cpu(subject.module)
 
 
 @query

@@ -13,6 +13,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
+from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -89,10 +90,7 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             continue
         guards = subject.project.fact(Guards)
         ways = [[*places, *((site.module, site.node) for site in context.calls)] for context in contexts]
-        seldom = [
-            [place for place in way if guards.is_periodic(*place) or _is_of_best(*place) or _happens_once(*place)]
-            for way in ways
-        ]
+        seldom = [[place for place in way if guards.is_periodic(*place) or _is_seldom(*place)] for way in ways]
         if rare and per == "step":
             unclear = [
                 any(guards.is_conditional(*place, context.loop.node) for place in way if place not in known)
@@ -108,6 +106,11 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             return Frequency(per, min(stated), True)
         return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
     return None
+
+
+def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place is reached in few rounds, though by no count of them."""
+    return is_for_empty(module, node) or _is_of_best(module, node) or _happens_once(module, node)
 
 
 def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:

@@ -24,6 +24,9 @@ _SMALL = regex.compile(
 _ADAPTER = regex.compile(r"^Peft\w*\.from_pretrained$|load_lora_weights$|load_adapter$")
 """Calls that load adapters, which are small beside the model that their ids name."""
 
+_DATA = regex.compile(r"(^|\.)load_dataset(_builder)?$")
+"""Calls that load data sets, whose ids tell how many tokens they hold (``slimpajama-627b``)."""
+
 
 def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
     """Seconds to install packages, requirement files and projects, and what they are in words."""
@@ -52,7 +55,7 @@ def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:
         low, high = figure("download", "small")
         return (missing * low, missing * high), "a small download"
     match = _PARAMETERS.search(text)
-    if match is None or _ADAPTER.search(items[0]):
+    if match is None or _ADAPTER.search(items[0]) or _DATA.search(items[0]):
         return None
     bits = _BITS.search(text)
     stored = figure("download", "bytes_per_parameter") if bits is None else int(bits[1] or bits[2] or 4) / 8

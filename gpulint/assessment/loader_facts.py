@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.amounts import batch_of
+from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
 from gpulint.assessment.frequency import draws_held_out
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.placement.batch_flow import BatchFlow
@@ -20,6 +20,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.single_sample_evaluation import is_repeated
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
@@ -79,8 +80,9 @@ def _makes_numbers(function: NodeRef) -> bool:
 
 
 def follows_loader(subject: Subject) -> bool:
-    """Return whether a loader is set up as another one of its function for samples of the same kind: one above it, or
-    for one that only evaluates the training loader. Who changes that one changes both."""
+    """Return whether a loader is set up as another one of its function for samples of the same kind: the one with the
+    most work for a batch, the first of equals, or for one that only evaluates the training loader. Who changes that one
+    changes both."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None or loader.node is not subject.node:
         return False
@@ -101,7 +103,17 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
     if not project.fact(BatchFlow).of_loader(other.module, other.node):
         return False
     trains = not draws_held_out(project, other)
-    return trains if held_out and trains else trains is not held_out and other.node.lineno < loader.node.lineno
+    if held_out is trains:
+        return trains
+    work, own = _work(project, other), _work(project, loader)
+    return work > own or (work == own and other.node.lineno < loader.node.lineno)
+
+
+@query
+def _work(project: Project, loader: Loader) -> float:
+    """Seconds of the work that is seen for a batch, at most."""
+    batch = loader_batch(project, loader)
+    return sample_seconds(project.fact(ItemWorks).of(loader), batch)[1] * batch.size
 
 
 def _given(loader: Loader, name: str) -> str:

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpulint.assessment.subject import Subject
     from gpulint.libraries import Models
     from gpulint.libraries.programs import Library
+    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 _SPAWNS = regex.compile(
-    r"""['"](/Users/\w|[A-Z]:[\\/])|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
+    r"""['"](/Users/\w|[A-Z]:[\\/]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
+    r"""|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
 again."""
@@ -32,6 +37,8 @@ _WINDOWS = regex.compile(
 )
 """The number of workers and Windows in one line, or in two that follow each other."""
 _MAIN = "__main__"
+MAX_CALLERS = 4
+"""Calls through which the program that makes a loader is looked for."""
 _CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
 """What a comment behind ``num_workers=0`` says if its author knows the setting."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
@@ -56,16 +63,36 @@ def _web_apps(models: Models) -> frozenset[str]:
 
 
 def cannot_start_workers(subject: Subject) -> bool:
-    """Return whether a program that was written on macOS or Windows makes the loader outside of all functions and
-    without ``if __name__ == "__main__"``: each worker would run the whole program again, and fail."""
+    """Return whether a program that was written on macOS or Windows makes the loader without ``if __name__ ==
+    "__main__"``, outside of all functions or in one that it calls there: each worker would run the whole program again,
+    and fail."""
     loader = _loader(subject)
     if loader is None or subject.is_notebook or subject.jobs:
         return False
-    module = loader.module
-    ancestors = list(module.syntax.ancestors(loader.node))
-    if any(isinstance(up, FUNCTIONS) or (isinstance(up, ast.If) and _MAIN in ast.unparse(up.test)) for up in ancestors):
-        return False
-    return _is_of_other_system(module)
+    ways = list(_ways_from_programs(subject.project, loader.call, (), MAX_CALLERS))
+    return (
+        bool(ways)
+        and not any(_is_in_main(way[-1]) for way in ways)
+        and any(_is_of_other_system(place.module) for way in ways for place in way)
+    )
+
+
+def _ways_from_programs(
+    project: Project, place: NodeRef, way: tuple[NodeRef, ...], calls: int
+) -> Iterator[tuple[NodeRef, ...]]:
+    """Yield the calls by which a place is reached from outside of all functions, the last first."""
+    way = (*way, place)
+    function = place.module.function(place.node)
+    if function is None:
+        yield way
+        return
+    for site in project.fact(Resolver).call_sites(place.module, function) if calls else ():
+        yield from _ways_from_programs(project, site, way, calls - 1)
+
+
+def _is_in_main(place: NodeRef) -> bool:
+    ancestors = place.module.syntax.ancestors(place.node)
+    return any(isinstance(up, ast.If) and _MAIN in ast.unparse(up.test) for up in ancestors)
 
 
 @query

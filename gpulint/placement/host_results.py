@@ -47,6 +47,19 @@ def gets_host(
     return bool(callees) and plain and all(is_host(module, part) for part in given)
 
 
+def returns_host(
+    project: Project, module: ModuleIndex, call: ast.Call, is_host: Callable[[ModuleIndex, ast.expr], bool]
+) -> bool:
+    """Return whether a function of the tree returns only what is in host memory."""
+    resolver = project.fact(Resolver)
+    for callee in resolver.callees(module, call):
+        if isinstance(callee.node, ast.FunctionDef):
+            returned = resolver.returns(callee.node)
+            if returned and all(is_host(callee.module, value) for value in returned):
+                return True
+    return False
+
+
 def unpacks_host(
     project: Project,
     module: ModuleIndex,
@@ -111,6 +124,8 @@ def is_kept_on_host(
                 for _, value, home in stored
                 if value is not None and not isinstance(home, ast.AugAssign)
             ]
+            if not stored:  # an entry of what a function returns
+                values = [(ref.module, ref.node) for ref in project.fact(Resolver).points_to(module, node)]
         case _:
             return _collects(module, node, is_host)
     return _collects(module, node, is_host) or (
@@ -140,3 +155,11 @@ def framework_steps(module: ModuleIndex) -> bool:
         isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("fabric", "accelerator")
         for call in module.calls_by_name.get("backward", [])
     )
+
+
+def items_of(source: ast.expr) -> ast.expr | None:
+    """``table`` of ``table.items()``, through whose pairs a loop goes."""
+    match source:
+        case ast.Call(func=ast.Attribute(value=table, attr="items"), args=[]):
+            return table
+    return None

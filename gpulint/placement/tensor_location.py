@@ -17,6 +17,8 @@ from gpulint.placement.host_results import (
     framework_steps,
     gets_host,
     is_kept_on_host,
+    items_of,
+    returns_host,
     unpacks_host,
 )
 from gpulint.query import cyclic
@@ -104,7 +106,8 @@ class TensorLocations:
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)
-                return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
+                known = name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
+                return known or self._returns_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
@@ -115,7 +118,7 @@ class TensorLocations:
                 return self._compares_on_host(module, (left, right))
             case ast.UnaryOp(operand=inner):
                 return self.is_host(module, inner)
-            case ast.Tuple(elts=parts):
+            case ast.Tuple(elts=parts) | ast.Dict(values=parts):
                 return bool(parts) and all(self.is_host(module, part) for part in parts)
             case ast.Name():
                 return self._is_host_name(module, node)
@@ -131,6 +134,8 @@ class TensorLocations:
                 continue
             if not one.path or (isinstance(value, ast.Call) and self._gets_host(module, value)):
                 values.append(value)
+            elif kind is BindingKind.LOOP and one.path == (1,) and (table := items_of(value)) is not None:
+                values.append(table)
             elif kind is BindingKind.ASSIGN:
                 unpacked += unpacks_host(self._project, module, value, one.path, self.is_host)
         # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
@@ -330,12 +335,7 @@ class TensorLocations:
 
     def _returns_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether a function of the tree returns what it has read from the GPU already."""
-        for callee in self._project.fact(Resolver).callees(module, call):
-            if isinstance(callee.node, ast.FunctionDef):
-                returned = self._project.fact(Resolver).returns(callee.node)
-                if returned and all(self.is_host(callee.module, value) for value in returned):
-                    return True
-        return False
+        return returns_host(self._project, module, call, self.is_host)
 
     def _returns_tensor(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether a step of the tree (``loss = self.train_step(batch)``) always returns what it computed."""

@@ -63,6 +63,8 @@ _COMMENT = regex.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _TRAINS = regex.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
 _MAY_SPREAD = regex.compile(f"Trainer|TrainingArguments|{SECOND_DEVICE.pattern}", re.IGNORECASE)
 """What a module with a sign of parallel work has, unless it has one of the names that stand for an approach."""
+_SPREADS = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+"""Device maps that use all GPUs: https://huggingface.co/docs/accelerate/concept_guides/big_model_inference"""
 _BY_NAME = regex.compile(r"\b(?:import_module|__import__|instantiate)\(")
 _WORD = regex.compile(r"[A-Za-z_]\w*")
 
@@ -182,6 +184,16 @@ class Program:
         return None
 
     @query_property
+    def spreads_model(self) -> bool:
+        """Whether a device map may spread a model over all GPUs that the process sees."""
+        resolver = self._project.fact(Resolver)
+        for module in self.modules_where(lambda project, path: project.word_index.holds(path, b"device_map")):
+            for value in _device_maps(module):
+                if any(_is_spread(ref.node) for ref in resolver.points_to(module, value)):
+                    return True
+        return False
+
+    @query_property
     def trains(self) -> bool:
         """Whether a call in its code says that it trains or fits something."""
         for path in self.files:
@@ -265,6 +277,19 @@ def _is_whole(device_map: NodeRef) -> bool:
         case ast.Constant(value="cuda" | "cuda:0") | ast.Dict(keys=[ast.Constant(value="")]):
             return not any(conditions(device_map.module, device_map.node))
     return False
+
+
+def _device_maps(module: ModuleIndex) -> Iterator[ast.expr]:
+    """Yield what calls and dictionaries of a module give for ``device_map``."""
+    yield from (keyword.value for keyword in module.syntax.of(ast.keyword) if keyword.arg == "device_map")
+    for table in module.syntax.of(ast.Dict):
+        for key, value in zip(table.keys, table.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "device_map":
+                yield value
+
+
+def _is_spread(device_map: ast.AST) -> bool:
+    return isinstance(device_map, ast.Constant) and device_map.value in _SPREADS
 
 
 def _is_tool(start: JobLaunch) -> bool:

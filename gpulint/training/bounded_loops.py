@@ -88,21 +88,3 @@ def _limit(loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:
     ):
         limit = limit.left
     return limit if isinstance(test.ops[0], ast.Gt | ast.GtE | ast.Eq) else None
-
-
-def only_first_batches(module: ModuleIndex, loader: ast.Call) -> bool:
-    """Return whether all that is done with a loader is ``next(iter(loader))``: one batch each time, for a look."""
-    match module.syntax.parents.get(loader):
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            uses = [node for node in module.named.get(name, []) if isinstance(node.ctx, ast.Load)]
-            return bool(uses) and all(_is_first_batch(module, use) for use in uses)
-    return False
-
-
-def _is_first_batch(module: ModuleIndex, use: ast.Name) -> bool:
-    drawn = module.syntax.parents.get(use)
-    up = module.syntax.parents.get(drawn) if drawn is not None else None
-    match drawn, up:
-        case ast.Call(func=ast.Name(id="iter")), ast.Call(func=ast.Name(id="next")):
-            return True
-    return False

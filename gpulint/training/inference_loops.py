@@ -13,6 +13,7 @@ from gpulint.query import cyclic, query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
+from gpulint.training.differentiation import propagated, propagates
 from gpulint.training.evaluated_models import evaluated, may_disable, runs, speaks_of_gradients
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
@@ -261,7 +262,7 @@ def _is_part_of_loss(project: Project, module: ModuleIndex, call: ast.Call) -> b
     up = module.syntax.parents.get(call)
     targets = up.targets if isinstance(up, ast.Assign) else []
     named = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
-    return bool(named & _propagated(project, module, module.function(call)))
+    return bool(named & propagated(project, module, module.function(call)))
 
 
 def _returns_numbers(project: Project, function: FunctionNode) -> bool:
@@ -289,50 +290,10 @@ def _is_differentiated(project: Project, site: NodeRef) -> bool:
     in_step = project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None
     if isinstance(up, ast.Assign):
         named = {part.id for target in up.targets for part in walk(target) if isinstance(part, ast.Name)}
-        used = _propagated(project, site.module, site.module.function(site.node))
+        used = propagated(project, site.module, site.module.function(site.node))
         return bool(named & used) if named else in_step
     around = itertools.takewhile(lambda node: not isinstance(node, ast.stmt), site.module.syntax.ancestors(site.node))
-    return in_step or any(isinstance(node, ast.Call) and _propagates(project, site.module, node) for node in around)
-
-
-@query
-def _propagated(project: Project, module: ModuleIndex, function: FunctionNode | None) -> frozenset[str]:
-    """Names that what a function calls ``backward`` of is made of, as far as its assignments tell."""
-    calls = (call for call in module.calls_of(function) if _propagates(project, module, call))
-    names = {part.id for call in calls for part in walk(call) if isinstance(part, ast.Name)}
-    statements: Iterator[ast.Assign | ast.AugAssign] = module.syntax.of(ast.Assign, ast.AugAssign)
-    assigned = [part for part in statements if module.function(part) is function]
-    for _ in range(MAX_CALLERS):
-        before = len(names)
-        for part in assigned:
-            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            if any(isinstance(name, ast.Name) and name.id in names for target in targets for name in walk(target)):
-                names |= {name.id for name in walk(part.value) if isinstance(name, ast.Name)}
-        if len(names) == before:
-            break
-    return frozenset(names)
-
-
-def _propagates(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``loss.backward()``, or a function of the tree that calls it of what it is given."""
-    if last_name(call.func) == "backward":
-        return True
-    return bool(call.args or call.keywords) and any(
-        isinstance(callee.node, ast.FunctionDef) and _calls_backward(callee.module, callee.node)
-        for callee in project.fact(Resolver).callees(module, call)
-    )
-
-
-@query
-def _calls_backward(module: ModuleIndex, function: ast.FunctionDef) -> bool:
-    """Return whether a function calls ``backward`` of one of its parameters."""
-    given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
-    return any(
-        isinstance(part, ast.Name) and part.id in given
-        for call in module.calls_of(function)
-        if last_name(call.func) == "backward"
-        for part in walk(call)
-    )
+    return in_step or any(isinstance(node, ast.Call) and propagates(project, site.module, node) for node in around)
 
 
 def _start(node: ast.expr) -> tuple[int, int]:

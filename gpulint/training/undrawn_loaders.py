@@ -1,4 +1,5 @@
-"""Loaders whose batches nothing draws: they are counted, asked for their data set, or handed to a framework only."""
+"""Loaders over which nothing passes: they are counted, asked for their data set, or handed to a framework only, or one
+batch is taken for a look."""
 
 from __future__ import annotations
 
@@ -41,50 +42,67 @@ class UndrawnLoaders:
     def is_undrawn(self, loader: Loader) -> bool:
         """Return whether all that is done with a loader is seen, and nothing draws a batch from it. A name of a module
         that nothing in it reads is there for others, as far as is known."""
-        module, made = loader.module, loader.node
+        return self._is_all_seen(loader.module, loader.node) and self._is_left(loader.module, loader.node, (), False)
+
+    def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
+        """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
+        workers would be started."""
+        return self._draws_by_hand(module) and self._is_all_seen(module, made) and self._is_left(module, made, (), True)
+
+    @query
+    def _draws_by_hand(self, module: ModuleIndex) -> bool:
+        """Return whether a module, or one that it imports, makes an iterator by itself."""
+        files = (module.path, *self._project.imported(module.path))
+        return any(self._project.word_index.holds(path, b"iter") for path in files)
+
+    def _is_all_seen(self, module: ModuleIndex, made: ast.expr) -> bool:
+        """Return whether what a file does with a loader can be read, and it does anything with it."""
         document = self._project.document(module.path)
         if document is None or any(problem.is_error for problem in document.problems):
             return False  # cells that cannot be read may draw from it
-        if module.function(made) is None:
-            match module.syntax.parents.get(made):
-                case ast.Assign(targets=[ast.Name(id=name)]) if module.uses.get(name):
-                    pass
-                case _:
-                    return False
-        return self._is_left(module, made, ())
+        if module.function(made) is not None:
+            return True
+        up = module.syntax.parents.get(made)
+        match module.syntax.parents.get(up) if isinstance(up, ast.IfExp) else up:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return bool(module.uses.get(name))
+        return False
 
     @cyclic(True)
-    def _is_left(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...]) -> bool:
-        """Return whether nothing draws from what an expression evaluates to, or has at ``path``."""
+    def _is_left(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], looks: bool) -> bool:
+        """Return whether nothing draws from what an expression evaluates to, or has at ``path``; if ``looks``, but one
+        batch at a time."""
         up = module.syntax.parents.get(value)
         match up:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
-                return self._is_name_left(module, target, up, path)
+                return self._is_name_left(module, target, up, path, looks)
             case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path:
                 part = targets[path[0]] if path[0] < len(targets) else None
                 known = isinstance(part, ast.Name) and not any(isinstance(one, ast.Starred) for one in targets)
-                return known and self._is_name_left(module, part, up, path[1:])  # type: ignore[arg-type]
+                return known and self._is_name_left(module, part, up, path[1:], looks)  # type: ignore[arg-type]
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
-                return self._is_left(module, up, (parts.index(value), *path))
+                return self._is_left(module, up, (parts.index(value), *path), looks)
             case ast.Return():
                 function = module.function(value)
-                return function is not None and self._is_result_left(module, function, path)
+                return function is not None and self._is_result_left(module, function, path, looks)
             case ast.Attribute(attr=name):
                 return name in _COUNTED and not path
             case ast.IfExp(test=test) | ast.If(test=test) if test is value:
                 return True
             case ast.IfExp() | ast.BoolOp():
-                return self._is_left(module, up, path)
+                return self._is_left(module, up, path, looks)
             case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
                 return True
             case ast.Subscript(slice=ast.Constant(value=int(index))) if path:
-                return index != path[0] or self._is_left(module, up, path[1:])
+                return index != path[0] or self._is_left(module, up, path[1:], looks)
             case ast.keyword() | ast.Call() if not path:
                 call = module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
-                return isinstance(call, ast.Call) and self._is_argument_left(module, call, value)
+                return isinstance(call, ast.Call) and self._is_argument_left(module, call, value, looks)
         return False
 
-    def _is_name_left(self, module: ModuleIndex, target: ast.Name, made: ast.AST, path: tuple[int, ...]) -> bool:
+    def _is_name_left(
+        self, module: ModuleIndex, target: ast.Name, made: ast.AST, path: tuple[int, ...], looks: bool
+    ) -> bool:
         """Return whether nothing draws from a variable as one assignment sets it."""
         home, name = module.scope(target), target.id
         bindings = home.lookup(name)
@@ -98,7 +116,7 @@ class UndrawnLoaders:
         for use in module.uses.get(name, ()):
             if module.scope(use).lookup(name) is not bindings or own[0] not in reaching(module, bindings, use):
                 continue
-            if not self._is_left(module, use, path):
+            if not self._is_left(module, use, path, looks):
                 return False
         return True
 
@@ -108,7 +126,7 @@ class UndrawnLoaders:
             path != module.path for path in self._project.files_using(module.path, name)
         )
 
-    def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...]) -> bool:
+    def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...], looks: bool) -> bool:
         """Return whether no call of a function, all of which are seen, draws from its result. A framework may call
         the methods of its heirs, such as ``train_dataloader``."""
         owner = module.syntax.parents.get(function)
@@ -120,7 +138,9 @@ class UndrawnLoaders:
         return (
             bool(sites)
             and all(user is not None and self._is_called_only(user, function, sites) for user in users)
-            and all(isinstance(call, ast.Call) and self._is_left(where, call, path) for call, where in sites.items())
+            and all(
+                isinstance(call, ast.Call) and self._is_left(where, call, path, looks) for call, where in sites.items()
+            )
         )
 
     def _is_called_only(
@@ -137,16 +157,18 @@ class UndrawnLoaders:
             for call, node in zip(calls, named, strict=True)
         )
 
-    def _is_argument_left(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> bool:
+    def _is_argument_left(self, module: ModuleIndex, call: ast.Call, value: ast.expr, looks: bool) -> bool:
         """Return whether a call that is given a loader draws no batch from it, nor does anything that it returns."""
         if value not in call.args and all(keyword.value is not value for keyword in call.keywords):
             return False
         if isinstance(call.func, ast.Name) and call.func.id in _LOOKED_AT:
             return True
+        if looks and last_name(call.func) == "iter" and _is_first(module, call):
+            return True
         given = list(self._parameters(module, call, value))
         if not given and last_name(call.func) in self._prepares and value in call.args:
-            return self._is_left(module, call, (call.args.index(value),) if len(call.args) > 1 else ())
-        return bool(given) and all(self._is_parameter_left(function, name) for function, name in given)
+            return self._is_left(module, call, (call.args.index(value),) if len(call.args) > 1 else (), looks)
+        return bool(given) and all(self._is_parameter_left(function, name, looks) for function, name in given)
 
     def _parameters(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> Iterator[tuple[NodeRef, str]]:
         """The parameters of functions of the tree that get an argument; none if others may be called."""
@@ -163,7 +185,7 @@ class UndrawnLoaders:
             )
             yield callee, given[0] if given else ""
 
-    def _is_parameter_left(self, function: NodeRef, name: str) -> bool:
+    def _is_parameter_left(self, function: NodeRef, name: str, looks: bool) -> bool:
         """Return whether a function does not draw from its parameter."""
         module = function.module
         if not name or not isinstance(function.node, FUNCTIONS):
@@ -173,7 +195,15 @@ class UndrawnLoaders:
         home = module.scope_of[function.node]
         bindings = home.bindings.get(name, [])
         uses = (use for use in module.uses.get(name, ()) if module.scope(use).lookup(name) is bindings)
-        return bool(bindings) and all(self._is_left(module, use, ()) for use in uses)
+        return bool(bindings) and all(self._is_left(module, use, (), looks) for use in uses)
+
+
+def _is_first(module: ModuleIndex, drawn: ast.Call) -> bool:
+    """Return whether an iterator is made for its first batch alone."""
+    match module.syntax.parents.get(drawn):
+        case ast.Call(func=ast.Name(id="next"), args=[first, *_]):
+            return first is drawn
+    return False
 
 
 @query

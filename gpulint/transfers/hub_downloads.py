@@ -43,7 +43,7 @@ class HubDownloads:
         name, kind = row.name, row.what
         if not self._asks_hub(module, call, row):
             return None
-        if self._is_small(module, call, name):
+        if self._is_small(module, call, name) or self._is_streamed(module, call):
             return None
         given = self._project.fact(Arguments).of(module, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
@@ -112,6 +112,10 @@ class HubDownloads:
         return all(
             isinstance(item, ast.Constant) and _SETTINGS.search(str(item.value)) is not None for item in listed if item
         ) and any(listed)
+
+    def _is_streamed(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Return whether samples are fetched when they are drawn (``streaming=True``), and none before."""
+        return self._project.fact(Arguments).value(module, call, "streaming").every(lambda value: value is True)
 
     def _loaded(self, module: ModuleIndex, call: ast.Call, text: str) -> tuple[str, str]:
         """Return what a call loads for an identifier, "" if its library chooses among copies, and where from."""

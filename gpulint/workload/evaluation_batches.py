@@ -13,10 +13,11 @@ from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
-from gpulint.training.bounded_loops import only_first_batches, reads_few_batches
+from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.frozen_models import trains_only_head
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, may_train
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources
@@ -62,7 +63,7 @@ def has_reason(project: Project, module: ModuleIndex, source: BatchSource) -> bo
         or _is_made_up(source)
         or _is_reckoned(source)
         or _unused(project, module, source.node)
-        or only_first_batches(module, source.node)
+        or project.fact(UndrawnLoaders).only_first_batches(module, source.node)
         or _feeds_empty_hook(project, module, source.node)
         or (bool(ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
         or _drawn_one_by_one(project, module, source.node)

@@ -203,6 +203,18 @@ for epoch in range(9):
     assert impact.basis == "every step, 8 MB from pageable memory"
 
 
+def test_samples_that_are_joined_of_pieces_are_larger_than_an_image(tmp_path: Path) -> None:
+    def said(sample: str) -> str:
+        text = (HEAD + IMAGES + TRAINING).replace("batch_size=128", "batch_size=16, num_workers=4")
+        text = text.replace("transform(Image.open(self.paths[index]))", sample) + "patch_size = 224\n"
+        (impact,) = impacts(tmp_path / str(len(sample)), {"net.py": "", "train.py": text})["GPU301"]
+        return impact.basis
+
+    pieces = "torch.stack([transform(crop) for crop in crops(Image.open(self.paths[index]))])"
+    assert said(pieces) == "every step, at least 10 MB from pageable memory"
+    assert said("transform(Image.open(self.paths[index]))") == "every step, 10 MB from pageable memory"
+
+
 def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
     text = (
         (HEAD + IMAGES + TRAINING)
@@ -232,6 +244,21 @@ def test_a_loader_that_is_made_where_none_was_counts_once(tmp_path: Path) -> Non
     found = bases(tmp_path, files, "GPU303")
     assert [one.partition(",")[0] for one in found] == ["high", "low"]
     assert found[1].endswith("as in the branch above")
+
+
+@pytest.mark.parametrize(("sizes", "shown"), [((4, 128), 128), ((128, 4), 128), ((128, 128), 128)])
+def test_of_loaders_set_up_alike_the_one_with_most_work_counts(
+    tmp_path: Path, sizes: tuple[int, int], shown: int
+) -> None:
+    data, _ = IMAGES.split("loader =")
+    makes = "".join(
+        f"loader_{name} = DataLoader(Photos({name}), batch_size={size})\n"
+        for name, size in zip(("old", "new"), sizes, strict=True)
+    )
+    loops = "".join(TRAINING.replace("in loader", f"in loader_{name}") for name in ("old", "new"))
+    found = impacts(tmp_path, {"net.py": "", "train.py": HEAD + data + makes + loops})["GPU303"]
+    (high,) = [one.basis for one in found if str(one.level) == "high"]
+    assert f"batches of {shown} images" in high and len(found) == 2
 
 
 def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:

@@ -135,12 +135,13 @@ def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: s
         ("AutoModel.from_pretrained('openai/gpt-oss-120b')", "about 60 GB"),
         ("AutoConfig.from_pretrained('org/net-14b')", "a small download"),
         ("hf_hub_download('org/net-14b', 'head.pt')", "a download"),
+        ("load_dataset('org/tokens-600b')", "a download"),
         ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),
     ],
 )
 def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call: str, basis: str) -> None:
     heads = "from transformers import AutoConfig, AutoModel\nfrom peft import PeftModel\n"
-    heads += "from huggingface_hub import hf_hub_download\n"
+    heads += "from datasets import load_dataset\nfrom huggingface_hub import hf_hub_download\n"
     text = HEAD + heads + f"loaded = {call}\n" + IMAGES + TRAINING
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU331"]
     assert f"once per run, {basis}" in impact.basis

@@ -331,3 +331,31 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
 def test_data_parallel_counts_where_something_shows_a_second_gpu(tmp_path: Path, readme: str, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     assert levels(tmp_path, {"train.py": text, "net.py": "", "README.md": readme}, "GPU352") == [level]
+
+
+def test_an_option_that_names_one_gpu_by_default_gives_data_parallel_one(tmp_path: Path) -> None:
+    options = (
+        "import argparse\n\n"
+        "def parse():\n"
+        "    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--gpu_ids', default='0')\n"
+        "    options = parser.parse_args()\n"
+        "    options.gpu_ids = [int(one) for one in options.gpu_ids.split(',')]\n"
+        "    return options\n"
+    )
+    train = (
+        "import torch\nfrom net import Net\nfrom options import parse\n\n"
+        "options = parse()\n"
+        "model = torch.nn.DataParallel(Net().cuda(), options.gpu_ids)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for images, labels in loader:\n"
+        "    loss = (model(images.cuda()) - labels.cuda()).sum()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    files = {"net.py": "", "README.md": "We used 4 GPUs.\n", "options.py": options, "train.py": train}
+    assert levels(tmp_path / "one", files, "GPU352") == ["low"]
+    several = {**files, "options.py": options.replace("default='0'", "default='0,1,2,3'")}
+    assert levels(tmp_path / "several", several, "GPU352") == ["high"]
+    commanded = {**files, "run.sh": "python train.py --gpu_ids 0,1,2,3\n"}
+    assert levels(tmp_path / "commanded", commanded, "GPU352") == ["high"]

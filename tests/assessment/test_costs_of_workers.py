@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpulint.finding import Finding
 from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, levels, scan
 
 _LAPTOP = "paths = sorted(Path('/Users/ada/photos').glob('*'))\n"
@@ -32,6 +33,45 @@ def test_workers_that_would_be_spawned_need_a_guard(tmp_path: Path) -> None:
     job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
     files = {"net.py": "", "job.sh": job, "train.py": HEAD + data + _LAPTOP + program}
     assert levels(tmp_path / "c", files, "GPU303") == ["high"]
+
+
+def test_a_program_without_a_guard_that_calls_what_makes_the_loader_needs_one(tmp_path: Path) -> None:
+    body = (IMAGES + TRAINING).split("loader =")
+    fit = "def fit(folder):\n" + "".join(f"    {line}\n" for line in f"loader ={body[1]}".splitlines())
+    module = HEAD + body[0] + fit
+    calls = "import work\nwork.fit('data' + '\\\\train')\n"
+
+    def found(folder: str, program: str) -> list[str]:
+        return bases(tmp_path / folder, {"net.py": "", "work.py": module, "train.py": program}, "GPU303")
+
+    (unguarded,) = found("a", calls)
+    assert unguarded.startswith("low") and "__main__" in unguarded
+    (guarded,) = found("b", "import work\n" + _in_main(calls.partition("\n")[2]))
+    (linux,) = found("c", calls.replace("\\\\", "/"))
+    assert guarded.startswith("high") and linux.startswith("high")
+
+
+@pytest.mark.parametrize(("code", "workers"), [("GPU303", "0"), ("GPU304", "4")])
+def test_samples_that_are_kept_lower_and_the_advice_says_whose_cache_it_is(
+    tmp_path: Path, code: str, workers: str
+) -> None:
+    plain = (HEAD + IMAGES + TRAINING).replace("shuffle=True", f"shuffle=True, num_workers={workers}")
+    load = "        return transform(Image.open(self.paths[index]))\n"
+    keeping = plain.replace("self.paths = paths\n", "self.paths, self.kept = paths, {}\n").replace(
+        load,
+        "        if index not in self.kept:\n"
+        "            self.kept[index] = transform(Image.open(self.paths[index]))\n"
+        "        return self.kept[index]\n",
+    )
+
+    def found(folder: str, text: str) -> Finding:
+        results = scan(tmp_path / folder, {"net.py": "", "train.py": text}).results
+        (finding,) = [one.finding for one in results if one.finding.rule.code == code]
+        return finding
+
+    assert "cache of its own" not in found("plain", plain).help
+    kept = found("kept", keeping)
+    assert "cache of its own" in kept.help and str(kept.impact.level) == "low"
 
 
 def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_path: Path) -> None:

@@ -45,6 +45,18 @@ def test_what_is_not_the_users_training_costs_little(tmp_path: Path, name: str, 
     assert [str(impact.level) for impact in found] == ["low"]
 
 
+def test_a_program_that_names_no_device_wastes_no_gpu(tmp_path: Path) -> None:
+    saving = "        torch.save(model.state_dict(), 'last.pt')\n"
+    program = HEAD + TRAINING.replace("        total +=", f"{saving}        total +=")
+    assert levels(tmp_path / "gpu", {"net.py": "", "train.py": program}, "GPU211") == ["medium"]
+    found = levels(tmp_path / "cpu", {"net.py": "", "train.py": program.replace(".cuda()", "")}, "GPU211")
+    assert found == ["low"]
+    helper = "import torch\n\ndef placed(model):\n    return model.cuda()\n"
+    lent = program.replace(".cuda()", "").replace("model = Net()", "model = placed(Net())")
+    files = {"net.py": "", "place.py": helper, "train.py": "from place import placed\n" + lent}
+    assert levels(tmp_path / "lent", files, "GPU211") == ["medium"]
+
+
 def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Path) -> None:
     reason = IMAGES.replace("shuffle=True)", "shuffle=True)  # workers deadlock with this reader")
     note = IMAGES.replace("shuffle=True)", "shuffle=True)  # the training set")

@@ -51,9 +51,9 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training.bounded_loops import only_first_batches
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
 from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
@@ -81,9 +81,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _arguments(document, module, project)
     yield from _defaults(document, module, project)
-    feeding = project.fact(HostToDevice)
+    feeding, undrawn = project.fact(HostToDevice), project.fact(UndrawnLoaders)
     for loader in project.fact(LoaderFlow).in_module(module):
-        if feeding.is_pinned(loader) is not False or only_first_batches(module, loader.node):
+        if feeding.is_pinned(loader) is not False or undrawn.only_first_batches(module, loader.node):
             continue
         transfers = tuple(
             transfer

@@ -53,16 +53,17 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training import batch_makers
-from gpulint.training.bounded_loops import only_first_batches
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
@@ -85,6 +86,7 @@ _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNOR
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
+_OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
@@ -124,7 +126,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (
             _takes_everything(loader)
             or _is_made_anew(project, loader)
-            or only_first_batches(loader.module, loader.node)
+            or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
@@ -152,7 +154,8 @@ def _advice(project: Project, loader: Loader) -> str:
     of = f" of `{loader.variable}`" if loader.variable else ""
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
-    return f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
+    said = f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
+    return said + (_OWN_CACHES if project.fact(ItemWorks).of(loader).keeps else "")
 
 
 def _divides(workers: NodeRef) -> bool:

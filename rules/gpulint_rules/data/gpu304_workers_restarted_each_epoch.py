@@ -44,7 +44,10 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+
+_OWN_CACHES = ", so that each worker also keeps the samples that it has made, in a cache of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(loader.node),
             (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " are restarted every epoch",
-            help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}",
+            help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}"
+            + (_OWN_CACHES if project.fact(ItemWorks).of(loader).keeps else ""),
             payload=Restarted(loader, workers.refs[0]),
             cost=Cost("worker-start", _most(project, workers.refs), loader=loader),
             related=(Place(epochs.module.path, _header(epochs), "the loop over epochs"),),

@@ -43,6 +43,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
@@ -89,10 +90,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         loop = context.loop.node
         of_tensor = "torch.tensor" in project.fact(Resolver).call_names(module, made.made)
         of_host = of_tensor and not _stays_the_same(module, made.made)
+        rounds = "in some iterations" if is_for_empty(module, made.transfer.node) else "at every iteration"
         yield RULE.finding(
             document.path,
             module.syntax.span(made.transfer.node),
-            f"'{text}' is made on the host and copied to the GPU at every iteration",
+            f"'{text}' is made on the host and copied to the GPU {rounds}",
             help=_advice(made.made, of_host) if of_tensor else _THERE,
             cost=_cost(module, made, of_host, in_loop[loop], loop),
             payload=made,

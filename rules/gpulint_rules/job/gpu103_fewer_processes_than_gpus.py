@@ -122,8 +122,9 @@ def _of_program(
 
 
 def _may_hold_more(program: Program, count: int, ways: set[Approach]) -> bool:
-    """Return whether one process may drive all GPUs in a module that is imported by a name from a configuration."""
-    return program.loads_by_name and count == 1 and Approach.PER_PROCESS not in ways
+    """Return whether one process may drive all GPUs: by a model that it spreads over them, or in a module that is
+    imported by a name from a configuration."""
+    return count == 1 and (program.spreads_model or (program.loads_by_name and Approach.PER_PROCESS not in ways))
 
 
 def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:

@@ -39,6 +39,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.training.differentiation import takes_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.data_split import Split, split_of
@@ -59,7 +60,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         graphs_of_trained_models(project, module),
         graphs_in_validation(project, module),
     ):
-        if not _is_switched_off(module, found) and not runs_on_cpu(project, module, found.forward):
+        if not (
+            _is_switched_off(module, found)
+            or runs_on_cpu(project, module, found.forward)
+            or _needs_gradients(project, module, found)
+        ):
             places.setdefault(found.loop or found.forward, []).append(found)
     if places and project.fact(GpuPrograms).stays_on_cpu(module):
         return
@@ -84,6 +89,11 @@ def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
     region = found.loop or found.forward
     first, last = region.lineno, region.end_lineno or region.lineno
     return any(_SWITCHED_OFF.match(module.syntax.source.line(number)) for number in range(first - 1, last + 1))
+
+
+def _needs_gradients(project: Project, module: ModuleIndex, found: InferenceLoop) -> bool:
+    """Return whether the loop itself takes gradients, for maps of what the model looks at."""
+    return found.loop is not None and not found.trains_too and takes_gradients(project, module, found.loop)
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:

@@ -1,0 +1,92 @@
+"""Code that differentiates: what a loss is made of, and which calls reach a backward pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.query import cyclic, query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_ASSIGNED = 4
+"""Assignments through which the parts of a loss are followed."""
+_BACKWARD = frozenset({"backward", "manual_backward", "zero_grad"})
+"""Calls of those who run a backward pass, or are about to."""
+_AUTOGRAD = ("grad", "autograd.grad", "torch.autograd.grad")
+
+
+def takes_gradients(project: Project, module: ModuleIndex, region: ast.AST) -> bool:
+    """Return whether a region of a function runs a backward pass, by itself or in a function that it reaches, as class
+    activation maps and attacks do."""
+    return any(
+        _is_backward(part) or _reaches_backward(project, module, part)
+        for part in walk(region)
+        if isinstance(part, ast.Call)
+    )
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return last_name(call.func) in _BACKWARD or dotted(call.func) in _AUTOGRAD
+
+
+def _reaches_backward(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    return any(
+        _differentiates(project, callee.module, callee.node)
+        for callee in project.fact(Resolver).callees(module, call)
+        if isinstance(callee.node, FUNCTIONS)
+    )
+
+
+@cyclic(False)
+def _differentiates(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a function runs a backward pass, or calls one that does."""
+    calls = module.calls_of(function)
+    return any(map(_is_backward, calls)) or any(_reaches_backward(project, module, call) for call in calls)
+
+
+@query
+def propagated(project: Project, module: ModuleIndex, function: FunctionNode | None) -> frozenset[str]:
+    """Names that what a function calls ``backward`` of is made of, as far as its assignments tell."""
+    calls = (call for call in module.calls_of(function) if propagates(project, module, call))
+    names = {part.id for call in calls for part in walk(call) if isinstance(part, ast.Name)}
+    statements: Iterator[ast.Assign | ast.AugAssign] = module.syntax.of(ast.Assign, ast.AugAssign)
+    assigned = [part for part in statements if module.function(part) is function]
+    for _ in range(MAX_ASSIGNED):
+        before = len(names)
+        for part in assigned:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            if any(isinstance(name, ast.Name) and name.id in names for target in targets for name in walk(target)):
+                names |= {name.id for name in walk(part.value) if isinstance(name, ast.Name)}
+        if len(names) == before:
+            break
+    return frozenset(names)
+
+
+def propagates(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``loss.backward()``, or a function of the tree that calls it of what it is given, by itself or through others."""
+    if last_name(call.func) == "backward":
+        return True
+    return bool(call.args or call.keywords) and any(
+        _calls_backward(project, callee)
+        for callee in project.fact(Resolver).callees(module, call)
+        if isinstance(callee.node, ast.FunctionDef)
+    )
+
+
+@cyclic(False)
+def _calls_backward(project: Project, callee: NodeRef) -> bool:
+    """Return whether a function calls ``backward`` of one of its parameters, or hands one to a function that does."""
+    module, function = callee.module, callee.node
+    assert isinstance(function, ast.FunctionDef)
+    given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
+    return any(
+        any(isinstance(part, ast.Name) and part.id in given for part in walk(call))
+        and propagates(project, module, call)
+        for call in module.calls_of(function)
+    )
