@@ -142,6 +142,8 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
     match module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up:
         case ast.Return():
             return _Use.RETURNED
+        case ast.Tuple() as several if isinstance(module.syntax.parents.get(several), ast.Return):
+            return _Use.RETURNED
         case ast.Call(func=func) as up if func is node:
             return _Use.INFERS if project.fact(Guards).is_without_gradients(module, up) else _Use.OTHER
         # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
@@ -159,8 +161,30 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
                 "torch.onnx.export"
             }:
                 return _Use.NEITHER
-            return _Use.INFERS if _is_handed_to_inference(project, module, up, node, depth) else _Use.OTHER
+            if _is_handed_to_inference(project, module, up, node, depth):
+                return _Use.INFERS
+            return _Use.NEITHER if _comes_back(project, module, up, node, depth) else _Use.OTHER
     return _Use.OTHER
+
+
+def _comes_back(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> bool:
+    """Return whether a function that loads the weights of a model gives it back to the same variable (``net, _ =
+    restore(net)``)."""
+    match module.syntax.parents.get(call):
+        case ast.Assign(targets=[ast.Name() as target]):
+            names = [target]
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]):
+            names = [part for part in parts if isinstance(part, ast.Name)]
+        case _:
+            return False
+    if not isinstance(model, ast.Name) or model.id not in {name.id for name in names}:
+        return False
+    callees = project.fact(Resolver).callees(module, call) if depth < MAX_CALLS else ()
+    return bool(callees) and all(
+        isinstance(callee.node, FUNCTIONS)
+        and _uses_in(project, callee, _parameter(callee.node, call, model), depth) <= {_Use.NEITHER, _Use.RETURNED}
+        for callee in callees
+    )
 
 
 def _is_handed_to_inference(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> bool:
@@ -179,19 +203,26 @@ def _only_infers_with(project: Project, callee: NodeRef, call: ast.Call, model: 
     assert isinstance(function, FUNCTIONS)
     if project.fact(Guards).is_without_gradients(callee.module, function.body[0]):
         return True
+    uses = _uses_in(project, callee, _parameter(function, call, model), depth)
+    return not {_Use.OTHER, _Use.RETURNED} & uses and _Use.INFERS in uses
+
+
+def _parameter(function: FunctionNode, call: ast.Call, model: ast.AST) -> str | None:
+    """The parameter that an argument of a call is."""
     names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
-    name = next((name for name in names if argument_of(function, call, name) is model), None)
-    return _only_infers(project, callee, name, depth)
+    return next((name for name in names if argument_of(function, call, name) is model), None)
 
 
-@cyclic(False)
-def _only_infers(project: Project, callee: NodeRef, name: str | None, depth: int) -> bool:
-    uses = [
+@cyclic(frozenset({_Use.OTHER}))
+def _uses_in(project: Project, callee: NodeRef, name: str | None, depth: int) -> frozenset[_Use]:
+    """What a function does with a parameter; what is not followed may train."""
+    if name is None:
+        return frozenset({_Use.OTHER})
+    return frozenset(
         _use(project, callee.module, node, False, depth + 1)
         for node in walk(callee.node)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    ]
-    return not {_Use.OTHER, _Use.RETURNED} & set(uses) and _Use.INFERS in uses
+    )
 
 
 def _is_another(module: ModuleIndex, node: ast.AST, assigned: ast.Assign) -> bool:

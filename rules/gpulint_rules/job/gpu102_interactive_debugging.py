@@ -43,6 +43,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
@@ -107,12 +108,26 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _in_own_demo(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself."""
-    demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in module.syntax.ancestors(call))
+    """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself, or what is only
+    called there."""
+    if not any(project.fact(GpuPrograms).users(module.path)) or project.fact(LoopContexts).has_training_step(module):
+        return False
+    return _is_in_main_block(module, call) or _is_for_main_block(project, module, call)
+
+
+def _is_in_main_block(module: ModuleIndex, node: ast.AST) -> bool:
+    return any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in module.syntax.ancestors(node))
+
+
+def _is_for_main_block(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether nothing but the main block of its module names the class or function around a call."""
+    owners = [up for up in module.syntax.ancestors(call) if isinstance(up, (*FUNCTIONS, ast.ClassDef))]
+    name = owners[-1].name if owners else ""
+    uses = module.uses.get(name, ())
     return (
-        demo
-        and not project.fact(LoopContexts).has_training_step(module)
-        and any(project.fact(GpuPrograms).users(module.path))
+        bool(uses)
+        and all(_is_in_main_block(module, use) for use in uses)
+        and set(project.word_index.mentioning(word_of(name))) == {module.path}
     )
 
 
