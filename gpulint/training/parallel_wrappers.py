@@ -215,7 +215,7 @@ def _parameter(function: FunctionNode, call: ast.Call, model: ast.AST) -> str | 
 
 @cyclic(frozenset({_Use.OTHER}))
 def _uses_in(project: Project, callee: NodeRef, name: str | None, depth: int) -> frozenset[_Use]:
-    """What a function does with a parameter; what is not followed may train."""
+    """Return what a function does with a parameter; what is not followed may train."""
     if name is None:
         return frozenset({_Use.OTHER})
     return frozenset(

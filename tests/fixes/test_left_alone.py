@@ -114,25 +114,6 @@ CASES = {
         },
         "starts one process",
     ),
-    "a debugger that ends a module's own test": (
-        "GPU102",
-        {
-            "words.py": """\
-                PAD = 0
-
-
-                def main():
-                    ids = [1, 2]
-                    breakpoint()
-
-
-                if __name__ == "__main__":
-                    main()
-                """,
-            "train.py": "import torch\n\nfrom words import PAD\n\ntorch.nn.Linear(2, 2).cuda().weight.sum().backward()\n",
-        },
-        "ends the module's own test",
-    ),
 }
 
 
