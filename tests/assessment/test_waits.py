@@ -68,8 +68,15 @@ def test_the_others_are_there_at_low_impact(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("code", ["GPU305", "GPU306"])
 def test_a_few_in_each_step_cost_little(tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str) -> None:
-    write(tmp_path, STEP + READS + "    ones = torch.ones(9).cuda()\n")
+    two = "".join(READS.splitlines(keepends=True)[1:])
+    write(tmp_path, STEP + two + "    ones = torch.ones(9).cuda()\n")
     assert {one["impact"]["level"] for one in scanned(tmp_path, capsys, code, "low")} == {"low"}
+
+
+def test_three_in_each_step_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + READS)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["impact"]["basis"].startswith("every step, 3 waits")
 
 
 def test_both_rules_have_one_finding_for_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,11 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 
-AGAIN = 0.25
-"""What another read costs before the GPU gets new work, in waits (assumed: a small copy, and no lead is lost)."""
+AGAIN = 0.75
+"""What a read at another place costs before the GPU gets new work, in waits (assumed: the GPU stays idle until the host
+has read, computed and formatted all of them; readers thanked for three such reads per step, and passed over fewer)."""
+ROUND = 0.25
+"""What each further round of a read in an inner loop costs, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples, parameters or tokens (assumed)."""
 MAX_DEPTH = 2
@@ -58,7 +61,7 @@ def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> 
         last = counted[-1] if counted else None
         again = last is not None and _follows(module, work, last.node, sync.node)
         total += AGAIN if again else 1
-        total += AGAIN * (rounds(module, sync.node, loop) - 1)
+        total += ROUND * (rounds(module, sync.node, loop) - 1)
         if sync.kind is SyncKind.READ and not again and use_of_read(module, sync.node) == "computes":
             total += 1  # the GPU waits until the host has computed and copied back
         counted.append(sync)
@@ -67,7 +70,7 @@ def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> 
 
 def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> float:
     """Return what making these small tensors on the host costs in each round of a loop, in waits for a full queue."""
-    return 1 + AGAIN * (sum(rounds(module, node, loop) for node in nodes) - 1)
+    return 1 + AGAIN * (len(nodes) - 1) + ROUND * sum(rounds(module, node, loop) - 1 for node in nodes)
 
 
 def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
