@@ -5,7 +5,6 @@ All programs of one document make up one module, in order, so that what is asked
 
 from __future__ import annotations
 
-import ast
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.newer_syntax import parse
 from gpulint.failures import is_about_file
 from gpulint.records import dataclass
 from gpulint.source import Fragment, Span
@@ -199,7 +199,7 @@ def _parses(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return bool(ast.parse(text).body)
+            return bool(parse(text).body)
     except (SyntaxError, ValueError):
         return False
     except (RecursionError, MemoryError) as error:

@@ -5,11 +5,11 @@ Each such line is replaced by a Python line that stands for it, so that lines ke
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 
 from gpulint import regex
+from gpulint.documents.newer_syntax import parse
 from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText
 
@@ -205,7 +205,7 @@ def _parses(text: str) -> SyntaxError | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            parse(text)
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError) as error:

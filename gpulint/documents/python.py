@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.compact import FIELDS, KINDS, Parents, compacted
+from gpulint.documents.newer_syntax import parse
 from gpulint.failures import is_about_file
 from gpulint.recent import Recent
 from gpulint.rule import Kind
@@ -30,6 +31,8 @@ _PYTHON2 = (
 
 _SINCE_312 = regex.compile(r"\s*(type\s+\w+\s*(\[.*\])?\s*=|(async\s+)?def\s+\w+\[|class\s+\w+\[)")
 """Statements that Python 3.12 brought: ``type Pair = ...``, ``def first[T](...)``."""
+_FIELD = regex.compile(r"""\b[fF][rR]?["'].*\{""")
+"""A field of an f-string, which Python 3.12 lets go on in the next line."""
 _MAX_BITS = 10_000
 _LONG_INTEGER = regex.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
@@ -101,7 +104,7 @@ class PythonModule:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tree = ast.parse(self._source.text)
+                tree = parse(self._source.text)
             _shorten_integers(tree, self._source.text)
             self.tree, self._nodes = compacted(tree)
             self._kept = _by_kind(node for node in self._nodes if type(node) in _KEPT)
@@ -216,7 +219,9 @@ def _by_kind(nodes: Iterable[ast.AST]) -> dict[type[ast.AST], list[Any]]:
 
 def _is_newer(error: SyntaxError) -> bool:
     """Return whether what cannot be parsed may be the syntax of a newer Python than this one."""
-    about_strings = error.msg.startswith("f-string")
+    about_strings = error.msg.startswith("f-string") or (
+        error.msg.startswith("unterminated string") and _FIELD.search(error.text or "") is not None
+    )
     return sys.version_info < (3, 12) and (about_strings or _SINCE_312.match(error.text or "") is not None)
 
 
