@@ -22,7 +22,7 @@ from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived
+from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
 from gpulint_fixers.shared_states import shared_state
 from gpulint_fixers.workers import may_have_no_workers
 
@@ -46,7 +46,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
     if is_started_anew(project, loader):
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
     if is_one_batch(project, loader):
-        return "one batch holds all samples, so that there is none to prepare during a step"
+        return ONE_BATCH
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
     if _is_stream(project, loader):

@@ -42,6 +42,8 @@ def train(model, loader, optimizer):
         log(usage())
 """
 EXPLAINED = """\
+import gc
+
 import torch
 
 
@@ -49,8 +51,8 @@ def train(model, loader, optimizer):
     for batch in loader:
         model(batch).backward()
         optimizer.step()
-        # without an empty cache its fragments run out of memory
-        torch.cuda.empty_cache()
+        # without a collection the graphs in cycles would leak memory
+        gc.collect()
 """
 
 

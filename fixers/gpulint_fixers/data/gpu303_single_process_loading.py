@@ -232,8 +232,9 @@ def _not_pickled(project: Project, loader: Loader) -> str:
     part = unpicklable(project, loader.call, SENT)
     if not part:
         return ""
-    kind = "holds lambdas or inner functions" if part == "dataset" else "is a lambda or an inner function"
-    return f"; `{part}` {kind}, for which processes have to be forked"
+    if part == "dataset":
+        return "; `dataset` holds lambdas or inner functions, for which processes have to be forked"
+    return f"; `{part}` has to be a function of the module where processes are not forked"
 
 
 def _unguarded(loader: Loader) -> str:

@@ -39,7 +39,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     name = last_name(call.func)
     if _is_for_report(module, call):
         return Declined("the function reports how much memory is in use, which the call changes")
-    if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
+    if name == "collect" and reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
     safety = Safety.SAFE if name == "empty_cache" else Safety.UNSAFE
     if (hook := _empty_hook(project, module, statement)) is not None:
