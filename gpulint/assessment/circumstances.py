@@ -117,6 +117,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
+    Circumstance("to the node's own disk", TO_LOW, job_facts.fills_own_disk, kinds=frozenset({"data-copy"})),
     Circumstance("a script that says nothing of GPUs", TO_LOW, job_facts.is_without_gpus, kinds=_INSTALL),
     Circumstance("an environment on the node's disk", 1, job_facts.makes_environment_on_node, kinds=_INSTALL),
     Circumstance(

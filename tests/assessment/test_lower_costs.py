@@ -228,12 +228,12 @@ elif args.data == "other":
 model.cuda()
 loss.backward()
 """
-    job = "#!/bin/bash\n#SBATCH --nodes=8\n#SBATCH --gres=gpu:8\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --gres=gpu:8\npython train.py\n"
     usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
-    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 64 GPUs")
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 128 GPUs")
     assert (str(other.level), other.basis) == (
         "low",
-        "once per run, a download, 64 GPUs, a choice that is not the default",
+        "once per run, a download, 128 GPUs, a choice that is not the default",
     )
 
 
