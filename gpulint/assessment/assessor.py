@@ -127,7 +127,8 @@ def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool
     """The level of the loss that is expected, in ``long`` steps or those of usual length."""
     if often.per == "run" and loss.seconds is not None:
         lost = middle(loss.seconds) * (gpus or figure("assumed", "gpus"))
-        return _graded(lost, figure("levels", "medium_gpu_seconds"), figure("levels", "high_gpu_seconds"))
+        least = row.medium_gpu_seconds or figure("levels", "medium_gpu_seconds")
+        return _graded(lost, least, figure("levels", "high_gpu_seconds"))
     if loss.share is not None:
         share = middle(loss.share)
     elif loss.seconds is not None:
@@ -141,8 +142,8 @@ def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool
         if row.in_training:
             return Level.LOW
         share *= middle(figure("assumed", "evaluation_share"))
-    least = row.medium_share or figure("levels", "medium_share")
-    return _graded(share / often.every, least, figure("levels", "high_share"))
+    least_share = row.medium_share or figure("levels", "medium_share")
+    return _graded(share / often.every, least_share, figure("levels", "high_share"))
 
 
 def _graded(value: float, medium: float, high: float) -> Level:

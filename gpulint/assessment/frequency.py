@@ -14,6 +14,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.empty_tests import is_for_empty
+from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -98,6 +99,8 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             ]
             if any(unclear) and all(known or maybe for known, maybe in zip(seldom, unclear, strict=True)):
                 return Frequency(per, figure("assumed", "every"))
+        if per == "step" and all(is_full_batch(context.loop.node) for context in contexts):
+            return Frequency("epoch")
         if not all(seldom):
             return Frequency(per)
         known = (guards.interval(*place, sure=True) for way in seldom for place in way)

@@ -9,6 +9,7 @@ from gpulint import regex
 from gpulint.assessment.jobs import gpus_of, most_gpus
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
+from gpulint.launch.local_copies import LOCAL
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
@@ -34,6 +35,9 @@ _SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|m
 _ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]*\$\{?SLURM_TMPDIR\b")
 MANY_GPUS_WAIT = 8
 """GPUs from which on even a look at what is installed already costs something (assumed)."""
+_LAYS_OUT = regex.compile(r"\b(?:cp|rsync|tar|unzip|unrar|unsquashfs)\b")
+_SCRATCH = regex.compile(r"(?:^|[\"'=])\$?\{?/?scratch\b", re.IGNORECASE)
+"""Paths that begin with the disk that many clusters give each node."""
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 
@@ -129,6 +133,18 @@ def makes_environment_on_node(subject: Subject) -> bool:
     """Return whether the script makes a virtual environment in ``$SLURM_TMPDIR``, as clusters advise whose shared disks
     are slow for many small files and which keep built wheels."""
     return subject.is_launcher and subject.mentions(_ON_NODE)
+
+
+def fills_own_disk(subject: Subject) -> bool:
+    """Return whether data of the cluster is laid out on the node's own disk, as guides advise, or unpacked there."""
+    document, span = subject.document, subject.finding.span
+    if document is None or not subject.is_launcher:
+        return False
+    source = document.cell_source(span.cell)
+    text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
+    return _LAYS_OUT.search(text) is not None and any(
+        LOCAL.search(word) or _SCRATCH.search(word) for word in text.split()[1:]
+    )
 
 
 def sets_up_by_name(subject: Subject) -> bool:

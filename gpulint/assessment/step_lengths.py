@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -37,17 +37,20 @@ _READS = frozenset(
      "Image.open", "cv2.imread", "joblib.load", "zipfile.ZipFile", "tarfile.open"}
 )  # fmt: skip
 """Calls that read a file."""
+_POOL = regex.compile(r"(^|_)(pool|executor)$", re.IGNORECASE)
+_POOL_METHODS = frozenset({"map", "starmap", "imap", "imap_unordered", "apply"})
+_STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.check_output", "os.system"})
+"""Calls that wait for the work of other processes."""
 
 
 def long_step(subject: Subject) -> str:
-    """Return why the steps around a finding are long, in words; empty if nothing tells."""
+    """Return why all steps around a finding are long, in words; empty if nothing tells."""
     steps = [context for context in subject.contexts if context.role is Role.STEP]
-    for context in steps:
-        place = context.calls[0] if context.calls else None
-        node = place.node if place is not None else subject.node
-        if found := _reason(subject.project, context.loop, node):
-            return found
-    return ""
+    reasons = [
+        _reason(subject.project, context.loop, context.calls[0].node if context.calls else subject.node)
+        for context in steps
+    ]
+    return reasons[0] if all(reasons) and reasons else ""
 
 
 def long_step_of(project: Project, loader: Loader) -> str:
@@ -66,8 +69,10 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 
 @query
 def _reason_of_loop(project: Project, loop: NodeRef) -> str:
-    if isinstance(loop.node, LOOPS) and _reads_files(project, loop):
+    if isinstance(loop.node, LOOPS) and _always_calls(project, loop, lambda call: dotted(call.func) in _READS):
         return "each step reads files"
+    if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
+        return "each step runs other processes"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
@@ -113,12 +118,20 @@ def _calls(node: ast.AST, name: str) -> bool:
     )
 
 
-def _reads_files(project: Project, loop: NodeRef) -> bool:
+def _always_calls(project: Project, loop: NodeRef, is_meant: Callable[[ast.Call], bool]) -> bool:
+    """Return whether each round of a loop makes a call of some kind."""
     guards = project.fact(Guards)
     return any(
-        dotted(call.func) in _READS and not guards.is_conditional(loop.module, call, loop.node)
-        for call in _calls_of_body(loop.node)
+        is_meant(call) and not guards.is_conditional(loop.module, call, loop.node) for call in _calls_of_body(loop.node)
     )
+
+
+def _runs_processes(call: ast.Call) -> bool:
+    """``pool.map(play, games)``, ``subprocess.run(...)``."""
+    match call.func:
+        case ast.Attribute(value=owner, attr=name) if name in _POOL_METHODS:
+            return _POOL.search(last_name(owner.func if isinstance(owner, ast.Call) else owner)) is not None
+    return dotted(call.func) in _STARTS
 
 
 def _calls_of_body(loop: ast.AST) -> Iterator[ast.Call]:

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 _LOADS = regex.compile(r"torch\.load\(|load_state_dict\(|load_from_checkpoint\(|from_pretrained\(")
 _TRAINS = regex.compile(
-    r"backward\(|\.(step|fit|minimize|zero_grad)\(|Trainer\(|GradientTape|value_and_grad|\btrain(_\w+)?\(|requires_grad"
-    r"|autograd\.grad\("
+    r"[Oo]ptim|\.(step|fit|minimize|zero_grad)\(|Trainer\(|GradientTape|value_and_grad|\btrain(_\w+)?\("
 )
-"""What trains, or deals with gradients for other reasons."""
+"""What trains. Without an optimizer, gradients are those of inputs, as an attack takes them."""
 
 
 @query

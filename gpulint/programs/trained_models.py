@@ -16,7 +16,10 @@ from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_GRADIENTS = regex.compile(r"no_grad|inference_mode|grad_enabled|volatile|grad_?cam|saliency|attack|adversar|\.eval\(")
+_GRADIENTS = regex.compile(
+    r"no_grad|inference_mode|grad_enabled|volatile|grad_?cam|saliency|attack|adversar|\.eval\("
+    r"|backward\(|requires_grad|autograd\.grad\("
+)
 """Words of programs that deal with gradients in some way, or set a model to evaluation, which others look at."""
 
 

@@ -39,7 +39,7 @@ def test_a_tokenizer_is_small_whatever_its_id_says_of_the_model(tmp_path: Path) 
     assert "a small download" in found["org/other-7b"]
 
 
-@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:1\n#SBATCH --time=10:00:00\n", False)])
+@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:4\n#SBATCH --time=10:00:00\n", False)])
 def test_a_download_in_a_plain_script_holds_no_gpus_for_sure(tmp_path: Path, head: str, low: bool) -> None:
     files = {
         "train.py": HEAD + IMAGES + TRAINING,
@@ -130,11 +130,11 @@ def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: s
 @pytest.mark.parametrize(
     ("call", "basis"),
     [
-        ("AutoModel.from_pretrained('org/net-14b')", "about 28 GB"),
-        ("PeftModel.from_pretrained(model, 'org/net-14b-adapter')", "a download"),
+        ("AutoModel.from_pretrained('org/net-70b')", "about 140 GB"),
+        ("PeftModel.from_pretrained(model, 'org/net-70b-adapter')", "a download"),
         ("AutoModel.from_pretrained('openai/gpt-oss-120b')", "about 60 GB"),
-        ("AutoConfig.from_pretrained('org/net-14b')", "a small download"),
-        ("hf_hub_download('org/net-14b', 'head.pt')", "a download"),
+        ("AutoConfig.from_pretrained('org/net-70b')", "a small download"),
+        ("hf_hub_download('org/net-70b', 'head.pt')", "a download"),
         ("load_dataset('org/tokens-600b')", "a download"),
         ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),
     ],
@@ -148,14 +148,14 @@ def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call:
 
 
 def test_the_arms_of_a_choice_fetch_one_model(tmp_path: Path) -> None:
-    loads = """model_id = "org/net-14b"
+    loads = """model_id = "org/net-70b"
 if quantised:
     model = AutoModel.from_pretrained(args.name if args.name else model_id, dtype="int8")
 else:
     model = AutoModel.from_pretrained(args.name if args.name else model_id)
 """
     options = "import argparse\nparser = argparse.ArgumentParser()\n"
-    options += "parser.add_argument('--name', default='org/net-14b')\nargs = parser.parse_args()\n"
+    options += "parser.add_argument('--name', default='org/net-70b')\nargs = parser.parse_args()\n"
     text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU331") == ["medium", "low"]
 
@@ -165,6 +165,37 @@ def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython download_files.py {told}\npython train.py\n"
     files = {"job.sh": job, "download_files.py": "import sys\n", "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU332") == [level]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "command", "level"),
+    [
+        (8, "cp -r /project/imagenet $SLURM_TMPDIR/", "low"),
+        (8, "tar xf /project/imagenet.tar -C /dev/shm/data", "low"),
+        (8, "rsync -a storage:/project/imagenet /scratch/$USER/", "low"),
+        (8, "tar xf imagenet.tar -C /project/data", "medium"),
+        (8, "aws s3 sync s3://bucket/imagenet /scratch/imagenet", "medium"),
+        (1, "aws s3 sync s3://bucket/imagenet /project/imagenet", "low"),
+    ],
+)
+def test_a_copy_to_the_disk_of_the_node_and_one_that_one_gpu_waits_for_cost_little(
+    tmp_path: Path, gpus: int, command: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n{command}\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU332") == [level]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "model", "level"), [(1, "org/net-8b", "low"), (1, "org/net-70b", "medium"), (16, "org/net-8b", "medium")]
+)
+def test_a_download_matters_where_the_model_is_large_or_many_gpus_wait(
+    tmp_path: Path, nodes: int, model: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH --nodes={nodes}\n#SBATCH --gres=gpu:1\nsrun python train.py\n"
+    load = f"from transformers import AutoModel\nmodel = AutoModel.from_pretrained('{model}').cuda()\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + load + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU331") == [level]
 
 
 def test_what_machines_install_once_for_several_runs_costs_less(tmp_path: Path) -> None:

@@ -130,7 +130,10 @@ def test_models_that_are_wrapped_together_count_once_and_an_option_costs_less(tm
         "model = Net().cuda()",
         "args = parser.parse_args()\nmodel = Net().cuda()\nif args.multi_gpu:\n    model = nn.DataParallel(model)",
     )
-    assert levels(tmp_path / "b", {**files, "train.py": option + HEAD + IMAGES + switched}, "GPU352") == ["medium"]
+    files["train.py"] = option + HEAD + IMAGES + switched
+    assert levels(tmp_path / "b", files, "GPU352") == ["low"]
+    files["job.sh"] = files["job.sh"].replace("train.py", "train.py --multi_gpu")
+    assert levels(tmp_path / "c", files, "GPU352") == ["high"]
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])

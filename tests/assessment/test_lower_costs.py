@@ -228,12 +228,12 @@ elif args.data == "other":
 model.cuda()
 loss.backward()
 """
-    job = "#!/bin/bash\n#SBATCH --nodes=8\n#SBATCH --gres=gpu:8\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --gres=gpu:8\npython train.py\n"
     usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
-    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 64 GPUs")
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 128 GPUs")
     assert (str(other.level), other.basis) == (
         "low",
-        "once per run, a download, 64 GPUs, a choice that is not the default",
+        "once per run, a download, 128 GPUs, a choice that is not the default",
     )
 
 
@@ -296,3 +296,15 @@ def test_a_comment_that_names_the_transport_shows_a_choice(tmp_path: Path, comme
     ddp = TRAINING.replace("Net().cuda()", "nn.parallel.DistributedDataParallel(Net().cuda())")
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + ddp}
     assert levels(tmp_path, files, "GPU355") == [level]
+
+
+@pytest.mark.parametrize(
+    ("loop", "level"), [("for epoch in range(num_epochs)", "low"), ("for features, labels in loader", "medium")]
+)
+def test_what_happens_once_per_step_of_all_data_happens_seldom(tmp_path: Path, loop: str, level: str) -> None:
+    text = (
+        f"import torch\nfrom net import Net\n\nmodel = Net().cuda()\n{loop}:\n"
+        "    loss = criterion(model(features.cuda()), labels.cuda())\n    loss.backward()\n    optimizer.step()\n"
+        "    torch.cuda.empty_cache()\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]

@@ -148,7 +148,7 @@ def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
 
 def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
-        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /scratch/set"))
+        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /project/set"))
         (tmp_path / f"{name}.py").write_text("import torch\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
 
@@ -156,7 +156,7 @@ def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_downloads_of_the_same_model_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One copy in a cache serves the jobs of several programs."""
     load = "from transformers import AutoModelForCausalLM\n\nnet = AutoModelForCausalLM.from_pretrained('{}').cuda()\n"
-    names = {"tune": "meta-llama/Llama-3.1-8B", "answer": "meta-llama/Llama-3.1-8B", "other": "Qwen/Qwen3-8B"}
+    names = {"tune": "meta-llama/Llama-3.1-70B", "answer": "meta-llama/Llama-3.1-70B", "other": "Qwen/Qwen3-32B"}
     for number, (name, model) in enumerate(names.items()):
         (tmp_path / f"{name}.py").write_text(f"number = {number}\n" + load.format(model) + f"{name}(net, number)\n")
         (tmp_path / f"{name}.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython {name}.py\n")
@@ -206,8 +206,8 @@ def printed(folder: Path, capsys: pytest.CaptureFixture[str], rule: str) -> dict
 
 
 def test_commands_line_by_line_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tars = "".join(f"tar xf /data/part{number}.tar -C $TMPDIR\n" for number in range(3))
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{tars}echo unpacked\ntar xf /data/last.tar -C $TMPDIR\npython train.py\n"
+    tars = "".join(f"tar xf /data/part{number}.tar -C data\n" for number in range(3))
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{tars}echo unpacked\ntar xf /data/last.tar -C data\npython train.py\n"
     (tmp_path / "job.sbatch").write_text(job)
     (tmp_path / "train.py").write_text("import torch\n\ntorch.nn.Linear(4, 4).cuda()\n")
     found = printed(tmp_path, capsys, "GPU332")

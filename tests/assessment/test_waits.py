@@ -148,3 +148,41 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
         ["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--impact", "low", "--apply", str(tmp_path)]
     ) in (0, 1)
     assert ".item()" not in (tmp_path / "train.py").read_text().replace("for value in", "")
+
+
+@pytest.mark.parametrize(
+    ("extra", "level"),
+    [
+        ("    norms = [g['params'][0].grad.norm().item() for g in optimizer.param_groups]\n", "low"),
+        ("    norms = [p.grad.norm().item() for p in model.parameters()]\n", "medium"),
+        (
+            "    for part in range(len(images) // 8):\n"
+            "        again = model(images[part * 8 : part * 8 + 8].cuda())\n"
+            "        seen += again.mean().item()\n",
+            "low",
+        ),
+        ("    for part in output:\n        seen += part.mean().item()\n", "medium"),
+        (
+            "    for part in output:\n        seen += part.mean().item()\n"
+            "    with multiprocessing.Pool(8) as pool:\n        games = pool.map(play, range(64))\n",
+            "low",
+        ),
+    ],
+)
+def test_rounds_of_inner_loops(tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: str, level: str) -> None:
+    write(tmp_path, STEP + extra)
+    assert level in {one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")}
+    assert bool(scanned(tmp_path, capsys, "GPU305")) is (level == "medium")
+
+
+def test_a_step_is_long_if_it_is_in_all_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What one program calls once after several backward passes, another one calls in each step."""
+    call = "from net import measures\n"
+    rounds = STEP.replace("for images", "for _ in range(9):\n  for images", 1)
+    rounds = rounds.replace("\n    ", "\n      ").replace("      optimizer.step()\n", "  norm = measures(model)\n")
+    helper = "import torch\n\ndef measures(model):\n    return sum(part.norm().item() for part in model.parts)\n"
+    write(tmp_path, call + rounds.replace("Net, measures", "Net"), helper)
+    assert not scanned(tmp_path, capsys, "GPU305")
+    (tmp_path / "other.py").write_text(STEP + "    norm = measures(model)\n")
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert (Path(shown["path"]).name, shown["line"]) == ("net.py", 4)

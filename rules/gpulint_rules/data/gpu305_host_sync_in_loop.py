@@ -58,12 +58,11 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
+from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
-from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
-from gpulint.values.counter_names import counts_epochs
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.timed_barriers import takes_time
@@ -170,7 +169,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
 def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
     """The loops around the primitive that take a training step in each iteration."""
     found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
-    return [context for context in found if context.role is Role.STEP and not _is_full_batch(context)]
+    return [context for context in found if context.role is Role.STEP and not is_full_batch(context.loop.node)]
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
@@ -246,23 +245,6 @@ def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
         and not is_held_out(function.name)
         and not any(project.fact(LoopContexts).around(module, sync.node))
     )
-
-
-def _is_full_batch(context: LoopContext) -> bool:
-    """One step per epoch: a wait per epoch does no harm."""
-    loop = context.loop.node
-    if not isinstance(loop, ast.For) or is_loader_name(last_name(unwrap_iterable(loop.iter))):
-        return False
-    return _counts_epochs(loop.iter) or any(
-        isinstance(name, ast.Name) and counts_epochs(name.id) for name in walk(loop.target)
-    )
-
-
-def _counts_epochs(source: ast.expr) -> bool:
-    """``for _ in trange(args.epochs)``."""
-    while isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange", "tqdm") and source.args:
-        source = source.args[-1 if len(source.args) == 2 else 0]
-    return isinstance(source, ast.Name | ast.Attribute) and counts_epochs(last_name(source))
 
 
 def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:

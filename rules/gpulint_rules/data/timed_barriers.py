@@ -14,12 +14,14 @@ _PEAKS = frozenset({"max_memory_allocated", "max_memory_reserved"})
 
 
 def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
-    """Return whether a clock is read right before or after the statement of a barrier, a timer's class waits, or a
-    function waits to return the most memory in use."""
-    owner = module.class_of(barrier)
-    if owner is not None and _TIMER.search(owner.name):
+    """Return whether a clock is read right before or after the statement of a barrier, a timer's class or function
+    waits, also right in a ``with`` of one, or a function waits to return the most memory in use."""
+    owners = (module.class_of(barrier), module.function(barrier))
+    if any(owner is not None and _TIMER.search(owner.name) for owner in owners):
         return True
     inner, up = barrier, module.syntax.parents.get(barrier)
+    if isinstance(up, ast.With) and any(map(_is_timer, up.items)):
+        return True
     while isinstance(up, ast.If) and [inner] in (up.body, up.orelse):
         inner, up = up, module.syntax.parents.get(up)  # ``if device == "mps": ... elif device == "cuda":``
     for body in (getattr(up, "body", None), getattr(up, "orelse", None), getattr(up, "finalbody", None)):
@@ -33,3 +35,9 @@ def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
                 for part in walk(one)
             )
     return False
+
+
+def _is_timer(item: ast.withitem) -> bool:
+    """``with Timer("step"):``."""
+    made = item.context_expr
+    return _TIMER.search(last_name(made.func if isinstance(made, ast.Call) else made)) is not None

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.placement.synchronization import SyncKind, SyncPoint
 from gpulint.query import query
@@ -22,9 +23,17 @@ has read, computed and formatted all of them; readers thanked for three such rea
 ROUND = 0.25
 """What each further round of a read in an inner loop costs, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
-"""Rounds of a loop inside the step over samples, parameters or tokens (assumed)."""
+"""Rounds of a loop inside the step over samples or tokens (assumed)."""
+PARAMETERS = 64
+"""Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
+_PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
+_RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
+"""Calls of which each keeps the GPU busy for a while."""
+_COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
+_AROUND = frozenset({"enumerate", "list", "sorted", "tqdm", "zip"})
+_NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _MODEL = regex.compile(
@@ -75,10 +84,38 @@ def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> flo
 
 def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
-    say it."""
-    counts = [_stated(inner) for inner in inner_loops(module, node, loop)]
+    say it. One that runs the model once for a part of the batch counts as one: a wait in it is one beside that work."""
+    inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
+    counts = [_stated(one) or _usual(one) for one in inner]
     unknown = min(counts.count(None), MAX_DEPTH)
     return math.prod(count or 1 for count in counts) * int(ITEMS**unknown)
+
+
+@query
+def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop counts its rounds, or goes through a table, and each runs a model or a backward pass (not
+    one for each sample of a batch)."""
+    source = getattr(loop, "iter", None)
+    while isinstance(source, ast.Call) and last_name(source.func) in _AROUND and source.args:
+        source = source.args[0]
+    if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
+        return False
+    parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
+    names = (last_name(part.func) for part in parts)
+    return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)
+
+
+def _usual(loop: ast.AST) -> int | None:
+    """The usual rounds of a loop over what an optimizer or a model is made of; None for another one."""
+    source = getattr(loop, "iter", None)
+    while isinstance(source, ast.Call) and last_name(source.func) in _AROUND and source.args:
+        source = source.args[0]
+    match source:
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
+            return PARAMETERS
+        case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
+            return 1
+    return None
 
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:

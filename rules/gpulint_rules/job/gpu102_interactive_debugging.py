@@ -98,8 +98,8 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if module.class_of(call) is not None and is_unused(project, module, call):
         return True
     for up in module.syntax.ancestors(call):
-        if isinstance(up, ast.ExceptHandler):
-            return True
+        if isinstance(up, ast.ExceptHandler | ast.Assert):
+            return True  # also what an assertion says only if it fails
         if isinstance(up, ast.If) and "__debug__" in ast.unparse(up.test):
             return True
         if isinstance(up, (*FUNCTIONS, ast.ClassDef)) and _DEBUGS.search(up.name):

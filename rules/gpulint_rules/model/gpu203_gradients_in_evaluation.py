@@ -104,7 +104,9 @@ def _is_given_few(project: Project, found: InferenceLoop) -> bool:
     if any(split_of(name) is Split.EVAL for name in names):
         return False
     loops = project.fact(LoopContexts)
-    return any(loops.over_loader(found.module, loop) for loop in found.module.loops)
+    around = loops.enclosing_loops(found.module, found.forward)
+    homes = dict.fromkeys((found.module, *(context.loop.module for context in around)))
+    return any(loops.over_loader(home, loop) for home in homes for loop in home.loops)
 
 
 def _advice(project: Project, found: InferenceLoop) -> str:
