@@ -18,6 +18,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of, uses_other_library
 from gpulint_fixers.device_sums import exactness, is_number
+from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.versions import predates_device_argument
 
 _UNKNOWN = Declined("the value is stored in an object or a table in every step")
@@ -148,9 +149,11 @@ def _used(project: Project, kept: _Sum, use: ast.Attribute, *, counts: bool) -> 
         return Declined(f"`self.{kept.name}` is used in every step")
     if _is_converted(kept.module, node):
         return []
+    number = f"{'int' if counts else 'float'}({ast.unparse(node)})"
     if any(isinstance(part, ast.JoinedStr) for part in syntax.ancestors(node)):
-        return Declined(f"`self.{kept.name}` is part of a string")
-    return [Edit(syntax.path, syntax.span(node), f"{'int' if counts else 'float'}({syntax.text(node)})")]
+        edit = converted_in_string(kept.module, node, number)
+        return [edit] if edit is not None else Declined(f"`self.{kept.name}` is part of a string")
+    return [Edit(syntax.path, syntax.span(node), number)]
 
 
 def _is_converted(module: ModuleIndex, node: ast.expr) -> bool:

@@ -45,6 +45,9 @@ class Overlap:
         parts = [float(self.tp[c]) / max(float(self.tp[c] + self.fp[c]), 1e-8) for c in range(self.classes)]
         return parts, self.right / self.seen, self.right, self.cost
 
+    def text(self):
+        return f"{{self.right}} of {self.seen} are right: {self.right}, {self.tp[0]}"
+
 
 meter = Overlap(2)
 for epoch in range(2):
@@ -57,6 +60,7 @@ for epoch in range(2):
         optimizer.step()
         meter.update(output.argmax(1), y, loss)
     print(meter.scores())
+    print(meter.text())
 """
 
 
@@ -69,6 +73,7 @@ def test_sums_of_an_object_are_the_same(job: MakeJob) -> None:
     assert "self.tp[c] += torch.sum((prediction == c) & (target == c))\n" in text
     assert "self.cost += loss.detach().double() * 2" in text
     assert "return parts, int(self.right) / self.seen, int(self.right), float(self.cost)" in text
+    assert "{self.seen} are right: {int(self.right)}, {int(self.tp[0])}" in text
     assert after == before and "(" in before
 
 
@@ -83,7 +88,7 @@ CASES = {
     "not a list of numbers": ("self.tp = [0] * classes", "self.tp = counts(classes)", HITS),
     "used as a whole": ("return parts,", "return self.tp,", HITS),
     "read through the object": ("print(meter.scores())", "print(meter.right)", RIGHT),
-    "part of a string": ("return parts,", "return f'{self.right}',", RIGHT),
+    "shown with its own text": ("return parts,", "return f'{self.right=}',", RIGHT),
     "a class inherits it": (
         "meter = Overlap(2)\n",
         "class More(Overlap):\n    def share(self):\n        return self.right\n\n\nmeter = More(2)\n",
