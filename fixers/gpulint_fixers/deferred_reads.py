@@ -21,6 +21,7 @@ from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, re
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.statements import insert_above, insert_after
+from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -192,7 +193,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(wrapped, Declined):
             return wrapped
         few = partial_reads(variable.module, names, convert)
-        inner = _in_place(variable, names, convert) if few is None else few
+        inner = _in_each_place(variable, names, convert) if few is None else few
         if inner is None and not all(_formats(variable.module, node) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
@@ -232,6 +233,23 @@ def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[E
     if any(isinstance(node.ctx, ast.Store) for node in names):
         return None
     return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
+
+
+def _in_each_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
+    """Conversions of uses where they are, those in f-strings as well; a format needs none."""
+    edits = list[Edit]()
+    for node in names:
+        if not _in_f_string(variable.module, node):
+            made = _in_place(variable, [node], convert)
+        elif _formats(variable.module, node):
+            made = []
+        else:
+            edit = converted_in_string(variable.module, node, convert.format(node.id))
+            made = [edit] if edit is not None else None
+        if made is None:
+            return None
+        edits += made
+    return edits
 
 
 def _is_of_list(convert: str) -> bool:

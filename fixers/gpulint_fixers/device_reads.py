@@ -143,6 +143,8 @@ def _is_truth(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
             return True
         case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
             return _is_truth(module, left, depth) and _is_truth(module, right, depth)
+        case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            return _is_truth(module, inner, depth)
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _COMPARES
         case ast.Name() if depth < 2:

@@ -21,6 +21,7 @@ from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored,
 from gpulint_fixers.named_meters import keeps_tensors
 from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
+from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
@@ -166,9 +167,13 @@ def _meter_read(variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Declin
     syntax, up = variable.module.syntax, variable.module.syntax.parents.get(node)
     if _is_formatted(variable.module, node) or not isinstance(up, ast.Attribute):
         return ()
-    if syntax.text(up) != f"{node.id}.{up.attr}" or any(isinstance(a, ast.JoinedStr) for a in syntax.ancestors(up)):
+    number = f"float({node.id}.{up.attr})"
+    if any(isinstance(outer, ast.JoinedStr) for outer in syntax.ancestors(up)):
+        edit = converted_in_string(variable.module, up, number)
+        return (edit,) if edit is not None else Declined(f"`{variable.name}` is part of a string without a format")
+    if syntax.text(up) != f"{node.id}.{up.attr}":
         return Declined(f"`{variable.name}` is part of a string without a format")
-    return (Edit(syntax.path, syntax.span(up), f"float({node.id}.{up.attr})"),)
+    return (Edit(syntax.path, syntax.span(up), number),)
 
 
 def _is_formatted(module: ModuleIndex, node: ast.Name) -> bool:

@@ -194,3 +194,13 @@ def _read(project: Project, module: ModuleIndex) -> dict[ast.AST, list[SyncPoint
         if guards.is_without_gradients(module, sync.node):
             found.setdefault(function, []).append(sync)
     return found
+
+
+def inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:
+    """The loop around a statement in its own function, such as one over parameters."""
+    for up in module.syntax.ancestors(statement):
+        if isinstance(up, ast.For):
+            return up
+        if isinstance(up, FUNCTIONS):
+            break
+    return None

@@ -44,6 +44,33 @@ CASES = {
         },
         "size is unknown",
     ),
+    "cuDNN is off for a reason that a comment gives": (
+        "GPU414",
+        {
+            "train.py": """\
+            import torch
+
+            # the fused kernel crashes with cuDNN
+            torch.backends.cudnn.enabled = False
+            """
+        },
+        "may say why",
+    ),
+    "the end of a block under the anomaly mode is a comment": (
+        "GPU414",
+        {
+            "train.py": """\
+            import torch
+
+            for x in loader:
+                with torch.autograd.set_detect_anomaly(True):
+                    model(x.cuda()).sum().backward()
+                    # model.check()
+                optimizer.step()
+            """
+        },
+        "a comment ends the block",
+    ),
     "a job that sets an environment up": (
         "GPU401",
         {

@@ -18,7 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
@@ -29,11 +29,13 @@ from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import read_together
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
     branches_around,
     hidden_waits,
+    inner_loop,
     is_read_by_optimizer,
     joined_branches,
     micro_batches,
@@ -55,7 +57,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := read_together(project, found)) is not None:
         return together  # one wait instead of one per round of an inner loop is worth it beside others
-    inner = _inner_loop(found.module, found.statement) if found.context.calls else None
+    inner = inner_loop(found.module, found.statement) if found.context.calls else None
     summed = _fix(project, found) if inner is not None else made
     return summed if isinstance(summed, Fix) else made
 
@@ -262,12 +264,13 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if (less := logged_by_call(project, found)) is not None:
         return less
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
-        inner = _inner_loop(found.module, statement)
+        inner = inner_loop(found.module, statement)
         adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
-        return returned(project, found, statement)
+        kept = kept_in_object(project, found)
+        return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
@@ -277,16 +280,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     return _by_use(project, found, statement, loop)
-
-
-def _inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:
-    """The loop around a statement in its own function, such as one over parameters."""
-    for up in module.syntax.ancestors(statement):
-        if isinstance(up, ast.For):
-            return up
-        if isinstance(up, FUNCTIONS):
-            break
-    return None
 
 
 def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
@@ -313,6 +306,8 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
         ):
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
+        case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
+            return kept_in_object(project, found)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
             return accumulated(project, found, statement, loop)
         case ast.Expr(

@@ -30,16 +30,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = project.module(document)
     if module is not None and _ends_own_test(project, module, found.statement):
         return Declined("it ends the module's own test, to look at the results")
+    import_ = _own_import(document.python, found.statement)
     edit = remove_statement(document.python, found.statement)
+    if edit is None and import_ is not None:
+        edit = _on_one_line(document.python, import_, found.statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
-    import_ = _own_import(document.python, found.statement)
     if edit.text or (import_ is not None and len(_block(document.python, found.statement)) == 2):
         edit = _without_test(document.python, found.statement)
         if edit is None:
             return Declined("the debugger is all that the block does: raise an error for the case that it waits for")
         return Fix("remove the debugger's call and its condition", Safety.SAFE, (edit,))
-    if import_ is not None and (both := _with_import(document.python, import_, edit)) is not None:
+    both = _with_import(document.python, import_, edit) if import_ is not None else None
+    if both is not None:
         return Fix("remove the debugger's call and import", Safety.SAFE, (both,))
     return Fix("remove the debugger's call", Safety.SAFE, (edit,))
 
@@ -92,6 +95,8 @@ def _own_import(module: PythonModule, statement: ast.stmt) -> ast.stmt | None:
 
 def _with_import(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | None:
     """Remove an import together with the call below it; None where a comment stands between them."""
+    if import_.lineno == edit.span.line:
+        return edit  # it has the whole line
     found = remove_statement(module, import_)
     if found is None or found.text or edit.span.cell is not None:
         return None
@@ -101,6 +106,18 @@ def _with_import(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | 
         return None
     span = Span(found.span.line, found.span.column, edit.span.end_line, edit.span.end_column)
     return Edit(edit.path, span, "")
+
+
+def _on_one_line(module: PythonModule, import_: ast.stmt, statement: ast.stmt) -> Edit | None:
+    """Remove the line of ``import pdb; pdb.set_trace()``; None where it has a comment or more statements."""
+    text, (start, end) = module.source.text, (module.offsets(import_)[0], module.offsets(statement)[1])
+    starts = [*module.source.line_starts, len(text)]
+    first, last = module.source.position(start)[0], module.source.position(end)[0]
+    begin, behind = starts[first - 1], starts[last]
+    between = text[module.offsets(import_)[1] : module.offsets(statement)[0]]
+    if first != last or between.strip() != ";" or text[begin:start].strip() or text[end:behind].strip(" \t\r\n;"):
+        return None
+    return Edit(module.path, module.span_at(begin, behind), "")
 
 
 def _without_test(module: PythonModule, statement: ast.stmt) -> Edit | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.launch.job_index import JobIndex
@@ -17,10 +20,19 @@ from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.entries import remove_entry
 from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.structural import rewrite
+
+if TYPE_CHECKING:
+    from gpulint_fixers.structural import Statement
 
 _DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 _SPEAKS = regex.compile(r"debug|anomal|anorm|blocking|\bnan\b|device-side", re.IGNORECASE)
 """Words of comments that are about a debugging switch."""
+_REASON = regex.compile(
+    r"error|bug|crash|fail|fault|support|nan\b|wrong|slow|memory|differ|need|because|work|issue", re.IGNORECASE
+)
+"""Words of comments that say why cuDNN is off."""
+_SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
@@ -29,7 +41,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(mode, DebugMode) or document is None:
         return Declined("the finding does not say which switch is on")
     if not mode.removable:
-        return Declined("removing it may change results or output that you need")
+        return _enable_cudnn(document, mode.node)
     if "CUDA_LAUNCH_BLOCKING" in mode.what and _DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if "DISTRIBUTED" in mode.what and _starts_one_process(project, document):
@@ -38,6 +50,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if mode.node is not None and document.python is not None:
         module = document.python
         statement = next((up for up in (mode.node, *module.ancestors(mode.node)) if isinstance(up, ast.stmt)), None)
+        if isinstance(statement, ast.With) and len(statement.items) == 1 and statement.items[0].optional_vars is None:
+            return _dedented(document, statement, mode.what)
         if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(statement.value, ast.Dict):
             edit = remove_statement(module, statement)
     elif document.kind is Kind.SHELL and finding.span.cell is None:
@@ -73,25 +87,83 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return Fix(f"remove {mode.what}", Safety.SAFE, edits)
 
 
+def _enable_cudnn(document: Document, node: ast.AST | None) -> Fix | Declined:
+    """Remove ``cudnn.enabled = False``, unless a comment beside it may say why it is there."""
+    module = document.python
+    if module is None or not isinstance(node, ast.Assign) or len(node.targets) > 1:
+        return Declined("removing it may change output that you need")
+    edit = remove_statement(module, node)
+    if edit is None or edit.text:
+        return Declined("the switch is not a separate statement")
+    source = document.cell_source(edit.span.cell)
+    above, behind = source.line(edit.span.line - 1).strip(), _behind(module, node)
+    if (above.startswith("#") or behind) and _REASON.search(f"{above if above.startswith('#') else ''} {behind}"):
+        return Declined("a comment beside it may say why cuDNN is off")
+    edits = tuple(without_gaps(source, [with_own_comment(source, edit)]))
+    return Fix(
+        "let convolutions and recurrent layers use cuDNN, whose kernels round differently, so that results differ in "
+        "the last digits (`cudnn.deterministic` keeps them the same in each run)",
+        Safety.UNSAFE,
+        edits,
+    )
+
+
+def _behind(module: PythonModule, node: ast.stmt) -> str:
+    """The comment behind a statement, unless it is for a tool."""
+    line, column = module.source.position(module.offsets(node)[1])
+    behind = module.source.line(line)[column - 1 :].strip().lstrip("# ")
+    return "" if behind.startswith(("type:", "noqa", "pylint:", "pyright:")) else behind
+
+
+def _dedented(document: Document, statement: ast.With, what: str) -> Fix | Declined:
+    """Take the block out of ``with detect_anomaly():``."""
+
+    def body(node: Statement) -> Sequence[Statement]:
+        import libcst as cst
+
+        assert isinstance(node, cst.With)
+        assert isinstance(node.body, cst.IndentedBlock)
+        return [*node.body.body]
+
+    assert document.python is not None
+    text, header = document.python.text(statement), document.python.text(statement.items[0].context_expr)
+    last = document.python.source.position(document.python.offsets(statement)[1])[0]
+    below = document.python.source.line(last + 1)
+    if statement.body[0].lineno == statement.lineno or "#" in text.partition(header)[2].partition("\n")[0]:
+        return Declined("the switch shares its line with a statement or a comment")
+    if below.lstrip().startswith("#") and len(below) - len(below.lstrip()) > statement.col_offset:
+        return Declined("a comment ends the block")
+    edits = rewrite(document, statement, body)
+    if isinstance(edits, Declined):
+        return edits
+    unused = without_gaps(document.source, _unused_import(document, statement.items[0].context_expr))
+    return Fix(f"remove {what}", Safety.SAFE, (*edits, *unused))
+
+
 def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
-    """Remove ``import os`` if ``os.environ[...] = ...`` was all that it was for."""
+    """Remove ``import os`` if ``os.environ[...] = ...`` was all that it was for, or ``from torch.autograd import
+    detect_anomaly``."""
     module = document.python
     if module is None or node is None:
         return []
-    imports = [
-        part
-        for part in module.nodes
-        if isinstance(part, ast.Import)
-        and any((one.asname or one.name).partition(".")[0] == "os" for one in part.names)
-    ]
-    used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == "os"]
     statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
-    if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
-        return []
-    if len(imports) != 1 or imports[0] not in module.tree.body or imports[0].names[0].name != "os":
-        return []
-    gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None
-    return [gone] if gone is not None else []
+    removed = {part.id for part in walk(node) if isinstance(part, ast.Name)} & {"os", *_SWITCHES}
+    found = list[Edit]()
+    for name in removed:
+        imports = [
+            part
+            for part in module.nodes
+            if isinstance(part, ast.Import | ast.ImportFrom)
+            and any((one.asname or one.name).partition(".")[0] == name for one in part.names)
+        ]
+        used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == name]
+        if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
+            continue
+        if len(imports) != 1 or imports[0] not in module.tree.body or imports[0].names[0].name != name:
+            continue
+        gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None
+        found += [gone] if gone is not None else []
+    return found
 
 
 def _starts_one_process(project: Project, document: Document) -> bool:

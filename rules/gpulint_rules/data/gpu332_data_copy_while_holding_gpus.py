@@ -41,6 +41,7 @@ from gpulint.launch.local_copies import stages
 from gpulint.launch.transfer_commands import copy_tool
 from gpulint.programs import preparation
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -74,7 +75,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
     """Archives and folders that the job lays out on its own disk before it trains."""
     commands = project.fact(GpuJobs).commands_of(document)
+    uses = project.fact(MultiGpuUse).uses
     jobs = {id(held.job): held.job for held in commands}
+    # GPU106 reports jobs that need no GPU at all.
+    jobs = {key: job for key, job in jobs.items() if not job.launches or uses(job) is not Use.NO}
     staged = {id(command): text for job in jobs.values() for command, text in stages(project.models, job)}
     for held in commands:
         text = staged.get(id(held.command))

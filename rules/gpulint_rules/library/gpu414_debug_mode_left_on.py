@@ -20,7 +20,8 @@ Removing the anomaly mode, blocking launches and the distributed debug mode is s
 where this also removes a comment, which may say why the mode is on. An import that nothing else needs
 goes with it. Blocking launches stay beside settings for
 reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
-Re-enabling cuDNN is unsafe, since other kernels give other rounding; profilers are left to you.
+Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason;
+profilers are left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
