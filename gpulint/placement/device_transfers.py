@@ -171,6 +171,8 @@ class DeviceTransfers:
                 transfer, batch_read
             ):
                 continue
+            if self._project.fact(Guards).runs_once(module, transfer.node):
+                continue
             if self._draws_seldom(batch_read.where) or reads_few_batches(self._project, batch_read.where):
                 continue
             if self._was_on_gpu(transfer, batch_read):

@@ -46,11 +46,11 @@ _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 """What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
-_TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*(?:device|DEVICE)\b")
 _SETS_UP = regex.compile(rb"\boptim\b|\bload_state_dict\(")
 """What is done to a model that the program has made; ``torch.load`` alone may give one that was saved on a GPU."""
 _ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")
-_CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
+_CHOOSES = regex.compile(rb"^[^#\n]*(?:device|DEVICE)[^#\n]*\bcuda\b", re.MULTILINE)
 
 
 @stored("programs that compute on a GPU")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 
 
-_DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
+_DEVICE = frozenset(b"device DEVICE devices dev local_rank mps ctx".split())
 
 
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
@@ -40,7 +40,9 @@ _CLIENTS = frozenset(
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 
 
-_CHOSEN = regex.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
+_CHOSEN = regex.compile(
+    rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)|non_blocking\s*=\s*True"""
+)
 
 
 _NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)

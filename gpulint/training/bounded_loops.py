@@ -70,7 +70,22 @@ def _limits(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr
         for statement in loop.body
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break)
     )
-    return tuple(limit for test in tests if (limit := _limit(loop, test)) is not None)
+    found = (_limit(loop, test) or _counted_limit(module, loop, test) for test in tests)
+    return tuple(limit for limit in found if limit is not None)
+
+
+def _counted_limit(module: ModuleIndex, loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:
+    """Return what a count is compared with that the loop keeps by hand: ``shown = 0``, then ``shown += 1`` in it."""
+    match test:
+        case ast.Compare(left=ast.Name(id=name) as count, ops=[ast.Gt() | ast.GtE() | ast.Eq()], comparators=[limit]):
+            bindings = module.scope(count).lookup(name)
+        case _:
+            return None
+    inside = [one.node for one in bindings if loop in module.syntax.ancestors(one.node)]
+    before = [one.value for one in bindings if one.node not in inside]
+    starts = all(isinstance(value, ast.Constant) and value.value == 0 for value in before)
+    counts = all(isinstance(node, ast.AugAssign) and ast.unparse(node).endswith(" += 1") for node in inside)
+    return limit if before and inside and starts and counts else None
 
 
 def _limit(loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:

@@ -16,12 +16,13 @@ from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exi
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
+from gpulint.training.first_runs import fills_once, runs_once
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.periodic_tests import interval, is_counter, is_periodic
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -41,7 +42,6 @@ _DEBUG = regex.compile(
     re.IGNORECASE,
 )
 _DEBUGS = regex.compile(r"(^|_)debug(_|$)")
-_MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = regex.compile(
     r"^(err|error|errors|exc|exception|warning_list|problem)$|(^|_)(nans?|diverged?|exploded|nonfinite|skipped|bad|invalid|overflow(ed)?)(_|$)",
@@ -185,7 +185,7 @@ class Guards:
         return any(warns or _is_error(module, test, holds) for test, holds in conditions(module, node))
 
     def is_at_loop_end(self, module: ModuleIndex, node: ast.AST) -> bool:
-        """Return whether ``node`` runs only in the last round of a loop (``if step == max_steps``)."""
+        """Return whether ``node`` runs only in one round of a loop, such as the last (``if step == max_steps``)."""
         for test, holds in conditions(module, node):
             together = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
             for part in test.values if isinstance(test, ast.BoolOp) and together else [test]:
@@ -194,33 +194,22 @@ class Guards:
                     and isinstance(part, ast.Compare)
                     and isinstance(part.ops[0], ast.Eq)
                     and is_counter(part.left)
-                    and _MAXIMUM.search(ast.unparse(part.comparators[0]))
+                    and (
+                        _MAXIMUM.search(ast.unparse(part.comparators[0]))
+                        or (isinstance(part.comparators[0], ast.Constant) and _is_of_loop(module, part.left))
+                    )
                 ):
                     return True
         return False
 
     def runs_once(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` runs on first use only (``if self._optimizer is None: self._build()``)."""
-        for up in module.syntax.ancestors(node):
-            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-                return False
-            if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
-                return True
-            if isinstance(up, ast.If) and (_fills(module, up) or _deletes_condition(up)):
-                return True
-        return False
+        return runs_once(module, node)
 
     def fills_once(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` runs only until an attribute has a value, which its block gives (``if self.mask is
         None: self.mask = ...``) and nothing takes away."""
-        inner = node
-        for up in module.syntax.ancestors(node):
-            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-                return False
-            if isinstance(up, ast.If) and inner in up.body and _fills_attribute(module, up):
-                return True
-            inner = up
-        return False
+        return fills_once(module, node)
 
     def is_without_gradients(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether a ``with`` or a decorator in its own function switches gradients off around ``node``."""
@@ -244,71 +233,10 @@ class Guards:
         return False
 
 
-def _makes(body: list[ast.stmt]) -> bool:
-    """Return whether statements set an attribute, or call something like ``build_optimizer``."""
-    return any(
-        (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
-        or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
-        for statement in body
-        for part in walk(statement)
-    )
-
-
-def _deletes_condition(branch: ast.If) -> bool:
-    """``if hasattr(self, "first"): ...; del self.first``."""
-    asked = {
-        f"{ast.unparse(call.args[0])}.{call.args[1].value!s}"
-        for call in walk(branch.test)
-        if isinstance(call, ast.Call)
-        and last_name(call.func) == "hasattr"
-        and len(call.args) == 2
-        and isinstance(call.args[1], ast.Constant)
-    }
-    deleted = (target for part in branch.body if isinstance(part, ast.Delete) for target in part.targets)
-    return bool(asked) and any(ast.unparse(target) in asked for target in deleted)
-
-
-def _fills(module: ModuleIndex, branch: ast.If) -> bool:
-    """``if first is None: first = measure()`` of a name that no loop around sets anew."""
-    match branch.test:
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            pass
-        case _:
-            return False
-    outer = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
-    bindings = module.scope(branch.test).lookup(name)
-    inside = [one for one in bindings if outer is not None and outer in module.syntax.ancestors(one.node)]
-    return bool(inside) and all(branch in module.syntax.ancestors(one.node) for one in inside)
-
-
-def _fills_attribute(module: ModuleIndex, branch: ast.If) -> bool:
-    """``if self.mask is None: self.mask = ...`` of an attribute that only ``__init__`` sets to None."""
-    match branch.test:
-        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name)) if _is_none(branch.test):
-            pass
-        case _:
-            return False
-    owner = module.class_of(branch)
-    stores = module.attributes.get((owner, name), []) if owner is not None else []
-    emptied = [
-        module.function(one.node)
-        for one in stores
-        if one.value is None or (isinstance(one.value, ast.Constant) and one.value.value is None)
-    ]
-    return any(one.node in branch.body for one in stores) and all(
-        function is not None and function.name == "__init__" for function in emptied
-    )
-
-
-def _is_none(test: ast.expr) -> bool:
-    """``self.thing is None``."""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Attribute)
-        and isinstance(test.ops[0], ast.Is)
-        and isinstance(test.comparators[0], ast.Constant)
-        and test.comparators[0].value is None
-    )
+def _is_of_loop(module: ModuleIndex, counter: ast.expr) -> bool:
+    """Return whether only a loop sets a counter (``for epoch in range(50)``)."""
+    bindings = module.scope(counter).lookup(counter.id) if isinstance(counter, ast.Name) else ()
+    return bool(bindings) and all(one.kind is BindingKind.LOOP for one in bindings)
 
 
 @query

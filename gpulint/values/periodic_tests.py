@@ -18,6 +18,7 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
+from gpulint.values.option_tests import asked_options
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and _EVERY.search(last_name(part))
             and not _AMOUNT.match(last_name(part))
             and not counts_steps_of_epoch(last_name(part))
+            and part not in asked_options(module, test)
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True

@@ -1,0 +1,151 @@
+"""Statements that run once: on first use, until a value is there, or until they set the flag that they ask for."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.semantic.path_conditions import parts_of
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name
+
+_MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
+
+
+def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether ``node`` runs on first use only (``if self._optimizer is None: self._build()``), or in the first
+    round of a loop that gets there (``if not shown: ...; shown = True``)."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+        if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
+            return True
+        if isinstance(up, ast.If) and (_fills(module, up) or _deletes_condition(up)):
+            return True
+        if isinstance(up, ast.If) and inner in up.body and _sets_flag(module, up):
+            return True
+        inner = up
+    return False
+
+
+def fills_once(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether ``node`` runs only until an attribute has a value, which its block gives (``if self.mask is
+    None: self.mask = ...``) and nothing takes away."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+        if isinstance(up, ast.If) and inner in up.body and _fills_attribute(module, up):
+            return True
+        inner = up
+    return False
+
+
+def _makes(body: list[ast.stmt]) -> bool:
+    """Return whether statements set an attribute, or call something like ``build_optimizer``."""
+    return any(
+        (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
+        or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
+        for statement in body
+        for part in walk(statement)
+    )
+
+
+def _deletes_condition(branch: ast.If) -> bool:
+    """``if hasattr(self, "first"): ...; del self.first``."""
+    asked = {
+        f"{ast.unparse(call.args[0])}.{call.args[1].value!s}"
+        for call in walk(branch.test)
+        if isinstance(call, ast.Call)
+        and last_name(call.func) == "hasattr"
+        and len(call.args) == 2
+        and isinstance(call.args[1], ast.Constant)
+    }
+    deleted = (target for part in branch.body if isinstance(part, ast.Delete) for target in part.targets)
+    return bool(asked) and any(ast.unparse(target) in asked for target in deleted)
+
+
+def _fills(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if first is None: first = measure()`` of a name that no loop around sets anew."""
+    match branch.test:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    outer = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
+    bindings = module.scope(branch.test).lookup(name)
+    inside = [one for one in bindings if outer is not None and outer in module.syntax.ancestors(one.node)]
+    return bool(inside) and all(branch in module.syntax.ancestors(one.node) for one in inside)
+
+
+def _sets_flag(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if not shown: ...; shown = True`` of a flag that nothing else sets, other than in front of the loop."""
+    return any(_sets(module, branch, part, not wanted) for part, wanted in parts_of(branch.test, True))
+
+
+def _sets(module: ModuleIndex, branch: ast.If, flag: ast.expr, then: bool) -> bool:
+    """Return whether a branch sets the flag that it asks for, and only what runs before it sets it back."""
+    match flag:
+        case ast.Name(id=name):
+            loop = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
+            stores = [
+                (one.value, loop is not None and loop in module.syntax.ancestors(one.node), one.node)
+                for one in module.scope(flag).lookup(name)
+                if one.kind is BindingKind.ASSIGN
+            ]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            owner = module.class_of(branch)
+            stores = [
+                (one.value, not _is_in_init(module, one.node), one.node)
+                for one in (module.attributes.get((owner, name), []) if owner is not None else [])
+            ]
+        case _:
+            return False
+    inside = [value for value, _, node in stores if branch in module.syntax.ancestors(node)]
+    others = [(value, repeated) for value, repeated, node in stores if branch not in module.syntax.ancestors(node)]
+    return (
+        bool(inside)
+        and bool(others)
+        and all(_is_constant(value, then) for value in inside)
+        and all(_is_constant(value, then) or (_is_constant(value, not then) and not again) for value, again in others)
+    )
+
+
+def _is_constant(value: ast.AST | None, wanted: bool) -> bool:
+    return isinstance(value, ast.Constant) and value.value is wanted
+
+
+def _is_in_init(module: ModuleIndex, node: ast.AST) -> bool:
+    function = module.function(node)
+    return function is not None and function.name == "__init__"
+
+
+def _fills_attribute(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if self.mask is None: self.mask = ...`` of an attribute that only ``__init__`` sets to None."""
+    match branch.test:
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name)) if _is_none(branch.test):
+            pass
+        case _:
+            return False
+    owner = module.class_of(branch)
+    stores = module.attributes.get((owner, name), []) if owner is not None else []
+    emptied = [
+        module.function(one.node)
+        for one in stores
+        if one.value is None or (isinstance(one.value, ast.Constant) and one.value.value is None)
+    ]
+    return any(one.node in branch.body for one in stores) and all(
+        function is not None and function.name == "__init__" for function in emptied
+    )
+
+
+def _is_none(test: ast.expr) -> bool:
+    """``self.thing is None``."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Attribute)
+        and isinstance(test.ops[0], ast.Is)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value is None
+    )
