@@ -50,6 +50,9 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Declared
         if given is not None and given.value != "all":
             return DeclaredCount(whole(given.value), start.place, f"--gpus {given.text}")
     own = start.launch.gpus
+    if job.gpus is None and start.launch.one_set is not None:
+        gpus = start.launch.one_set[1]
+        return DeclaredCount(gpus.value, start.place, gpus.text)
     if own is not None and not start.launch.in_sets and job.gpus is None:
         return DeclaredCount(own.value, start.place, own.text)
     if (
@@ -64,7 +67,8 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Declared
 
 def processes(project: Project, job: Job, start: JobLaunch) -> tuple[int, Place | None] | None:
     """Processes on one node and where that number is written (None: implied); None if unknown or one for each GPU."""
-    count = start.launch.processes_per_node
+    one_set = start.launch.one_set if job.gpus is None else None
+    count = one_set[0] if one_set is not None else start.launch.processes_per_node
     if count is None and start.config is not None:
         return _configured(project, start.config)
     if job.task.system in _SHARING or count is None or count.all_gpus or count.value is None:

@@ -29,6 +29,8 @@ class Level:
     total: ProcessCount | None = None
     """Processes over all nodes, where that is what is stated (``mpirun -np 16``)."""
     options: dict[str, ArgWord] = field(default_factory=dict)
+    one_set: tuple[ProcessCount, ProcessCount] | None = None
+    """Processes and GPUs of each set of resources (``jsrun -a 1 -g 4``)."""
 
     @property
     def launcher(self) -> str:
@@ -136,14 +138,16 @@ def _level(row: Launcher, options: LauncherOptions, span: Span) -> Level:
     total, nodes = _number(options, row.total), _number(options, row.nodes)
     gpus = next(filter(None, (_number(options, rule) for rule in row.gpus)), None)
     processes = _processes(row, options, span, total, nodes)
+    one_set = None
     if row.per_set is not None:
         each = _number(options, row.per_set) or implied(1, span)
+        one_set = (each, gpus) if gpus is not None else None
         if processes is not None:
             gpus, processes = processes.times(gpus), processes.times(each)
         elif total is None or total.value != 1:
             gpus = None
         total = total.times(each) if total is not None else None
-    return Level(row, span, processes, nodes, gpus, total, options.values)
+    return Level(row, span, processes, nodes, gpus, total, options.values, one_set)
 
 
 def _processes(

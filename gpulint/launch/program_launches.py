@@ -84,6 +84,12 @@ class Launch:
         return any(level.row.per_set is not None and level.launcher == self.launcher for level in self.levels)
 
     @property
+    def one_set(self) -> tuple[ProcessCount, ProcessCount] | None:
+        """Processes and GPUs of each such set, if the command says how many GPUs it has. No set sees those of
+        another."""
+        return next((level.one_set for level in self.levels if level.launcher == self.launcher), None)
+
+    @property
     def submitted(self) -> bool:
         """Whether it runs on other machines (``ray job submit``, ``sbatch``)."""
         return self.launcher == "sbatch" or any(level.row.submits for level in self.levels)

@@ -46,7 +46,8 @@ _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 """What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
-_TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*(?:device|DEVICE)\b")
+_TAKEN = regex.compile(rb"\.to\(\s*(?:\w+\.)*(?:device|DEVICE)\b|\bdevice\s*=\s*(?:\w+\.)*(?:device|DEVICE)\b")
+"""A device that something is moved to or made on (``Model(device=device)``)."""
 _SETS_UP = regex.compile(rb"\boptim\b|\bload_state_dict\(")
 """What is done to a model that the program has made; ``torch.load`` alone may give one that was saved on a GPU."""
 _ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")

@@ -78,13 +78,24 @@ def chosen(
         yield from (NodeRef(made.module, value) for value in made.node.values)
 
 
-def chosen_origins(resolver: Resolver, module: ModuleIndex, node: ast.Subscript, base: ast.expr) -> Iterator[NodeRef]:
-    """Yield where the values of such entries come from; the expression itself if they are unknown."""
-    entries = list(chosen(resolver, module, base))
+def chosen_origins(
+    resolver: Resolver, module: ModuleIndex, node: ast.Subscript, base: ast.expr, path: tuple[int, ...]
+) -> Iterator[NodeRef]:
+    """Yield where the values of such entries come from, or those of an element of each (``make, weights =
+    TABLE[name]``); the expression itself if they are unknown."""
+    entries = list(chosen(resolver, module, base, (ast.Tuple, ast.List) if path else _CHOSEN))
+    if path and not all(_holds_at(entry.node, path[0]) for entry in entries):
+        entries = []
     for entry in entries:
-        yield from resolver.points_to(entry.module, entry.node)
+        yield from resolver.points_to(entry.module, entry.node, path)
     if not entries:
-        yield NodeRef(module, node)
+        yield NodeRef(module, node, path)
+
+
+def _holds_at(entry: ast.AST, index: int) -> bool:
+    """Return whether a tuple has something at an index that is followed."""
+    parts = entry.elts if isinstance(entry, ast.Tuple | ast.List) else []
+    return -len(parts) <= index < len(parts) and isinstance(parts[index], _CHOSEN)
 
 
 def lacks(resolver: Resolver, module: ModuleIndex, argument: ast.Starred, key: str) -> bool:

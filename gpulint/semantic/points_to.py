@@ -122,8 +122,8 @@ class Resolver(ClassHierarchy):
                         yield NodeRef(module, node, path)
             case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
                 yield from self._item_origins(module, node, base, key, path)
-            case ast.Subscript(value=base, slice=ast.Name() | ast.Attribute()) if not path:
-                yield from dictionary_items.chosen_origins(self, module, node, base)
+            case ast.Subscript(value=base, slice=ast.Name() | ast.Attribute()):
+                yield from dictionary_items.chosen_origins(self, module, node, base, path)
             case ast.Call():
                 yield from self._call_origins(module, node, path)
             case _:

@@ -22,8 +22,9 @@ MAX_NAMES = 120
 """Of what may have more names than this none is known."""
 _NO_NAMES: frozenset[str] = frozenset()
 _NAMED = both(
-    ast.Name, ast.Attribute, ast.Call, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
-)
+    ast.Name, ast.Attribute, ast.Call, ast.IfExp, ast.BoolOp, ast.Subscript, ast.FunctionDef, ast.AsyncFunctionDef,
+    ast.ClassDef,
+)  # fmt: skip
 """Nodes that may have a name."""
 _NAMING = (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.ASSIGN)
 """Bindings that may give one."""
@@ -107,6 +108,9 @@ class QualifiedNames:
             case ast.BoolOp(values=values):
                 for value in values:
                     yield from self.names(module, value)
+            case ast.Subscript():
+                for part in self._entries(module, node, ()):
+                    yield from self.names(module, part)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 outer = module.class_of(node)
                 yield f"{module.name}.{outer.name}.{name}" if outer else f"{module.name}.{name}"
@@ -132,8 +136,29 @@ class QualifiedNames:
             yield from self._defined(absolute, module)
         elif binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS):
             yield from self.names(module, binding.node)
-        elif binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
-            yield from self.names(module, binding.value)
+        elif binding.kind is BindingKind.ASSIGN and binding.value is not None:
+            for part in self._entries(module, binding.value, binding.path) if binding.path else (binding.value,):
+                yield from self.names(module, part)
+
+    def _entries(self, module: ModuleIndex, node: ast.expr, path: tuple[int, ...]) -> Iterator[ast.expr]:
+        """Yield what ``TABLE[name]`` may be, or the elements that unpacking takes of it, if the table is a dictionary
+        that is written out."""
+        match node:
+            case ast.Subscript(value=base, slice=ast.Constant(value=int(index))) if type(index) is int:
+                yield from self._entries(module, base, (index, *path))
+            case ast.Subscript(value=ast.Name(id=name) as base, slice=key):
+                bindings = module.scope(base).lookup(name)
+                table = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+                if not isinstance(table, ast.Dict) or not all(table.keys):
+                    return
+                for given, value in zip(table.keys, table.values, strict=True):
+                    if not _are_different(key, given):
+                        yield from self._entries(module, value, path)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if path:
+                if not any(isinstance(part, ast.Starred) for part in parts) and -len(parts) <= path[0] < len(parts):
+                    yield from self._entries(module, parts[path[0]], path[1:])
+            case _ if not path:
+                yield node
 
     def _defined(self, name: str, module: ModuleIndex) -> Iterator[str]:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
@@ -162,3 +187,7 @@ class QualifiedNames:
             return frozenset({f"{self._project.module_name(path)}.{target}"})
         absolute = self._project.absolute(target, path)
         return frozenset({absolute, *self._defined_from(absolute, path)})
+
+
+def _are_different(one: ast.expr, other: ast.expr | None) -> bool:
+    return isinstance(one, ast.Constant) and isinstance(other, ast.Constant) and one.value != other.value

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries.names import matches
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.transfers.download import Download, callee
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.libraries.operations import SdkDownload
@@ -38,6 +39,13 @@ def sdk_download(project: Project, module: ModuleIndex, call: ast.Call, rows: li
                     todo.append(NodeRef(ref.module, func.value))
             case ast.Name() | ast.Attribute() as named:
                 todo += project.fact(Resolver).points_to(ref.module, named)
+                todo += _drawn_from(ref.module, named) if isinstance(named, ast.Name) else ()
                 if isinstance(named, ast.Attribute):
                     todo.append(NodeRef(ref.module, named.value))
     return None
+
+
+def _drawn_from(module: ModuleIndex, name: ast.Name) -> list[NodeRef]:
+    """What a loop takes its items from (``for blob in bucket.list_blobs():``)."""
+    loops = [binding.node for binding in module.scope(name).lookup(name.id) if binding.kind is BindingKind.LOOP]
+    return [NodeRef(module, unwrap_iterable(loop.iter)) for loop in loops if isinstance(loop, ast.For)]

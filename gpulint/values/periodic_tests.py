@@ -79,6 +79,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and not _AMOUNT.match(last_name(part))
             and not counts_steps_of_epoch(last_name(part))
             and part not in asked_options(module, test)
+            and not _counts_up(module, part)
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
@@ -157,6 +158,21 @@ def _least(project: Project, module: ModuleIndex, node: ast.expr, counted: str, 
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
     several = sure and len({path for _, path in whole}) > 1
     return (max(real) if several else min(real), counted) if real else None
+
+
+def _counts_up(module: ModuleIndex, node: ast.Name | ast.Attribute) -> bool:
+    """Return whether a name is increased somewhere (``n_steps += 1``) and not set anew where the test holds: it counts
+    the steps, and is no interval."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope(node).lookup(node.id)
+    else:
+        owner = module.class_of(node) if last_name(node.value) == "self" else None
+        bindings = module.attributes.get((owner, node.attr), []) if owner is not None else []
+    around = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    resets = {id(part) for part in walk(around)} if isinstance(around, ast.If) else set[int]()
+    return any(binding.kind is BindingKind.AUGMENT for binding in bindings) and not any(
+        binding.kind is BindingKind.ASSIGN and id(binding.node) in resets for binding in bindings
+    )
 
 
 def _is_always_one(period: ConstantSet) -> bool:

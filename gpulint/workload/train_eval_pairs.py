@@ -162,8 +162,22 @@ def _options(project: Project, module: ModuleIndex) -> Iterator[tuple[str, ast.e
             continue
         if "generat" in ast.unparse(call).lower():
             continue  # how many images a diffusion model is asked for
+        if split(name) is Split.EVAL and _is_set_anew(module, _plain(name)):
+            continue
         if not any(launched.option(flags) for launched in project.fact(JobIndex).launches_of(module.path)):
             yield name, default, call
+
+
+def _is_set_anew(module: ModuleIndex, name: str) -> bool:
+    """Return whether the program gives an option a value of its own (``args.test_batch_size = 1``)."""
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == name
+        and isinstance(statement, ast.Assign)
+        and name not in ast.unparse(statement.value)
+        for stores in module.stores.values()
+        for target, _, statement in stores
+    )
 
 
 def _known(

@@ -213,12 +213,15 @@ def _named(place: Place) -> Place:
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
+    fetched = set[tuple[int, str]]()
+    """Models that the commands of a job before have fetched, so that they lie in its cache."""
     for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
         if tool and not tests_existence(held.command) and not runs_file_of_tree(held):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif (model := project.fact(Prefetching).served(held)) is not None:
-            yield _served(document, held, model)
+            if _is_first(held, model.text, fetched):
+                yield _served(document, held, model)
         elif not tool and not runs_file_of_tree(held):
             if loaded := project.fact(Prefetching).loaded(held):
                 yield _loaded(document, held, loaded)
@@ -228,10 +231,21 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
                     yield _fetched(document, held, *named)
         elif not project.fact(Prefetching).is_switched_off(held):
             for text, place, loads in project.fact(LaunchedIds).of(held, document.path):
-                yield _named_id(document, text, place.span, held.evidence, loads)
+                if _is_first(held, text, fetched):
+                    yield _named_id(document, text, place.span, held.evidence, loads)
     for job, evidence in project.fact(GpuJobs).held_in(document.path):
         for text, span in job.task.named_models:
             yield _named_id(document, text, span, evidence)
+
+
+def _is_first(held: GpuJobCommand, text: str, fetched: set[tuple[int, str]]) -> bool:
+    """Return whether no command of the job before has fetched a model in all cases."""
+    key = (id(held.job), text)
+    if key in fetched:
+        return False
+    if not held.command.blocks:
+        fetched.add(key)
+    return True
 
 
 def _loaded(document: Document, held: GpuJobCommand, words: list[tuple[ArgWord, bool]]) -> Finding:
