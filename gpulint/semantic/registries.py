@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -48,13 +49,23 @@ def _tables(module: ModuleIndex, name: str) -> set[tuple[str, bool]]:
     """Names of the dictionaries of a module that hold something of a name, and whether as one of all classes that the
     module binds."""
     aliases = {name} | module.aliases.get(name, set())
-    found = set[tuple[str, bool]]()
-    for table in module.syntax.of(ast.Dict):
-        if any(isinstance(value, ast.Name | ast.Attribute) and last_name(value) in aliases for value in table.values):
-            found |= {(kept, False) for kept in _kept_as(module, table)}
+    written = _written_tables(module)
+    found = {(kept, False) for alias in aliases for kept in written.get(alias, ())}
     for made in module.syntax.of(ast.DictComp):
         if _is_of_members(made) and aliases & module.top.bindings.keys():
             found |= {(kept, True) for kept in _kept_as(module, made)}
+    return found
+
+
+@query
+def _written_tables(module: ModuleIndex) -> dict[str, set[str]]:
+    """Names of the dictionaries of a module, by the last names of the values that are written in them."""
+    found: dict[str, set[str]] = {}
+    for table in module.syntax.of(ast.Dict):
+        names = {last_name(value) for value in table.values if isinstance(value, ast.Name | ast.Attribute)}
+        if names and (kept := _kept_as(module, table)):
+            for name in names:
+                found.setdefault(name, set()).update(kept)
     return found
 
 
