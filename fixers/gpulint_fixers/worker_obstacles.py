@@ -31,6 +31,10 @@ SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
 _ARRAYS = ("torch.", "numpy.")
 _FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
+_CONVERTS = frozenset(
+    "tensor Tensor FloatTensor LongTensor IntTensor DoubleTensor BoolTensor array asarray tolist".split()
+)
+"""What may go through a list number by number."""
 _STATISTICS = frozenset({"mean", "std", "var", "copy"})
 _HELPERS = 2
 """How many calls deep the helpers of a data set are followed."""
@@ -171,7 +175,11 @@ def _is_plain(project: Project, function: NodeRef, helpers: int) -> bool:
     for part in walk(function.node):
         if isinstance(part, ast.With | ast.For | ast.While):
             return False
-        if not isinstance(part, ast.Call) or last_name(part.func) in CHEAP | _STATISTICS:
+        if not isinstance(part, ast.Call):
+            continue
+        if last_name(part.func) in _CONVERTS:
+            return False
+        if last_name(part.func) in CHEAP | _STATISTICS:
             continue
         names = resolver.call_names(function.module, part)
         if any(name.startswith(_ARRAYS) for name in names) and last_name(part.func) not in _FILES:
