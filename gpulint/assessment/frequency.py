@@ -19,7 +19,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_preprocessing import is_held_out
-from gpulint.workspace.module_index import FUNCTIONS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
@@ -103,7 +103,8 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             return Frequency("epoch")
         if not all(seldom):
             return Frequency(per)
-        known = (guards.interval(*place, sure=True) for way in seldom for place in way)
+        counted = [way for way in seldom if not any(_is_seldom(*place) for place in way)]  # nothing else is rarer
+        known = (guards.interval(*place, sure=True) for way in counted for place in way)
         stated = [found[0] for found in known if found is not None and found[0] > 1]
         if stated:
             return Frequency(per, min(stated), True)
@@ -117,14 +118,37 @@ def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether the place is only reached by the best so far (``if score > best_score``)."""
+    """Return whether the place is only reached by the best so far: ``if score > best_score``, or ``if score > top``
+    where the function has ``top = score``."""
     return any(
         holds
-        and isinstance(test, ast.Compare)
-        and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-        and any(_BEST.search(last_name(side)) for side in (test.left, *test.comparators))
+        and isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        and (
+            any(_BEST.search(last_name(side)) for side in (part.left, *part.comparators))
+            or _is_kept(module, node, part.left, part.comparators[0])
+        )
         for test, holds in conditions(module, node)
+        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
     )
+
+
+def _is_kept(module: ModuleIndex, node: ast.AST, one: ast.expr, other: ast.expr) -> bool:
+    """Return whether the function of a place sets one of two compared values to the other one."""
+    if not all(isinstance(side, ast.Name | ast.Attribute | ast.Subscript) for side in (one, other)):
+        return False
+    texts = {ast.unparse(one), ast.unparse(other)}
+    return any(texts == pair for pair in _assignments(module, module.function(node)))
+
+
+@query
+def _assignments(module: ModuleIndex, function: FunctionNode | None) -> list[set[str]]:
+    """The targets of the assignments of a function, each with its value, where that is a variable."""
+    return [
+        {ast.unparse(part.targets[0]), ast.unparse(part.value)}
+        for part in walk(function or module.syntax.tree)
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name | ast.Attribute)
+    ]
 
 
 def _happens_once(module: ModuleIndex, node: ast.AST) -> bool:
