@@ -72,7 +72,8 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
 
 
 def _fold_commands(found: list[Result], project: Project) -> None:
-    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does."""
+    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does, and
+    other installations of a script: one environment holds them all."""
     last: dict[tuple[str, Path, int | None], tuple[int, int]] = {}
     for number in sorted(range(len(found)), key=lambda number: found[number].finding.span.line):
         finding = found[number].finding
@@ -84,7 +85,7 @@ def _fold_commands(found: list[Result], project: Project) -> None:
             continue
         key = finding.rule.code, finding.path, span.cell
         head, end = last.get(key, (span.line, -1))
-        if end == span.line - 1:
+        if end == span.line - 1 or (end != -1 and cost.kind == "install"):
             found[number] = _with_basis(found[number], f"with the command in line {head}", Level.LOW)
         else:
             head = span.line

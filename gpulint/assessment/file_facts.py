@@ -31,7 +31,7 @@ _COMMENTED_START = regex.compile(
     r"^[ \t]*#[ \t]*((srun|torchrun|mpirun)\b[^\n]*\.py|python3?[ \t]+[\w./-]+\.py)\b", re.MULTILINE
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history|previous([-_]?(code|version)s?)?)([/_.-]|\d|$)",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(

@@ -21,6 +21,9 @@ AGAIN = 0.25
 """What another read costs before the GPU gets new work, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples or tokens (assumed)."""
+TABLE = 6
+"""Rounds of a loop inside the step over a table of what it computed: losses, metrics (assumed)."""
+_TABLE = frozenset({"items", "values"})
 PARAMETERS = 64
 """Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
@@ -110,6 +113,8 @@ def _usual(loop: ast.AST) -> int | None:
     match source:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
             return PARAMETERS
+        case ast.Call(func=ast.Attribute(attr=name), args=[]) if name in _TABLE:
+            return TABLE
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
     return None
