@@ -336,6 +336,14 @@ def test_a_job_whose_program_is_commented_out_is_a_template(tmp_path: Path, line
     assert levels(tmp_path, {"job.sh": job}, "GPU106") == [level]
 
 
+def test_one_count_of_a_step_comes_once_per_epoch(tmp_path: Path) -> None:
+    saved = "        if epoch % 2 == 0 and step == 0:\n            torch.save(model.state_dict(), 'model.pt')\n"
+    loop = "for step, (images, labels) in enumerate(loader)"
+    text = HEAD + IMAGES + TRAINING.replace("for images, labels in loader", loop) + saved
+    (basis,) = bases(tmp_path, {"train.py": text}, "GPU211")
+    assert basis.startswith("low, every 2 epochs, a checkpoint")
+
+
 @pytest.mark.parametrize(("kept", "often"), [("top = loss", "not in every step"), ("other = loss", "every 5 steps")])
 def test_only_the_best_so_far_is_saved_seldom(tmp_path: Path, kept: str, often: str) -> None:
     saved = (

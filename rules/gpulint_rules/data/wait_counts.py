@@ -115,6 +115,8 @@ def _usual(loop: ast.AST) -> int | None:
             return PARAMETERS
         case ast.Call(func=ast.Attribute(attr=name), args=[]) if name in _TABLE:
             return TABLE
+        case ast.Subscript(slice=ast.Constant(value="params")):
+            return PARAMETERS
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
     return None
