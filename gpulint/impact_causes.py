@@ -11,8 +11,9 @@ from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
 
-REPAIRED_TOGETHER = frozenset({"host-wait", "host-tensor"})
-"""Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
+REPAIRED_TOGETHER = {"host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache"}
+"""Costs of which it pays only to repair all of a cause, and with which others: a loop that still waits elsewhere is as
+slow."""
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -27,7 +28,8 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
             continue
         if finding.rule.cost.kind in REPAIRED_TOGETHER:
             cause = finding.cause
-            groups.setdefault((cause.path, cause.span), []).append(number)
+            together = REPAIRED_TOGETHER[finding.rule.cost.kind]
+            groups.setdefault((cause.path, cause.span, together), []).append(number)
     found = list(results)
     for numbers in groups.values():
         if len(numbers) > 1:

@@ -72,7 +72,8 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
 
 
 def _fold_commands(found: list[Result], project: Project) -> None:
-    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does."""
+    """Lower commands that follow another one of the same rule line by line, as one ``tar`` for each archive does, and
+    other installations of a script: one environment holds them all."""
     last: dict[tuple[str, Path, int | None], tuple[int, int]] = {}
     for number in sorted(range(len(found)), key=lambda number: found[number].finding.span.line):
         finding = found[number].finding
@@ -84,7 +85,7 @@ def _fold_commands(found: list[Result], project: Project) -> None:
             continue
         key = finding.rule.code, finding.path, span.cell
         head, end = last.get(key, (span.line, -1))
-        if end == span.line - 1:
+        if end == span.line - 1 or (end != -1 and cost.kind == "install"):
             found[number] = _with_basis(found[number], f"with the command in line {head}", Level.LOW)
         else:
             head = span.line
@@ -101,7 +102,7 @@ def _fold_downloads(found: list[Result], project: Project) -> None:
         if finding.impact.level > Level.LOW and cost is not None and cost.kind == "download" and named is not None:
             items.setdefault((finding.rule.code, named[1]), []).append(number)
     for numbers in items.values():
-        _fold(found, numbers, {}, project, "the same download as")
+        _fold(found, numbers, {}, project, "the same download as", within=True)
     launchers: dict[str, list[int]] = {}
     for number in (number for numbers in items.values() for number in numbers):
         finding = found[number].finding
@@ -166,20 +167,24 @@ def _fold(
     original: dict[int, int],
     project: Project,
     said: str = "the same code as",
+    within: bool = False,
 ) -> None:
-    """Lower all of ``numbers`` but those in the file of the one that costs most, and note whose copies they are."""
+    """Lower all of ``numbers`` but those in the file of the one that costs most (``within``: those too), and note whose
+    copies they are."""
     leader = min(numbers, key=lambda number: (-found[number].finding.impact.level, number))
     path = found[leader].finding.path
-    others = [number for number in numbers if found[number].finding.path != path]
+    others = [number for number in numbers if number != leader and (within or found[number].finding.path != path)]
     if not others:
         return
     place = f"{project.place(path)}:{found[leader].finding.span.line}"
     for number in others:
         original[number] = leader
         found[number] = _with_basis(found[number], f"{said} {place}", Level.LOW)
-    paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in others))
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)
+    elsewhere = (number for number in others if found[number].finding.path != path)
+    paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in elsewhere))
+    if paths:
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

@@ -58,6 +58,7 @@ _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
+_IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _INSTALL = frozenset({"install"})
@@ -95,6 +96,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
+    Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
@@ -115,6 +117,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
+    Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
     Circumstance("to the node's own disk", TO_LOW, job_facts.fills_own_disk, kinds=frozenset({"data-copy"})),

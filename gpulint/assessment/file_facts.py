@@ -27,8 +27,11 @@ _DEMO = regex.compile(
     r"|(^|/)(examples?|samples?)(/|$)",
     re.IGNORECASE,
 )
+_COMMENTED_START = regex.compile(
+    r"^[ \t]*#[ \t]*((srun|torchrun|mpirun)\b[^\n]*\.py|python3?[ \t]+[\w./-]+\.py)\b", re.MULTILINE
+)
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history|previous([-_]?(code|version)s?)?)([/_.-]|\d|$)",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(
@@ -97,6 +100,11 @@ def is_demo(subject: Subject) -> bool:
 def is_example_launcher(subject: Subject) -> bool:
     """Return whether it is the specification of a job that starts nothing of the tree, in a folder of examples."""
     return subject.is_launcher and bool(_DEMO.search(subject.place)) and not any(job.programs for job in subject.jobs)
+
+
+def is_template(subject: Subject) -> bool:
+    """Return whether a script starts nothing of the tree, and a line that starts a program is commented out."""
+    return subject.is_launcher and not any(job.programs for job in subject.jobs) and subject.mentions(_COMMENTED_START)
 
 
 def is_notebook(subject: Subject) -> bool:

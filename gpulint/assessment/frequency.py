@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -19,7 +20,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_preprocessing import is_held_out
-from gpulint.workspace.module_index import FUNCTIONS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
@@ -99,16 +100,46 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             ]
             if any(unclear) and all(known or maybe for known, maybe in zip(seldom, unclear, strict=True)):
                 return Frequency(per, figure("assumed", "every"))
-        if per == "step" and all(is_full_batch(context.loop.node) for context in contexts):
-            return Frequency("epoch")
-        if not all(seldom):
-            return Frequency(per)
-        known = (guards.interval(*place, sure=True) for way in seldom for place in way)
-        stated = [found[0] for found in known if found is not None and found[0] > 1]
-        if stated:
-            return Frequency(per, min(stated), True)
-        return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
+        once = zip(contexts, ways, strict=True)
+        if per == "step" and all(
+            is_full_batch(context.loop.node) or any(_is_at_count(*place, context.loop.node) for place in way)
+            for context, way in once
+        ):
+            per, seldom = "epoch", [[place for place in way if _is_rare(guards, place)] for way in seldom]
+        return _every(guards, per, seldom)
     return None
+
+
+def _every(guards: Guards, per: str, seldom: Sequence[Sequence[tuple[ModuleIndex, ast.AST]]]) -> Frequency:
+    """How often each of the ways to a place is gone that has conditions which seldom hold."""
+    if not all(seldom):
+        return Frequency(per)
+    counted = [way for way in seldom if not any(_is_seldom(*place) for place in way)]  # nothing else is rarer
+    known = (guards.interval(*place, sure=True) for way in counted for place in way)
+    stated = [found[0] for found in known if found is not None and found[0] > 1]
+    if stated:
+        return Frequency(per, min(stated), True)
+    return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
+
+
+def _is_rare(guards: Guards, place: tuple[ModuleIndex, ast.AST]) -> bool:
+    """Return whether a place is not reached in each epoch, by a count of them or otherwise."""
+    return _is_seldom(*place) or guards.interval(*place, sure=True) is not None
+
+
+def _is_at_count(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether a place is reached at one count of a loop (``if step == 0``), once in each pass of it."""
+    targets = {name.id for name in walk(loop.target) if isinstance(name, ast.Name)} if isinstance(loop, ast.For) else ()
+    return any(
+        holds
+        and isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Eq)
+        and isinstance(part.left, ast.Name)
+        and part.left.id in targets
+        and isinstance(part.comparators[0], ast.Constant)
+        for test, holds in conditions(module, node)
+        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
+    )
 
 
 def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
@@ -117,14 +148,37 @@ def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether the place is only reached by the best so far (``if score > best_score``)."""
+    """Return whether the place is only reached by the best so far: ``if score > best_score``, or ``if score > top``
+    where the function has ``top = score``."""
     return any(
         holds
-        and isinstance(test, ast.Compare)
-        and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-        and any(_BEST.search(last_name(side)) for side in (test.left, *test.comparators))
+        and isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        and (
+            any(_BEST.search(last_name(side)) for side in (part.left, *part.comparators))
+            or _is_kept(module, node, part.left, part.comparators[0])
+        )
         for test, holds in conditions(module, node)
+        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
     )
+
+
+def _is_kept(module: ModuleIndex, node: ast.AST, one: ast.expr, other: ast.expr) -> bool:
+    """Return whether the function of a place sets one of two compared values to the other one."""
+    if not all(isinstance(side, ast.Name | ast.Attribute | ast.Subscript) for side in (one, other)):
+        return False
+    texts = {ast.unparse(one), ast.unparse(other)}
+    return any(texts == pair for pair in _assignments(module, module.function(node)))
+
+
+@query
+def _assignments(module: ModuleIndex, function: FunctionNode | None) -> list[set[str]]:
+    """The targets of the assignments of a function, each with its value, where that is a variable."""
+    return [
+        {ast.unparse(part.targets[0]), ast.unparse(part.value)}
+        for part in walk(function or module.syntax.tree)
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name | ast.Attribute)
+    ]
 
 
 def _happens_once(module: ModuleIndex, node: ast.AST) -> bool:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 _REASON = regex.compile(
     r"\b(because|since|otherwise|avoids?|deadlocks?|hangs?|crash(es)?|leaks?|workarounds?|intentional(ly)?|on purpose"
     r"|must|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
-    r"|fails?|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
+    r"|fails?|caus(es?|ing)|nans?|better"
+    r"|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
     r"|to (keep|save|ensure|make sure)|rather than|instead of)\b",
     re.IGNORECASE,
@@ -51,7 +52,7 @@ def has_reason(subject: Subject) -> bool:
         return False
     source = document.cell_source(subject.finding.span.cell)
     line = subject.finding.span.line
-    own = _comment(source.line(line))
+    own = _comment(source.line(line)) or _comment(source.line(subject.finding.span.end_line))
     above = []
     at = line - 1
     while at > line - MAX_ALIKE and _shape(source.line(at)) == _shape(source.line(line)):

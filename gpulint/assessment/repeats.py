@@ -132,6 +132,19 @@ def is_fallback(subject: Subject) -> bool:
     return bool(sites) and all(_is_in_handler(site.module, site.node, tried) for site in sites)
 
 
+def repeats_try(subject: Subject) -> bool:
+    """Return whether a call only runs where the same one in a ``try`` raised an error, as for another version of a
+    library."""
+    module, node = subject.module, subject.node
+    if module is None or not isinstance(node, ast.Call):
+        return False
+    return _is_in_handler(
+        module,
+        node,
+        {(module, call) for call in module.calls_by_name.get(last_name(node.func), ()) if call is not node},
+    )
+
+
 def _is_in_handler(module: ModuleIndex, node: ast.AST, tried: set[tuple[ModuleIndex, ast.Call]]) -> bool:
     """Return whether a place is in an ``except`` of a ``try`` around one of some calls."""
     ups = [up for up in module.syntax.ancestors(node) if isinstance(up, ast.ExceptHandler)]

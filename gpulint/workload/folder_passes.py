@@ -193,8 +193,16 @@ def _is_many(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
         case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(column))):
             return bool(_PATHS.search(column))
         case ast.Name() | ast.Attribute():
-            return bool(_PATHS.search(last_name(source))) and is_unbounded(project, module, source)
+            named = bool(_PATHS.search(last_name(source)))
+            return named and is_unbounded(project, module, source) and not _is_batch(module, source)
     return False
+
+
+def _is_batch(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a list is one batch of a data set (``names = data.get_batch(8)``)."""
+    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else []
+    values = (binding.value for binding in reaching(module, bindings, source))
+    return any(isinstance(value, ast.Call) and "batch" in ast.unparse(value) for value in values)
 
 
 def is_unbounded(project: Project, module: ModuleIndex, source: ast.expr) -> bool:

@@ -208,7 +208,7 @@ def test_what_machines_install_once_for_several_runs_costs_less(tmp_path: Path) 
 
 
 def test_installations_of_one_job_are_one_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = "#!/bin/bash\n#SBATCH --gpus=8\npip install torch\npip install flash-attn\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --gpus=8\npip install torch\ncd code\npip install flash-attn\npython train.py\n"
     (tmp_path / "job.sh").write_text(job)
     main(["scan", "--isolated", "--no-cache", "--select", "GPU401", str(tmp_path)])
     assert capsys.readouterr().out.count("install-at-start (") == 1

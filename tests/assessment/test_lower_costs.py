@@ -308,3 +308,52 @@ def test_what_happens_once_per_step_of_all_data_happens_seldom(tmp_path: Path, l
         "    torch.cuda.empty_cache()\n"
     )
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("torch.autograd.set_detect_anomaly(\n    True\n)  # the exponential is causing NaNs", "low"),
+        ("torch.autograd.set_detect_anomaly(\n    True\n)  # of autograd", "high"),
+    ],
+)
+def test_a_reason_may_stand_at_the_end_of_a_call(tmp_path: Path, line: str, level: str) -> None:
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + line + "\n" + IMAGES + TRAINING}, "GPU414") == [level]
+
+
+def test_a_call_for_another_version_of_a_library_counts_once(tmp_path: Path) -> None:
+    made = "DataLoader(Photos(paths), batch_size=128, shuffle=True"
+    images = IMAGES.replace(
+        f"loader = {made})",
+        f"try:\n    loader = {made}, in_order=False)\nexcept TypeError:\n    loader = {made})",
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + images + TRAINING}, "GPU303") == ["high", "low"]
+
+
+@pytest.mark.parametrize(("lines", "level"), [("# srun python train.py --gpu", "low"), ("# prepares the data", "high")])
+def test_a_job_whose_program_is_commented_out_is_a_template(tmp_path: Path, lines: str, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\npip install datasets\n{lines}\necho done\n"
+    assert levels(tmp_path, {"job.sh": job}, "GPU106") == [level]
+
+
+def test_one_count_of_a_step_comes_once_per_epoch(tmp_path: Path) -> None:
+    saved = "        if epoch % 2 == 0 and step == 0:\n            torch.save(model.state_dict(), 'model.pt')\n"
+    loop = "for step, (images, labels) in enumerate(loader)"
+    text = HEAD + IMAGES + TRAINING.replace("for images, labels in loader", loop) + saved
+    (basis,) = bases(tmp_path, {"train.py": text}, "GPU211")
+    assert basis.startswith("low, every 2 epochs, a checkpoint")
+
+
+@pytest.mark.parametrize(("kept", "often"), [("top = loss", "not in every step"), ("other = loss", "every 5 steps")])
+def test_only_the_best_so_far_is_saved_seldom(tmp_path: Path, kept: str, often: str) -> None:
+    saved = (
+        "        if step % 5 == 0 and loss < top:\n"
+        f"            {kept}\n            torch.save(model.state_dict(), 'best.pt')\n"
+    )
+    text = (
+        HEAD
+        + IMAGES
+        + TRAINING.replace("for images, labels in loader", "for step, (images, labels) in enumerate(loader)")
+    )
+    (basis,) = bases(tmp_path, {"train.py": text + saved}, "GPU211")
+    assert f"{often}, a checkpoint" in basis

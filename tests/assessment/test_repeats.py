@@ -183,6 +183,18 @@ def test_downloads_of_the_same_model_count_once(tmp_path: Path, capsys: pytest.C
     assert found["tune"]["basis"].endswith("the same download as answer.py:4")
 
 
+def test_a_model_that_a_file_downloads_in_two_functions_counts_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = "AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-72B').cuda()"
+    text = "from transformers import AutoModelForCausalLM\n\n"
+    text += "".join(f"def {name}():\n    return {load}\n\n" for name in ("tune", "answer"))
+    (tmp_path / "train.py").write_text(f"{text}tune().step(answer())\n")
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n")
+    found = printed(tmp_path, capsys, "GPU331")
+    assert [one.partition(",")[0] for one in found.values()] == ["medium", "low"]
+
+
 def printed(folder: Path, capsys: pytest.CaptureFixture[str], rule: str) -> dict[str, str]:
     """Level and basis of a rule's findings, by file and line."""
     main(

@@ -156,6 +156,12 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
         ("    norms = [g['params'][0].grad.norm().item() for g in optimizer.param_groups]\n", "low"),
         ("    norms = [p.grad.norm().item() for p in model.parameters()]\n", "medium"),
         (
+            "    for group in optimizer.param_groups:\n        for part in group['params']:\n"
+            "            norms.append(part.grad.norm().item())\n",
+            "medium",
+        ),
+        ("    shown = {name: value.item() for name, value in losses.items()}\n", "low"),
+        (
             "    for part in range(len(images) // 8):\n"
             "        again = model(images[part * 8 : part * 8 + 8].cuda())\n"
             "        seen += again.mean().item()\n",
@@ -173,6 +179,13 @@ def test_rounds_of_inner_loops(tmp_path: Path, capsys: pytest.CaptureFixture[str
     write(tmp_path, STEP + extra)
     assert level in {one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")}
     assert bool(scanned(tmp_path, capsys, "GPU305")) is (level == "medium")
+
+
+def test_the_cache_emptied_in_a_loop_is_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP + "    torch.cuda.empty_cache()\n    gc.collect()\n    torch.cuda.empty_cache()\n")
+    (tmp_path / "train.py").write_text("import gc\n" + (tmp_path / "train.py").read_text())
+    (shown,) = scanned(tmp_path, capsys, "GPU207")
+    assert shown["impact"]["basis"] == "every step, the memory cache is emptied, also lines 13 and 14"
 
 
 def test_a_step_is_long_if_it_is_in_all_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

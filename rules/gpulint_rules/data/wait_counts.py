@@ -24,6 +24,9 @@ ROUND = 0.25
 """What each further round of a read in an inner loop costs, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples or tokens (assumed)."""
+TABLE = 6
+"""Rounds of a loop inside the step over a table of what it computed: losses, metrics (assumed)."""
+_TABLE = frozenset({"items", "values"})
 PARAMETERS = 64
 """Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
@@ -112,6 +115,10 @@ def _usual(loop: ast.AST) -> int | None:
         source = source.args[0]
     match source:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
+            return PARAMETERS
+        case ast.Call(func=ast.Attribute(attr=name), args=[]) if name in _TABLE:
+            return TABLE
+        case ast.Subscript(slice=ast.Constant(value="params")):
             return PARAMETERS
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1

@@ -107,6 +107,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
             and not project.fact(GpuJobs).only_sets_up(held.job)
             and not _is_other_target(held)
             and not _is_under_test(held)
+            and words_of(held.command)[1:] != ("install",)  # without a package
         ):
             yield held, tool
 

@@ -50,6 +50,8 @@ _SWITCHES = frozenset(
 )
 _CPU_WHEELS = regex.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
 _CPU_PACKAGE = regex.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
+_OTHERS = frozenset({"torch", "vllm", "sglang", "cupy", "lightning", "pytorch_lightning", "transformers", "warp"})
+"""Packages that compute on GPUs whatever platform JAX has."""
 _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
 
 
@@ -74,7 +76,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if module is not None and program.use is Use.YES and program.trains:
             yield from _options(job, start, module)
             yield from _calls(job, module, project)
-            yield from _environment(job, start)
+            yield from _environment(job, start, {name for path in program.files for name in project.imports(path)})
     yield from _wheels(job)
 
 
@@ -167,17 +169,31 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
             )
 
 
-def _environment(job: Job, start: JobLaunch) -> Iterator[Finding]:
+def _environment(job: Job, start: JobLaunch, imported: set[str]) -> Iterator[Finding]:
+    """The variable that keeps a program off the GPUs, if nothing else of the job may use them."""
     for name, value in _PLATFORMS.items():
         setting = start.env.get(name)
-        if setting is not None and (setting.value or "").lower() == value:
-            yield _finding(
-                job,
-                setting.place,
-                f"{name}={setting.value} keeps the program off the job's GPUs",
-                f"do not set {name}",
-                OnCpu(variable=name),
-            )
+        if setting is None or (setting.value or "").lower() != value:
+            continue
+        if name.startswith("JAX_") and not _computes_with_jax(imported):
+            continue
+        if any(other.env.get(name) is None and not other.launch.uncalled for other in job.launches):
+            continue  # a server that the program asks, and which has the GPUs
+        yield _finding(
+            job,
+            setting.place,
+            f"{name}={setting.value} keeps the program off the job's GPUs",
+            f"do not set {name}",
+            OnCpu(variable=name),
+        )
+        return
+
+
+def _computes_with_jax(imported: set[str]) -> bool:
+    """Return whether a program imports JAX and nothing else that computes on GPUs: environments in JAX go beside a
+    model in another library."""
+    packages = {name.partition(".")[0] for name in imported}
+    return "jax" in packages and packages.isdisjoint(_OTHERS)
 
 
 def _wheels(job: Job) -> Iterator[Finding]:

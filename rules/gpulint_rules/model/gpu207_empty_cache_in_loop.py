@@ -37,7 +37,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
+from gpulint_rules.data.wait_counts import outermost_loop
 
+_COLLECTS = Cost("allocator-flush", basis="Python looks for garbage")
 _CALLS = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "gc.collect"})
 
 
@@ -65,6 +67,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{min(names)} runs on every training iteration",
             help="remove it; if memory is short, use a smaller batch with accumulation, or activation checkpointing",
             payload=call,
+            cost=_COLLECTS if min(names) == "gc.collect" else None,
+            cause=outermost_loop(step),
             related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
         )
 
