@@ -40,6 +40,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.launch.job_index import JobIndex
 from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -83,6 +84,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if is_explained(document, setting.span):
             continue
+        if "DISTRIBUTED" in setting.name and _starts_one_process(project, document):
+            continue  # it does nothing there
         module = project.module(document)
         if module is not None and setting.node is not None and project.fact(Guards).is_debugging(module, setting.node):
             continue
@@ -111,6 +114,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
+
+
+def _starts_one_process(project: Project, document: Document) -> bool:
+    """Return whether all that a launcher starts is seen to be one process."""
+    starts = [one.start.launch for one in project.fact(JobIndex).launches_in(document.path) if one.start.program]
+    return bool(starts) and all(
+        start.processes_per_node is not None
+        and start.processes_per_node.value == 1
+        and (start.nodes is None or start.nodes.value == 1)
+        for start in starts
+    )
 
 
 def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
