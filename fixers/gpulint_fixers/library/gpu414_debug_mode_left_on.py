@@ -120,7 +120,11 @@ def _dedented(document: Document, statement: ast.With, what: str) -> Fix | Decli
 
         assert isinstance(node, cst.With)
         assert isinstance(node.body, cst.IndentedBlock)
-        return [*node.body.body]
+        found: list[Statement] = []
+        for inner in node.body.body:
+            assert isinstance(inner, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+            found.append(inner)
+        return found
 
     assert document.python is not None
     text, header = document.python.text(statement), document.python.text(statement.items[0].context_expr)
