@@ -31,7 +31,7 @@ from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH
-from gpulint_fixers.moved_copies import copies_new, is_new, no_gain, unknown_class
+from gpulint_fixers.moved_copies import SWAPPED, copies_new, is_new, no_gain, swapped_conversion, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.versions import predates_device_argument
@@ -116,7 +116,9 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     for transfer in payload.transfers:
         if reason := no_gain(project, transfer):
             return Declined(reason)
-    if any(map(_converts_first, payload.transfers)):
+    converting = [transfer for transfer in payload.transfers if _converts_first(transfer)]
+    swapped = [edit for transfer in converting for edit in swapped_conversion(transfer.call.module, transfer.node)]
+    if len(swapped) < 2 * len(converting):
         return Declined(CONVERTED)
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(project, transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
@@ -130,13 +132,16 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
-    edits = [_unblock(syntax, transfer.node) for transfer in payload.transfers]
+    edits = [*(_unblock(syntax, transfer.node) for transfer in payload.transfers), *swapped]
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if Device.UNKNOWN in elsewhere:
         note = "results that the function copies to the CPU need synchronisation before they are read"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    if swapped and pinned and None not in pinned:
+        more = [edit for found in pinned if found is not None for edit in found]
+        return Fix(f"copy without blocking the host, and {SWAPPED}", Safety.UNSAFE, (*edits, *more))
     if pinned and None not in pinned:
         more = [edit for found in pinned if found is not None for edit in found]
         also = " and pin the loader's memory" if more else ""
@@ -170,6 +175,11 @@ def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
         f"the loader has no workers, and line {lines[0]} waits for each batch: nothing would overlap with the copy; "
         "set `num_workers` first"
     )
+
+
+def converts_first(copy: Blocking) -> bool:
+    """Return whether all that a statement copies is made anew of the batch."""
+    return all(map(_converts_first, copy.transfers))
 
 
 def _converts_first(transfer: Transfer) -> bool:

@@ -8,6 +8,7 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.fix import Edit
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.project import Project
@@ -38,6 +39,12 @@ _GENERATES = regex.compile(
 """Functions that call a model many times for one batch."""
 _SAMPLERS = regex.compile(r"diffus|ddpm|ddim|ema|sampler|unet|model|generator|(^|_)net$|flow", re.IGNORECASE)
 ON_CPU = "NumPy reads the moved tensor, so that the program runs on the CPU"
+SWAPPED = (
+    "convert the batch on the GPU, with equal values; a device without double precision takes no batch of doubles, "
+    "which are also twice as large to copy"
+)
+_WIDENS = frozenset({"float", "double", "long", "int"})
+"""Conversions that are as well done on the GPU: they seldom make less to copy."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
@@ -65,6 +72,27 @@ def no_gain(project: Project, transfer: Transfer) -> str:
     if (slow := _generating(project, transfer)) is not None:
         return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
     return ""
+
+
+def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
+    """The two edits that make ``x.float().to(device)`` into ``x.to(device).float()``; empty for other copies."""
+    syntax, inner = module.syntax, call.func
+    assert isinstance(inner, ast.Attribute)
+    value = inner.value
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in _WIDENS
+        and not value.args
+        and not value.keywords
+    ):
+        value = value.func.value
+    start, middle, end = (syntax.offsets(node)[1] for node in (value, inner.value, call))
+    text = syntax.source.text[start:middle]
+    if value is inner.value or is_new(module, value) or not text.startswith(".") or "\n" in text or "#" in text:
+        return []
+    gone = Edit(syntax.path, syntax.span_at(start, middle), "")
+    return [gone, Edit(syntax.path, syntax.span_at(end, end), text)]
 
 
 def copies_new(project: Project, transfer: Transfer) -> bool:

@@ -158,9 +158,9 @@ def _used(project: Project, kept: _Sum, use: ast.Attribute, *, counts: bool) -> 
 
 def _is_converted(module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether arithmetic around a number ends in ``float(...)``."""
-    up, inner = module.syntax.parents.get(node), node
-    while isinstance(up, ast.BinOp | ast.UnaryOp):
-        up, inner = module.syntax.parents.get(up), up
+    inner = node
+    while isinstance(up := module.syntax.parents.get(inner), ast.BinOp | ast.UnaryOp):
+        inner = up
     return isinstance(up, ast.Call) and ast.unparse(up.func) in _CONVERTS and up.args == [inner]
 
 

@@ -36,7 +36,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
         return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
-        return Declined(f"the module forks processes, which could not use the GPU after `{_IS_AVAILABLE}`")
+        value = "True"  # forked processes could not use the GPU after a question for it
     argument = loader_argument(project, loader, "pin_memory")
     if not argument.refs:
         return add_keyword(syntax, loader.node, f"pin_memory={value}")

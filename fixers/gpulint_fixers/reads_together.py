@@ -14,6 +14,7 @@ from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, Mod
 from gpulint_fixers.calls import WIDTH
 from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, uses_other_library
 from gpulint_fixers.element_reads import elements
+from gpulint_fixers.host_copies import copied_first
 from gpulint_fixers.inner_lists import collected
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.versions import predates_device_argument
@@ -24,11 +25,14 @@ _VALUE = ("value", "number", "read_value")
 
 def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
-    module, statement = found.module, found.statement
-    if uses_other_library(module) or predates_device_argument(module):
+    if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    if (made := elements(project, found)) is not None:
-        return made
+    return elements(project, found) or _of_values(found) or copied_first(project, found)
+
+
+def _of_values(found: HostWait) -> Fix | None:
+    """The fix for the values of a table, and for those that a list collects."""
+    module, statement = found.module, found.statement
     reads = reads_of(found)
     torch = torch_of(module)
     if isinstance(reads, Declined) or torch is None or not reads or not isinstance(statement, ast.stmt):

@@ -133,14 +133,6 @@ CASES = {
         },
         "put into a table or another variable",
     ),
-    "one process has no group to debug": (
-        "GPU414",
-        {
-            "run.sh": "#SBATCH --gres=gpu:1\nexport TORCH_DISTRIBUTED_DEBUG=DETAIL\naccelerate launch --num_processes 1 train.py\n",
-            "train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n",
-        },
-        "starts one process",
-    ),
 }
 
 

@@ -94,7 +94,7 @@ CASES = {
 
             train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
             for x, y in train_loader:
-                loss = criterion(model(x.float().cuda()), y.cuda())
+                loss = criterion(model(x.half().cuda()), y.cuda())
                 loss.backward()
                 optimizer.step()
             """
@@ -150,7 +150,7 @@ CASES = {
 
             train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4)
             for x, _ in train_loader:
-                loss = criterion(model(x.double().cuda()))
+                loss = criterion(model(x.half().cuda()))
                 loss.backward()
                 optimizer.step()
             """

@@ -30,7 +30,9 @@ for rank in range(2):
 
 @pytest.mark.parametrize("module", ["multiprocessing", "torch.multiprocessing"])
 def test_a_program_that_forks_is_not_made_to_ask_for_a_gpu_first(job: MakeJob, module: str) -> None:
-    assert "forks processes" in job({"train.py": FORKING.format(module=module)}).refusal("GPU301")
+    made = job({"train.py": FORKING.format(module=module)})
+    made.repair("GPU301")
+    assert "DataLoader(dataset, batch_size=64, pin_memory=True)" in made.text("train.py")
 
 
 @pytest.mark.parametrize(("comment", "safety"), [("", Safety.SAFE), ("# find the hang\n", Safety.UNSAFE)])

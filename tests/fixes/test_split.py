@@ -76,3 +76,19 @@ def test_a_script_whose_name_is_as_long_as_names_may_be_stays(
     (tmp_path / "train.py").write_text("import torch\n\ntorch.nn.Linear(2, 2).cuda()\n")
     assert main(["fix", "--isolated", "--unsafe-fixes", "--impact", "low", str(tmp_path)]) in (0, 1)
     assert "_prepare.sbatch cannot be created: File name too long" in "".join(capfd.readouterr())
+
+
+def test_the_stage_fills_the_disk_of_the_node_that_the_job_names(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hook = 'eval "$(conda shell.bash hook)"\nconda activate work\n'
+    _fix(tmp_path, f"#SBATCH -w node7\n#SBATCH -p gpu\n{hook}rsync -a store:/data/set.lmdb /scratch/me")
+    (one,) = json.loads(capfd.readouterr().out)
+    assert one["state"] != "declined", one["reason"]
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    lines = (tmp_path / "train_prepare.sbatch").read_text().splitlines()
+    assert {"#SBATCH --nodelist=node7", "#SBATCH --partition=gpu"} <= {*lines}
+    assert {'eval "$(conda shell.bash hook)"', "conda activate work", "rsync -a store:/data/set.lmdb /scratch/me"} <= {
+        *lines
+    }

@@ -287,3 +287,32 @@ def test_lists_that_cannot_wait_stay(job: MakeJob, before: str, after: str, reas
             "    labels, found, scores = [], [], []\n    for epoch in range(2):\n",
         )
     assert reason in job({"train.py": changed}).refusal("GPU305")
+
+
+CONVERTED = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+images, labels = torch.randint(0, 256, (32, 4), dtype=torch.uint8), torch.randint(0, 2, (32,), dtype=torch.int32)
+loader = DataLoader(TensorDataset(images, labels), batch_size=8, num_workers=1, pin_memory=torch.cuda.is_available())
+model = torch.nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for x, y in loader:
+    x = x.float().to(device)
+    y = y.long().to(device)
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    print(loss.item(), x.dtype, y.dtype)
+"""
+
+
+def test_batches_that_are_converted_on_the_gpu_have_equal_values(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": CONVERTED})
+    fixes, before, after = made.repaired("train.py", "GPU302")
+    assert fixes and "x = x.to(device, non_blocking=True).float()\n" in made.text("train.py")
+    assert "y = y.to(device, non_blocking=True).long()\n" in made.text("train.py")
+    assert after == before and "torch.float32 torch.int64" in before

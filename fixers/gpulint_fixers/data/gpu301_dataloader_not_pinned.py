@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
@@ -12,10 +13,10 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint_fixers.async_copies import CONVERTED, blocking_copies, together, waits_anyway
+from gpulint_fixers.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH
-from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, stays_on_cpu
+from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
 from gpulint_fixers.pinning import pin
 
 _NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
@@ -40,7 +41,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     transfers = list(project.fact(DeviceTransfers).transfers_of(loader))
     if transfers and all(map(stays_on_cpu, transfers)):
         return Declined(ON_CPU)
-    copies = [together(project, copy) for copy in blocking_copies(project, loader)]
+    copies = [_together(project, copy) for copy in blocking_copies(project, loader)]
     if loads_in_process(project, loader) and (reason := _no_gain(project, transfers, copies)):
         return Declined(reason)
     reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
@@ -53,11 +54,17 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if note := _note(project, transfers, samples):
         return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
     if least := next((copy for copy in made if copy.safety is not Safety.SAFE), None):
-        if loads_in_process(project, loader):
+        if loads_in_process(project, loader) or SWAPPED in least.description:
             note = least.description.partition("; ")[2]
             return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
         also, more = "", ()
     return Fix(f"pin the loader's batches in host memory{also}", Safety.SAFE, (edit, *more))
+
+
+def _together(project: Project, copy: Blocking) -> Fix | Declined:
+    """The fix of a copy; a copy of what is converted first that stays as it is gains nothing from pinned memory."""
+    made = together(project, copy)
+    return Declined(CONVERTED) if isinstance(made, Declined) and converts_first(copy) else made
 
 
 def _no_gain(project: Project, transfers: list[Transfer], copies: list[Fix | Declined]) -> str:

@@ -14,7 +14,6 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -44,8 +43,6 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return _enable_cudnn(document, mode.node)
     if "CUDA_LAUNCH_BLOCKING" in mode.what and _DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
-    if "DISTRIBUTED" in mode.what and _starts_one_process(project, document):
-        return Declined("the job starts one process, in which it does nothing")
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
         module = document.python
@@ -123,7 +120,11 @@ def _dedented(document: Document, statement: ast.With, what: str) -> Fix | Decli
 
         assert isinstance(node, cst.With)
         assert isinstance(node.body, cst.IndentedBlock)
-        return [*node.body.body]
+        found: list[Statement] = []
+        for inner in node.body.body:
+            assert isinstance(inner, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+            found.append(inner)
+        return found
 
     assert document.python is not None
     text, header = document.python.text(statement), document.python.text(statement.items[0].context_expr)
@@ -164,17 +165,6 @@ def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
         gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None
         found += [gone] if gone is not None else []
     return found
-
-
-def _starts_one_process(project: Project, document: Document) -> bool:
-    """Return whether all that a launcher starts is seen to be one process."""
-    starts = [one.start.launch for one in project.fact(JobIndex).launches_in(document.path) if one.start.program]
-    return bool(starts) and all(
-        start.processes_per_node is not None
-        and start.processes_per_node.value == 1
-        and (start.nodes is None or start.nodes.value == 1)
-        for start in starts
-    )
 
 
 def _twins(document: Document, finding: Finding, edit: Edit) -> list[Edit] | Declined:

@@ -26,6 +26,7 @@ _HELPS = frozenset(
     "bunzip2 false".split()
 )
 """File commands that go along with the steps that they stand between."""
+_CONDA = frozenset({"conda", "mamba", "micromamba"})
 _SYSTEM = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "dpkg", "snap"})
 CONTAINERS = frozenset("docker podman singularity apptainer enroot shifter nerdctl charliecloud ch-run".split())
 _PYTHON = re.compile(r"python[\d.]*|pypy3?")
@@ -54,9 +55,11 @@ def role(command: Command, models: Models, steps: frozenset[Span]) -> Role:
     if not words:
         return Role.SHOWS if command.heredoc is None and not command.redirects else Role.OTHER
     name, first = words[0], words[1] if len(words) > 1 else ""
-    if name in _CONTEXT or (name in ("conda", "mamba", "micromamba") and first in ("activate", "deactivate")):
+    if name in _CONTEXT or (name in _CONDA and first in ("activate", "deactivate")):
         return Role.CONTEXT
-    if name == "eval" and re.search(r"\bhook\b|register-python|lmod|modulecmd", " ".join(words)):
+    if name in _CONDA and first.startswith(("shell", "info")):  # `$(conda shell.bash hook)` only prints
+        return Role.SHOWS
+    if name.startswith(("eval", "$(", "`")) and re.search(r"\bhook\b|register-python|lmod|modulecmd", " ".join(words)):
         return Role.CONTEXT
     if name in _SHOWS and command.heredoc is None:
         return Role.SHOWS

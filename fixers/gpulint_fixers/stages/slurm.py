@@ -18,6 +18,8 @@ _FOR_PROGRAMS = frozenset({"--cpus-per-task", "--mem", "--mem-per-cpu"})
 _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
 _FOR_GPUS = {"-p": "--partition", "-q": "--qos", "--reservation": "--reservation"}
 """Options that say where a job with GPUs runs; they seldom take one without."""
+_NODE = frozenset({"-w", "--nodelist"})
+"""Options that name the job's node, whose own disk the stage then fills."""
 _CHOOSE = "# It runs with the site's default {}: add one for jobs without GPUs, if there is none."
 _OF_GPUS = re.compile(r"gpu|cuda|@[vahlt]\d", re.IGNORECASE)
 """Accounts from which hours on GPUs are paid."""
@@ -46,13 +48,15 @@ def header(document: Document, *, cpus: bool) -> list[str]:
     given = [flag for item in directives for flag in flags(script, item)]
     kept = {*_KEPT.values(), *_ALSO, *(_FOR_PROGRAMS if cpus else ())}
     lines, dropped, name = list[str](), list[str](), f"{document.path.stem}-prepare"
+    pinned = any(flag.name in _NODE and not re.search(r"[,\[]", flag.value) for flag in given)
+    kept |= {"--nodelist", "--partition", "--qos"} if pinned else set()
     for flag in given:
-        long = {**_KEPT, **_NAMED, **_FOR_GPUS, "-c": "--cpus-per-task"}.get(flag.name, flag.name)
+        long = {**_KEPT, **_NAMED, **_FOR_GPUS, "-c": "--cpus-per-task", "-w": "--nodelist"}.get(flag.name, flag.name)
         if long == "--job-name":
             name = f"{flag.value}-prepare"
         elif long in ("--output", "--error"):
             lines.append(_directive(long, _own_file(flag.value)))
-        elif long in ("--partition", "--qos") or (long == "--account" and _OF_GPUS.search(flag.value)):
+        elif (long in ("--partition", "--qos") and not pinned) or (long == "--account" and _OF_GPUS.search(flag.value)):
             dropped.append(long.removeprefix("--").replace("qos", "QoS"))
         elif long == "--time" and not cpus and _hours(flag.value) > _LONGEST:
             lines.append(_directive(long, f"{_LONGEST:02}:00:00"))
