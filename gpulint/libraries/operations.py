@@ -206,6 +206,8 @@ class Saver(_Calls):
     """The call makes an object or settings by which the framework saves while it trains."""
     always: bool = False
     """The framework always saves so: only a remote path counts."""
+    folders: bool = False
+    """It takes a URL for the name of a folder."""
     off: tuple[str, ...] = ()
     """A parameter, and its value with which nothing is saved."""
     interval: tuple[str, ...] = ()

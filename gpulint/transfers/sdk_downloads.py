@@ -46,6 +46,6 @@ def sdk_download(project: Project, module: ModuleIndex, call: ast.Call, rows: li
 
 
 def _drawn_from(module: ModuleIndex, name: ast.Name) -> list[NodeRef]:
-    """What a loop takes its items from (``for blob in bucket.list_blobs():``)."""
+    """Return what a loop takes its items from (``for blob in bucket.list_blobs():``)."""
     loops = [binding.node for binding in module.scope(name).lookup(name.id) if binding.kind is BindingKind.LOOP]
     return [NodeRef(module, unwrap_iterable(loop.iter)) for loop in loops if isinstance(loop, ast.For)]
