@@ -96,6 +96,8 @@ class SdkDownload:
     of: tuple[str, ...]
     """Patterns of what makes the client."""
     origin: str = "a bucket"
+    results: bool = False
+    """What a notebook fetches from there is what a job has left, more often than what one needs."""
 
     @property
     def label(self) -> str:

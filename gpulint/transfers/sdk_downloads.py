@@ -21,9 +21,7 @@ MAX_STEPS = 8
 
 def sdk_download(project: Project, module: ModuleIndex, call: ast.Call, rows: list[SdkDownload]) -> Download | None:
     """The download that a method of a storage client makes, if that is what its receiver comes from."""
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    todo, seen = [NodeRef(module, call.func.value)], set[ast.AST]()
+    todo, seen = [NodeRef(module, call)], set[ast.AST]()
     while todo and len(seen) < MAX_STEPS:
         ref = todo.pop()
         if ref.node in seen:
