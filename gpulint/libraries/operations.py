@@ -96,6 +96,8 @@ class SdkDownload:
     of: tuple[str, ...]
     """Patterns of what makes the client."""
     origin: str = "a bucket"
+    results: bool = False
+    """What a notebook fetches from there is what a job has left, more often than what one needs."""
 
     @property
     def label(self) -> str:
@@ -206,6 +208,8 @@ class Saver(_Calls):
     """The call makes an object or settings by which the framework saves while it trains."""
     always: bool = False
     """The framework always saves so: only a remote path counts."""
+    folders: bool = False
+    """It takes a URL for the name of a folder."""
     off: tuple[str, ...] = ()
     """A parameter, and its value with which nothing is saved."""
     interval: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ MAX_NODES = 120
 MAX_DEPTH = 6
 _WORKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Lambda, ast.AugAssign)
 _CHEAP = frozenset({"isinstance", "len", "type", "dict", "tuple", "list", "ValueError", "TypeError", "hasattr"})
-_MOVES = regex.compile(r"(^|_)(to|cuda|gpu|device|prepare|move|send|place)(_|$)", re.IGNORECASE)
+_MOVES = regex.compile(r"^_*to(_|$)|_to$|(^|_)(cuda|gpu|device|prepare|move|send|place)(_|$)", re.IGNORECASE)
 _FORMATS = frozenset({"memory_format", "dtype", "copy"})
 _SHAPES = frozenset(
     (

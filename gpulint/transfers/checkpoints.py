@@ -60,6 +60,8 @@ class Save(CallSite):
     """A callback object or setting by which the framework saves on its own while it trains."""
     only_remote: bool = False
     """It is how the framework always saves, so only a remote path makes it worth a word."""
+    only_folders: bool = False
+    """What saves takes a URL for the name of a folder."""
     interval: tuple[str, str] | None = None
     """The parameters of settings that say how often the framework saves: by steps or epochs, and after how many."""
     path_name: str = ""
@@ -215,7 +217,10 @@ class Checkpoints:
             return None
         path = self._argument(module, call, row.path, row.position)
         interval = (row.interval[0], row.interval[1]) if row.interval else None
-        return Save(at, path, is_callback=True, only_remote=row.always, interval=interval, path_name=row.path)
+        return Save(
+            at, path, is_callback=True, only_remote=row.always, only_folders=row.folders, interval=interval,
+            path_name=row.path,
+        )  # fmt: skip
 
     def _is_method(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:
         """Return whether the call is a method (or an imported helper) of a library that saves models."""

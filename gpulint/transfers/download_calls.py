@@ -59,8 +59,8 @@ class DownloadCalls:
             return found
         if name == "download" and (found := self._hubs.artifact(module, call)):
             return found
-        if rows := self._table.sdk.get(name):
-            return self._sdk(module, call, rows)
+        if (rows := self._table.sdk.get(name)) and (found := self._sdk(module, call, rows)):
+            return found
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
             known = self._project.fact(Arguments).value(module, call, "download")
@@ -308,7 +308,7 @@ class DownloadCalls:
         if module.function(call) is not None and not self._project.fact(Downloads).is_program(module):
             return None  # a tool for anybody, who knows for what
         if module.path.suffix == ".ipynb":
-            return None  # what a job has left in a bucket, more often than what one needs
+            rows = [row for row in rows if not row.results]
         return sdk_download(self._project, module, call, rows)
 
     def _shell(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:

@@ -21,9 +21,7 @@ MAX_STEPS = 8
 
 def sdk_download(project: Project, module: ModuleIndex, call: ast.Call, rows: list[SdkDownload]) -> Download | None:
     """The download that a method of a storage client makes, if that is what its receiver comes from."""
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    todo, seen = [NodeRef(module, call.func.value)], set[ast.AST]()
+    todo, seen = [NodeRef(module, call)], set[ast.AST]()
     while todo and len(seen) < MAX_STEPS:
         ref = todo.pop()
         if ref.node in seen:
@@ -46,6 +44,6 @@ def sdk_download(project: Project, module: ModuleIndex, call: ast.Call, rows: li
 
 
 def _drawn_from(module: ModuleIndex, name: ast.Name) -> list[NodeRef]:
-    """What a loop takes its items from (``for blob in bucket.list_blobs():``)."""
+    """Return what a loop takes its items from (``for blob in bucket.list_blobs():``)."""
     loops = [binding.node for binding in module.scope(name).lookup(name.id) if binding.kind is BindingKind.LOOP]
     return [NodeRef(module, unwrap_iterable(loop.iter)) for loop in loops if isinstance(loop, ast.For)]

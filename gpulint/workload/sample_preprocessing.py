@@ -63,6 +63,7 @@ _PAGES = frozenset({"boxes", "word_labels"})
 """What a processor of scanned pages takes beside them."""
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
 _COLLATE = regex.compile(r"^_?(\w+_)?collate(_\w+)?$")
+_GIVEN_TO_COLLATE = frozenset({"collate_fn", "data_collator"})
 _COLLATOR = regex.compile(r"Collat(or|e)")
 _WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _HELD_OUT = regex.compile(
@@ -168,7 +169,7 @@ class SamplePreprocessing:
             return PreprocessingStep(function, *heavier)
         resampled = PreprocessingStep(function, *done[0]) if done else None
         for call in calls if depth else ():
-            if _COLLATE.search(function.name) and self._project.fact(Guards).is_conditional(module, call):
+            if self._puts_together(module, function) and self._project.fact(Guards).is_conditional(module, call):
                 continue  # a repair for odd batches, not what happens to each
             for callee in self._project.fact(Resolver).callees(module, call):
                 if not isinstance(callee.node, FUNCTIONS) or callee.node is function or callee.node.name == "__init__":
@@ -236,6 +237,8 @@ class SamplePreprocessing:
         parent = module.syntax.parents.get(function)
         if function.name == "__getitem__":
             return isinstance(parent, ast.ClassDef)
+        if function.name in self._collates(module):
+            return True
         if _COLLATE.search(function.name):
             return not isinstance(parent, ast.ClassDef) or self._is_used(module, function.name)
         if function.name == "__call__" and isinstance(parent, ast.ClassDef):
@@ -246,6 +249,19 @@ class SamplePreprocessing:
             if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
                 return True
         return False
+
+    def _puts_together(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        return bool(_COLLATE.search(function.name)) or function.name in self._collates(module)
+
+    @query
+    def _collates(self, module: ModuleIndex) -> frozenset[str]:
+        """Names of functions that the module hands to loaders and trainers to put samples together, some with
+        ``partial``."""
+        given = [
+            keyword.value for call in module.calls for keyword in call.keywords if keyword.arg in _GIVEN_TO_COLLATE
+        ]
+        given += [one.args[0] for one in given if isinstance(one, ast.Call) and one.args]
+        return frozenset(last_name(one) for one in given if isinstance(one, ast.Name | ast.Attribute))
 
     def _is_used(self, module: ModuleIndex, name: str) -> bool:
         """Return whether anything but a test names the method."""

@@ -36,6 +36,8 @@ _SMALL = re.compile(r"Tokenizer|Processor|Extractor|Config\b")
 """Classes whose files are small."""
 _OPTIONS = ("revision", "cache_dir", "local_dir")
 """Arguments of the library's calls that say what is fetched and where to."""
+_ELSEWHERE = frozenset({"cache_folder", "download_dir", "download_root", "root"})
+"""Arguments of other libraries that put what they fetch into a folder of their own."""
 _OTHER_FORMATS = ("*.h5", "*.msgpack", "*.ot", "onnx/*", "original/*")
 """Copies of the weights that PyTorch does not read."""
 _VARIABLE = re.compile(r"\"?\$(?:[@*]|\w+|\{\w+\}|\{\w*\[?[@*]\]?\})\"?")
@@ -125,6 +127,7 @@ def of_module(project: Project, module: ModuleIndex, named: frozenset[Path] | No
             ids.add(item.what)
             is_large = is_large or not _SMALL.search(item.name)
     loads = [call for name in _LOADS for call in module.calls_by_name.get(name, [])]
+    loads += [item.node for item in found if HUB in item.origin]
     complete = all(call in known or _names(project, module, call) & ids for call in loads) and not _TALKS.search(
         module.syntax.source.text
     )
@@ -192,6 +195,8 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
     if item.kind == "data":
         return _data_set(project, module, item)
     if item.kind != "weights" or not is_model_id(item.what, (), lambda path: False):
+        return None
+    if any(keyword.arg in _ELSEWHERE for keyword in item.node.keywords):
         return None
     options = list[str]()
     for name in _OPTIONS:

@@ -7,14 +7,15 @@ notebook that trains. What a launcher, a notebook's cell, a SageMaker estimator 
 counts over the program's defaults.
 
 Recognizes Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
-sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG
-(also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper, CLIP,
-scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and similar variables in a launcher suppress the
-finding for the hub. Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and
-Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows,
-docker-compose and what Python submits; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit
-as text. Recognizes programs such as ``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and
-clients of S3, Google's and Azure's storage.
+sentence-transformers, FlagEmbedding, LangChain, LlamaIndex, Simple Transformers, LeRobot, vLLM, SGLang, SpeechBrain,
+torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG (also Temporal), DGL, OGB, Keras, TensorFlow
+Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Roboflow, Whisper, CLIP, scikit-learn, the networks of metrics
+(LPIPS, FID, BERTScore) and artifacts of Weights & Biases, ClearML and MLflow. ``HF_HUB_OFFLINE`` and similar variables
+in a launcher suppress the finding for the hub. Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML,
+VESSL, Tekton, Lightning workflows, docker-compose and what Python submits; Snakemake, Nextflow, HTCondor, Terraform
+and Makefiles; and what scripts submit as text. Recognizes programs such as ``lm_eval`` and ``trl`` by the identifiers
+of the hub that they are given, and clients of S3, Google's and Azure's storage.
 
 Why it costs GPU time
 The GPUs are held while files are downloaded, once per job and often once per rank; a slow or failing

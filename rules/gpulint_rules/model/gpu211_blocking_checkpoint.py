@@ -9,8 +9,8 @@ a temporary folder that ``ray.train.report`` copies at once.
 Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
 Keras and Lightning, and, where the path is remote, Ray Train's callback and the ``TrainingArguments`` of transformers
-and TRL. Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning,
-Keras), SpeechBrain brains and Ignite engines.
+and TRL (a mount: they take a URL for the name of a folder). Recognizes PyTorch loops and the hooks of Lightning
+modules, Hugging Face trainers, callbacks (Lightning, Keras), SpeechBrain brains and Ignite engines.
 
 Why it costs GPU time
 Every GPU of the job waits until the file is written, and remote storage takes tens of seconds for a large model.
@@ -290,7 +290,8 @@ def _advice(save: Save) -> str:
 def _location(project: Project, save: Save) -> Location:
     if save.path is None or not isinstance(save.path.node, ast.expr):
         return UNKNOWN
-    return project.fact(StorageLocations).of(save.path.module, save.path.node)
+    location = project.fact(StorageLocations).of(save.path.module, save.path.node)
+    return UNKNOWN if save.only_folders and "://" in location.text else location
 
 
 def _statement(context: LoopContext) -> ast.stmt:
