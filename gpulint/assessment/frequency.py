@@ -111,7 +111,7 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
 
 
 def _every(guards: Guards, per: str, seldom: Sequence[Sequence[tuple[ModuleIndex, ast.AST]]]) -> Frequency:
-    """How often each of the ways to a place is gone that has conditions which seldom hold."""
+    """Return how often a place is reached, by the conditions on the ways to it that seldom hold."""
     if not all(seldom):
         return Frequency(per)
     counted = [way for way in seldom if not any(_is_seldom(*place) for place in way)]  # nothing else is rarer

@@ -23,6 +23,7 @@ from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import draws_figure
 from gpulint.training.sample_draws import Readers, depending
+from gpulint.workload.list_sizes import is_batch, is_unbounded
 from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
@@ -194,26 +195,8 @@ def _is_many(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
             return bool(_PATHS.search(column))
         case ast.Name() | ast.Attribute():
             named = bool(_PATHS.search(last_name(source)))
-            return named and is_unbounded(project, module, source) and not _is_batch(module, source)
+            return named and is_unbounded(project, module, source) and not is_batch(module, source)
     return False
-
-
-def _is_batch(module: ModuleIndex, source: ast.expr) -> bool:
-    """Return whether a list is one batch of a data set (``names = data.get_batch(8)``)."""
-    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else []
-    values = (binding.value for binding in reaching(module, bindings, source))
-    return any(isinstance(value, ast.Call) and "batch" in ast.unparse(value) for value in values)
-
-
-def is_unbounded(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
-    """Return whether nothing says that a list holds a few items: no display, no slice."""
-    origins = [ref.node for ref in project.fact(Resolver).points_to(module, source)]
-    return not any(
-        (isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts)
-        or isinstance(node, ast.Dict)
-        or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice))
-        for node in origins
-    )
 
 
 def _keeps(module: ModuleIndex, loop: ast.For) -> bool:

@@ -17,7 +17,8 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.workload.folder_passes import LISTS, is_unbounded
+from gpulint.workload.folder_passes import LISTS
+from gpulint.workload.list_sizes import is_unbounded
 from gpulint.workload.single_samples import gives_one, loops_around, single_samples
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 

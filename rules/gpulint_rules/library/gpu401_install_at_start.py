@@ -68,6 +68,8 @@ _PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", 
 """Tests for what is there already."""
 _SET_UP = frozenset({"pip", "venv", "virtualenv", "ensurepip"})
 """Modules that programs are not started with."""
+_NOTHING = frozenset({("pip", "install"), ("pip3", "install")})
+"""Installers without a package; others read the project's file."""
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
 """What it does is unknown; many such scripts find that nothing is missing (assumed)."""
@@ -107,7 +109,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
             and not project.fact(GpuJobs).only_sets_up(held.job)
             and not _is_other_target(held)
             and not _is_under_test(held)
-            and words_of(held.command)[1:] != ("install",)  # without a package
+            and words_of(held.command) not in _NOTHING
         ):
             yield held, tool
 
