@@ -74,7 +74,7 @@ def _tensor(module: ModuleIndex, node: ast.expr) -> ast.Name | None:
 
 
 def _source(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
-    """What the loop goes through that sets a variable."""
+    """Return what the loop goes through that sets a variable."""
     for up in module.syntax.ancestors(name):
         pairs = [(one.target, one.iter) for one in up.generators] if isinstance(up, COMPREHENSIONS) else []
         pairs += [(up.target, up.iter)] if isinstance(up, ast.For) else []

@@ -106,7 +106,7 @@ def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> _Sum | None:
 
 
 def _start(kept: _Sum, use: ast.Attribute) -> ast.expr | None:
-    """What an assignment sets the sum to; None for other uses."""
+    """Return what an assignment sets the sum to; None for other uses."""
     if not isinstance(use.ctx, ast.Store):
         return None
     match kept.module.syntax.parents.get(use):
@@ -132,7 +132,7 @@ def _is_start(value: ast.expr, has_entries: bool) -> bool:
 
 
 def _used(project: Project, kept: _Sum, use: ast.Attribute, *, counts: bool) -> list[Edit] | Declined:
-    """What one use needs: nothing, or a conversion to a number."""
+    """Return what one use needs: nothing, or a conversion to a number."""
     syntax = kept.module.syntax
     node, up = kept.number(use), syntax.parents.get(use)
     if isinstance(use.ctx, ast.Store) or (isinstance(up, ast.AugAssign) and up.target is use):
