@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
+from gpulint.assessment.jobs import most_gpus
 from gpulint.impact import Level
 from gpulint.rule import Kind
 
@@ -167,8 +168,9 @@ def _fold(
     project: Project,
     said: str = "the same code as",
 ) -> None:
-    """Lower all of ``numbers`` but those in the file of the one that costs most, and note whose copies they are."""
-    leader = min(numbers, key=lambda number: (-found[number].finding.impact.level, number))
+    """Lower all of ``numbers`` but those in the file of the one that costs most (of several, in a job with the most
+    GPUs), and note whose copies they are."""
+    leader = min(numbers, key=lambda number: (*_rank(found[number].finding, project), number))
     path = found[leader].finding.path
     others = [number for number in numbers if found[number].finding.path != path]
     if not others:
@@ -180,6 +182,10 @@ def _fold(
     paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in others))
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)
+
+
+def _rank(finding: Finding, project: Project) -> tuple[int, int]:
+    return -finding.impact.level, -(most_gpus(project, finding.path) or 0)
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

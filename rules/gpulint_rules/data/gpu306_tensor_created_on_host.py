@@ -48,7 +48,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop
+from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -130,12 +130,13 @@ def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr
     """Return the cost of a tensor, as one of those of its loop in the same file."""
     if of_host:
         return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
+    own = rounds(module, made.transfer.node, loop)
     inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
     if inner:
         which = f", {inner} of them" if inner < len(nodes) else ""
         said += f"{which} in an inner loop"
-    return Cost("host-tensor", copies(module, nodes, loop), basis=said)
+    return Cost("host-tensor", copies(module, nodes, loop), basis=said, own=own)
 
 
 _MADE = "a tensor is made on the host and copied"

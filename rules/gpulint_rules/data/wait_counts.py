@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -13,17 +14,28 @@ from gpulint.placement.synchronization import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_contexts import LoopContext
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    FunctionNode,
+    ModuleIndex,
+    last_name,
+    source_text,
+)
 from gpulint_rules.data.read_uses import use_of_read
 
 AGAIN = 0.25
 """What another read costs before the GPU gets new work, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples, parameters or tokens (assumed)."""
+FEW_TERMS = 4
+"""Rounds of a loop over the terms of a loss (assumed)."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _COMPARED = 8
 """Other reads that one is compared with."""
+_TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module)$|^net[A-Z_]\w*$"
 )
@@ -76,6 +88,22 @@ def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     counts = [_stated(inner) for inner in inner_loops(module, node, loop)]
     unknown = min(counts.count(None), MAX_DEPTH)
     return math.prod(count or 1 for count in counts) * int(ITEMS**unknown)
+
+
+def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+    """Return the same where a loop over losses has fewer rounds than one over samples, to tell which place waits
+    most."""
+    unknown = [inner for inner in inner_loops(module, node, loop) if _stated(inner) is None][:MAX_DEPTH]
+    few = sum(bool(_TERMS.search(source_text(module, _source(inner)))) for inner in unknown)
+    return rounds(module, node, loop) * FEW_TERMS**few // ITEMS**few
+
+
+def _source(loop: ast.AST) -> ast.expr:
+    """What a loop runs over or tests."""
+    match loop:
+        case ast.While(test=source) | ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
+            return source
+    return ast.Constant(value=None)
 
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:

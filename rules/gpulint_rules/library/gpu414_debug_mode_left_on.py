@@ -13,7 +13,8 @@ issues).
 
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
-reported.
+reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
+group.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -40,6 +41,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, settings
+from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -65,6 +67,8 @@ _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
+_OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
+"""Those that only a group of processes reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
             continue
         if is_explained(document, setting.span):
+            continue
+        if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
         module = project.module(document)
         if module is not None and setting.node is not None and project.fact(Guards).is_debugging(module, setting.node):
