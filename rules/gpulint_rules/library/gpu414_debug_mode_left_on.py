@@ -261,7 +261,7 @@ RULE = Rule(
         ),
     ),
     summary="debug switch left on in a GPU job",
-    why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
+    why="debug checks and blocking launches serialise the host and the GPU, and without cuDNN convolutions are slow",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     cost=Cost("debug-mode"),
