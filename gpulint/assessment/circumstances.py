@@ -21,6 +21,7 @@ from gpulint.assessment import (
     process_options,
     repeats,
     siblings,
+    step_lengths,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason, names_transport
@@ -61,6 +62,7 @@ _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
+_WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
@@ -90,6 +92,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
+    Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
@@ -152,12 +155,14 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
     Circumstance("one batch holds all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
 )
 """What lowers, in the order in which the basis tells it."""

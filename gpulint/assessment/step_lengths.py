@@ -13,6 +13,7 @@ from gpulint.assessment.amounts import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.environment_actions import rolls_out
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.training.guards import Guards
@@ -161,3 +162,9 @@ def _model_names(module: ModuleIndex) -> Iterator[str]:
         match node:
             case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
                 yield from (text.lower(), text.rpartition("/")[2].lower())
+
+
+def steps_through_environment(subject: Subject) -> bool:
+    """Return whether each round of the training around also goes through many steps of an environment."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(rolls_out(subject.project, loop.module, loop.node) for loop in loops)

@@ -110,7 +110,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, LoopContext]]:
     """Yield the tensors of a module that each round of a loop makes on the host, and the loops."""
     for transfer in project.fact(DeviceTransfers).transfers(module):
-        made = made_by(transfer.value)
+        made = made_by(_set_before(module, transfer) or transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
         names = project.fact(Resolver).call_names(module, made)
@@ -124,6 +124,23 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         context = _loop(project, module, transfer)
         if context is not None:
             yield OnHost(made, transfer, random), context
+
+
+def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
+    """Return what the statement right before sets a variable to that is moved then (``mask = torch.zeros(n)``, ``mask =
+    mask.to(device)``)."""
+    statement = module.syntax.parents.get(transfer.node)
+    place = module.syntax.place(statement) if isinstance(statement, ast.Assign) else None
+    if not isinstance(transfer.value, ast.Name) or statement is None or place is None or place[1] == 0:
+        return None
+    block = getattr(module.syntax.parents[statement], place[0])
+    match block[place[1] - 1], statement:
+        case (
+            ast.Assign(targets=[ast.Name(id=made)], value=ast.Call() as value),
+            ast.Assign(targets=[ast.Name(id=moved)]),
+        ) if made == moved == transfer.value.id:
+            return value
+    return None
 
 
 def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST) -> Cost:
