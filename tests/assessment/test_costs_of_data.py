@@ -389,3 +389,15 @@ def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
     (flat,) = bases(tmp_path / "b", {"train.py": HEAD + slices + TRAINING}, "GPU301")
     assert "1 GB from pageable memory" in whole
     assert "77 MB from pageable memory" in flat
+
+
+@pytest.mark.parametrize(("size", "level"), [("10000", "low"), ("len(data)", "medium")])
+def test_a_part_of_the_data_for_a_few_epochs_takes_seconds(tmp_path: Path, size: str, level: str) -> None:
+    program = (
+        "import torch\nfrom torchvision import datasets, transforms\nfrom net import Net\n\n"
+        "data = datasets.CIFAR10('data', transform=transforms.Compose([transforms.ToTensor()]))\n"
+        f"part = torch.utils.data.Subset(data, torch.randperm(len(data))[:{size}])\n"
+        "loader = torch.utils.data.DataLoader(part, batch_size=256, num_workers=0)\n"
+    )
+    program += TRAINING.replace("range(90)", "range(10)").replace("nn.functional", "torch.nn.functional")
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU303") == [level]

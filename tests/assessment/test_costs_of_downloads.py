@@ -205,3 +205,10 @@ def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
         f"medium, {once}",
         f"low, {once}, a part of the checkpoint above",
     ]
+
+
+@pytest.mark.parametrize(("folder", "level"), [("$SCRATCH/hub", "low"), ("$TMPDIR/hub", "medium")])
+def test_a_cache_on_the_disk_of_a_cluster_is_kept(tmp_path: Path, folder: str, level: str) -> None:
+    load = "from transformers import AutoModel\n\nnet = AutoModel.from_pretrained('org/large-30b').cuda()\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\nexport HF_HOME={folder}\npython serve.py\n"
+    assert set(levels(tmp_path, {"serve.py": load, "job.sh": job}, "GPU331")) == {level}

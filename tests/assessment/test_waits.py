@@ -141,3 +141,22 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
         ["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--impact", "low", "--apply", str(tmp_path)]
     ) in (0, 1)
     assert ".item()" not in (tmp_path / "train.py").read_text().replace("for value in", "")
+
+
+def test_the_place_that_waits_most_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = 'config = {"parts": []}\n'
+    none = '    for part in config["parts"]:\n        sums[part] += losses[part].item()\n'
+    write(tmp_path, settings + STEP + none + READS + EACH)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert (tmp_path / "train.py").read_text().splitlines()[shown["line"] - 1] == EACH.splitlines()[1]
+
+
+def test_waits_beside_many_steps_of_an_environment_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollout = "def rollout(env, model, state):\n    for _ in range(steps):\n        state = env.step(model(state))[0]\n"
+    step = STEP.replace(
+        "for images, labels in loader:\n", "for _ in range(rounds):\n    images = rollout(env, model, start)\n"
+    )
+    assert scanned(write(tmp_path, step + READS + EACH), capsys, "GPU305") != []
+    assert scanned(write(tmp_path, rollout + "    return state\n\n\n" + step + READS + EACH), capsys, "GPU305") == []
