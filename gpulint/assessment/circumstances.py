@@ -163,6 +163,6 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
-    Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
+    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )
 """What lowers, in the order in which the basis tells it."""

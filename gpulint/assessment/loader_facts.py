@@ -57,7 +57,7 @@ def takes_short_in_all(subject: Subject) -> bool:
 
 
 def _epochs(project: Project, loop: NodeRef) -> int:
-    """How often a loop over a loader runs in the loops around it; 0 if one does not say."""
+    """Return how often a loop over a loader runs in the loops around it; 0 if one does not say."""
     times = 1
     for up in project.fact(LoopContexts).around(loop.module, loop.node):
         match up:

@@ -99,7 +99,7 @@ def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
 
 
 def _source(loop: ast.AST) -> ast.expr:
-    """What a loop runs over or tests."""
+    """Return what a loop runs over or tests."""
     match loop:
         case ast.While(test=source) | ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
             return source
