@@ -63,6 +63,8 @@ _HELD = frozenset({"interactive"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
+_COPIES = frozenset({"transfer", "pageable-transfer"})
+_DOWNLOAD = frozenset({"download"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
@@ -128,6 +130,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
+    Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
@@ -158,6 +161,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
     Circumstance("one batch holds all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
+    Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),

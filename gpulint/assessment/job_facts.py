@@ -82,6 +82,12 @@ def is_without_gpus(subject: Subject) -> bool:
     return is_without_job(subject) and not subject.mentions(_NAMES_GPUS)
 
 
+def is_in_no_job(subject: Subject) -> bool:
+    """Return whether no job of the tree runs the program: on the machine of whoever starts it, what it fetches is there
+    the next time."""
+    return not subject.jobs and not subject.is_launcher
+
+
 def keeps_cache(subject: Subject) -> bool:
     """Return whether the jobs name a folder for what libraries download, other than one of the node."""
     return bool(subject.jobs) and all(any(_keeps(subject, one) for one in job.env) for job in subject.jobs)

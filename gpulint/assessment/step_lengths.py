@@ -59,6 +59,17 @@ def long_step_of(project: Project, loader: Loader) -> str:
     return "long steps of a large model" if large else ""
 
 
+def passes_several_times(subject: Subject) -> bool:
+    """Return whether each batch of a loader goes through several backward passes, in an inner loop over its parts or
+    over its time steps."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None:
+        return False
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = [read.where for read in reads if isinstance(read.where.node, LOOPS)]
+    return bool(loops) and all(_backward_loops(loop.module, loop.node) for loop in loops)
+
+
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
         return "once per round of several steps"

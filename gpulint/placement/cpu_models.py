@@ -44,13 +44,14 @@ def _updates_host_tensors(project: Project, module: ModuleIndex, loop: LoopNode)
     steps = [call.func for call in project.fact(LoopContexts).calls_in(module, loop) if last_name(call.func) == "step"]
     owners = [func.value for func in steps if isinstance(func, ast.Attribute)]
     made = [one for owner in owners for one in _made_from(module, owner) if _is_optimizer(project, module, one)]
-    return bool(made) and all(
-        isinstance(given, ast.List | ast.Tuple)
-        and bool(given.elts)
-        and all(_is_host_leaf(project, module, part) for part in given.elts)
-        for call in made
-        for given in call.args[:1] or [None]
-    )
+    given = [call.args[0] for call in made if call.args]
+    return bool(made) and len(given) == len(made) and all(_are_host_leaves(project, module, one) for one in given)
+
+
+def _are_host_leaves(project: Project, module: ModuleIndex, given: ast.expr) -> bool:
+    if not isinstance(given, ast.List | ast.Tuple) or not given.elts:
+        return False
+    return all(_is_host_leaf(project, module, part) for part in given.elts)
 
 
 def _made_from(module: ModuleIndex, node: ast.expr) -> list[ast.Call]:

@@ -12,7 +12,7 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
 
 if TYPE_CHECKING:
-    from gpulint.launch.job import DeclaredCount, Job, Launched
+    from gpulint.launch.job import Job, Launched
     from gpulint.project import Project
     from gpulint.source import Span
 
@@ -47,11 +47,8 @@ def forms_no_group(project: Project, path: Path, span: Span) -> bool:
 
 
 def _holds_one(job: Job) -> bool:
-    return _is_one(job.gpus) and all(count is None or _is_one(count) for count in (job.nodes, job.task.replicas))
-
-
-def _is_one(count: DeclaredCount | None) -> bool:
-    return count is not None and count.value == 1
+    counts = (job.nodes, job.task.replicas)
+    return job.gpus is not None and job.gpus.value == 1 and all(one is None or one.value == 1 for one in counts)
 
 
 def _is_serial(project: Project, job: Job) -> bool:

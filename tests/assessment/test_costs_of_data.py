@@ -401,3 +401,15 @@ def test_a_part_of_the_data_for_a_few_epochs_takes_seconds(tmp_path: Path, size:
     )
     program += TRAINING.replace("range(90)", "range(10)").replace("nn.functional", "torch.nn.functional")
     assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("lines", "level"), [("", "medium"), ("for part in images.split(4):\n            ", "low")])
+def test_a_copy_before_several_passes_costs_little(tmp_path: Path, lines: str, level: str) -> None:
+    passes = f"        {lines}loss = model(images.cuda()).mean()\n".replace(
+        "images.cuda()", "part" if lines else "images.cuda()"
+    )
+    program = HEAD + IMAGES.replace("shuffle=True", "shuffle=True, num_workers=8")
+    program += "model = Net().cuda()\nfor epoch in range(90):\n    for images in loader:\n"
+    program += "        images = images.cuda()\n" if lines else ""
+    program += passes + ("            " if lines else "        ") + "loss.backward()\n        optimizer.step()\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU301") == [level]

@@ -157,7 +157,14 @@ else:
     options = "import argparse\nparser = argparse.ArgumentParser()\n"
     options += "parser.add_argument('--name', default='org/net-14b')\nargs = parser.parse_args()\n"
     text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
-    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU331") == ["medium", "low"]
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": text, "job.sh": job}, "GPU331") == ["medium", "low"]
+
+
+def test_a_download_in_no_job_is_kept_after_the_first_run(tmp_path: Path) -> None:
+    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-14b')\n" + TRAINING
+    basis = "once per run, about 28 GB where no cache has it, in no job, kept after the first run"
+    assert bases(tmp_path, {"train.py": text}, "GPU331") == [f"low, {basis}"]
 
 
 @pytest.mark.parametrize(("told", "level"), [("--assets tokenizer", "low"), ("--assets weights", "medium")])

@@ -95,7 +95,7 @@ def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     most."""
     unknown = [inner for inner in inner_loops(module, node, loop) if _stated(inner) is None][:MAX_DEPTH]
     few = sum(bool(_TERMS.search(source_text(module, _source(inner)))) for inner in unknown)
-    return rounds(module, node, loop) * FEW_TERMS**few // ITEMS**few
+    return rounds(module, node, loop) // int((ITEMS // FEW_TERMS) ** few)
 
 
 def _source(loop: ast.AST) -> ast.expr:
