@@ -39,6 +39,8 @@ class Impact:
     """Share of the job's GPU time that is lost, 0 to 1, lowest and highest; None where it cannot be computed."""
     gpu_hours: Range | None = None
     """GPU-hours lost per run, lowest and highest; None where the run's length or number of GPUs is unknown."""
+    own: float = 0
+    """Of findings with one cause, how much of the amount is of this one; the largest represents the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,5 @@ class Cost:
     assumed: str = ""
     """What has to hold for the cost and nothing in the code establishes, as a part of the sentence: ``assuming samples
     of one shape``. The impact is low then."""
+    own: float = 0
+    """How much of the amount is of this place, where it is that of several places together."""

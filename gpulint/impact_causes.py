@@ -48,10 +48,11 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
     found[leader] = _changed(found[leader], _also(found, others, first, project), places)
 
 
-def _rank(result: Result, number: int) -> tuple[int, int, bool, int]:
-    """Those that cost most first, then the surest, then those with a fix, in the order of the report."""
+def _rank(result: Result, number: int) -> tuple[int, int, float, bool, int]:
+    """Those that cost most first, then the surest, then those of which the place has most, then those with a fix, in
+    the order of the report."""
     finding = result.finding
-    return -finding.impact.level, -finding.severity, not isinstance(result.fix, Fix), number
+    return -finding.impact.level, -finding.severity, -finding.impact.own, not isinstance(result.fix, Fix), number
 
 
 def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:

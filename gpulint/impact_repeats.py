@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
+from gpulint.assessment.jobs import most_gpus
 from gpulint.impact import Level
 from gpulint.rule import Kind
 
@@ -30,7 +31,12 @@ REPAIRED_ONCE = frozenset({"install", "download"})
 """Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
 _MACHINE = frozenset({"install", "data-copy"})
 """Costs of commands that prepare a machine."""
+_PYTHON = regex.compile(r"\bpython3?\b")
 _LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC})
+_WRITES = regex.compile(rb"(?s)\S.*(<<|echo|printf)[^\n]*\n.{0,400}#(SBATCH|PBS|BSUB)\b.*\b(sbatch|qsub|bsub)\b")
+"""A script that writes a job file and submits it."""
+MANY = 4
+"""Copies of a job file from which on a script may have written them."""
 _ITEM = regex.compile(r"'([\w.-]+/[\w.-]+)'")
 """What a message says is downloaded: one copy in a cache serves all jobs."""
 _SPACES = regex.compile(r"\s+")
@@ -41,11 +47,11 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     """``results`` in their order; a finding whose code also stands in another file with a finding of the same rule has
     low impact, except in the file where it costs most (of several, the first), which names the others. That is the same
     line with the same lines around it, or in a file that shares many lines with the other one, or the same command in
-    batch scripts of one folder, where one environment or one cache serves all of them, or another download of the same
-    files."""
+    batch scripts below one folder of the root, where one environment or one cache serves all of them, or another
+    download of the same files."""
     alike: dict[object, list[int]] = {}
     near: dict[tuple[str, str], list[int]] = {}
-    commands: dict[tuple[str, str, Path], list[int]] = {}
+    commands: dict[tuple[str, str, str], list[int]] = {}
     for number, result in enumerate(results):
         finding = result.finding
         if finding.impact.level > Level.LOW and (document := project.document(finding.path)):
@@ -59,7 +65,11 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
                     and finding.rule.cost is not None
                     and finding.rule.cost.kind in REPAIRED_ONCE
                 ):
-                    commands.setdefault((finding.rule.code, own, finding.path.parent), []).append(number)
+                    place = (
+                        finding.path.relative_to(project.root) if finding.path.is_relative_to(project.root) else None
+                    )
+                    folder = place.parts[0] if place is not None and len(place.parts) > 1 else ""
+                    commands.setdefault((finding.rule.code, _PYTHON.sub("python", own), folder), []).append(number)
     copies = [group for numbers in near.values() for group in _of_near_copies(numbers, results, project)]
     found = list(results)
     original: dict[int, int] = {}
@@ -169,9 +179,9 @@ def _fold(
     said: str = "the same code as",
     within: bool = False,
 ) -> None:
-    """Lower all of ``numbers`` but those in the file of the one that costs most (``within``: those too), and note whose
-    copies they are."""
-    leader = min(numbers, key=lambda number: (-found[number].finding.impact.level, number))
+    """Lower all of ``numbers`` but those in the file of the one that costs most (``within``: those too; of several, in
+    a job with the most GPUs), and note whose copies they are."""
+    leader = min(numbers, key=lambda number: (*_rank(found[number].finding, project), number))
     path = found[leader].finding.path
     others = [number for number in numbers if number != leader and (within or found[number].finding.path != path)]
     if not others:
@@ -185,6 +195,29 @@ def _fold(
     if paths:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)
+    if len(paths) >= MANY and (writer := _writer(found[leader].finding, project)):
+        found[leader] = _with_basis(found[leader], f"written by {writer}", None)
+
+
+def _writer(finding: Finding, project: Project) -> str:
+    """``run_train.sh:92``, where a script that writes and submits job files of the same name but for its variables
+    (``train_$task.job``) has the line of one; empty if none has."""
+    document = project.document(finding.path)
+    own = _plain(document.source.line(finding.span.line)) if document is not None else ""
+    if document is None or document.kind is not Kind.SHELL or len(own) <= SHORT:
+        return ""
+    named = f"{finding.path.stem.partition('_')[0]}_$".encode()
+    for path in project.files:
+        if path.suffix in ("", ".sh", ".bash") and path != finding.path and _WRITES.search(text := project.data(path)):
+            lines = [_plain(line) for line in text.decode("utf-8", "replace").splitlines()]
+            if own in lines and named in text:
+                return f"{project.place(path)}:{lines.index(own) + 1}"
+    return ""
+
+
+def _rank(finding: Finding, project: Project) -> tuple[int, int]:
+    """Those that cost most first, then those of jobs with several GPUs."""
+    return -finding.impact.level, -max(most_gpus(project, finding.path) or 1, 1)
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

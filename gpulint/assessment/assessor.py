@@ -62,7 +62,8 @@ def assess(finding: Finding, project: Project) -> Impact:
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
     parts += [row_.phrase for row_ in lowered[:2]]
-    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus))
+    own = cost.own if cost is not None else 0
+    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own)
 
 
 def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:

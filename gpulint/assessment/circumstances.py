@@ -18,8 +18,10 @@ from gpulint.assessment import (
     loader_facts,
     micro_steps,
     place_facts,
+    process_options,
     repeats,
     siblings,
+    step_lengths,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason, names_transport
@@ -61,6 +63,9 @@ _HELD = frozenset({"interactive"})
 _IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
+_WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
+_COPIES = frozenset({"transfer", "pageable-transfer"})
+_DOWNLOAD = frozenset({"download"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
@@ -86,9 +91,11 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
+    Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
+    Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
@@ -100,6 +107,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
+    Circumstance("one process by default", TO_LOW, process_options.starts_one_process, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),
@@ -126,6 +134,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
+    Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
@@ -153,12 +162,15 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
     Circumstance("one batch holds all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
+    Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
-    Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
+    Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
+    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )
 """What lowers, in the order in which the basis tells it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import has_line, original
+from gpulint.assessment.jobs import MANY_GPUS, gpus_of
 from gpulint.finding import Severity
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
@@ -52,6 +53,8 @@ _ADAPTED = regex.compile(
     r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
     re.IGNORECASE,
 )
+_IN_THE_LOOP = regex.compile(r"(^|[/_.-])(user|human)s?[-_]in[-_]the[-_]loop([/_.-]|$)", re.IGNORECASE)
+"""Names of programs that train on what people have just said of a few samples."""
 _MEASURES = regex.compile(
     r"(^|[/_.-])(bench(mark)?s?|benchmarking|profil(e|er|ing)|speed[-_]?test|sanity|check)([/_.-]|$)", re.I
 )
@@ -72,7 +75,7 @@ _SMOKE = regex.compile(
 )
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
-    r"|interpolate|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test)([/_.-]|s?$)",
+    r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test)([/_.-]|s?$)",
     re.IGNORECASE,
 )
 _LARGE_SAMPLES = regex.compile(
@@ -185,6 +188,10 @@ def is_copy(subject: Subject) -> bool:
     return document is not None and has_line(subject.project, other, document.source.line(subject.finding.span.line))
 
 
+def learns_from_user(subject: Subject) -> bool:
+    return bool(_IN_THE_LOOP.search(subject.place)) and not subject.jobs
+
+
 def measures(subject: Subject) -> bool:
     return bool(_MEASURES.search(subject.place)) or is_benchmark(subject.path) or subject.project.is_test(subject.path)
 
@@ -234,8 +241,9 @@ def is_named_for_data_parallel(subject: Subject) -> bool:
 
 
 def is_for_people(subject: Subject) -> bool:
-    """Return whether the file's name says that a person works in what it starts."""
-    return bool(_PURPOSE.search(subject.place))
+    """Return whether the file's name says that a person works in what it starts, with few GPUs."""
+    counts = [gpus_of(job) or 0 for job in subject.jobs]
+    return bool(_PURPOSE.search(subject.place)) and max(counts, default=0) < MANY_GPUS
 
 
 def has_workers_set(subject: Subject) -> bool:

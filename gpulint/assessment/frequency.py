@@ -72,7 +72,8 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         return Frequency(per, cost.every, True)
     rare = kind.seconds is not None and middle(kind.seconds) >= SHORT
     if per in ("place", "step") and (found := _around(subject, rare)) is not None:
-        return found
+        # What is set up in front of an epoch's steps concerns each of them.
+        return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
         return Frequency(per)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")

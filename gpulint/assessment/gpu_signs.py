@@ -38,6 +38,10 @@ _SAID = regex.compile(
     re.IGNORECASE,
 )
 """Several GPUs in a README."""
+_STARTED = (
+    r"(?:VISIBLE_DEVICES=[\"'\\\\]*(?P<gpus>[\d,]+)[\"'\\\\]*\s+)?\b(?:python[\d.]*|torchrun)\s[^\n|;&]*?\b{name}\b"
+)
+"""A command that starts a program."""
 _TEXTS = frozenset(
     {".py", ".ipynb", ".sh", ".sbatch", ".slurm", ".pbs", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"}
 )
@@ -48,11 +52,27 @@ MAX_BYTES = 300_000
 
 def shows_one_gpu(subject: Subject) -> bool:
     """Return whether no job that runs the place holds several GPUs, or an unknown number, and no text of the tree
-    names more than one."""
+    names more than one, or all commands in its texts show the program one."""
     counts = [gpus_of(job) for job in subject.jobs if job.gpus is not None]
     if any(count is None or count > 1 for count in counts):
         return False
-    return not _names_several(subject.project)
+    return not _names_several(subject.project) or _is_always_shown_one(subject.project, subject.path)
+
+
+@stored("commands with one GPU")
+def _is_always_shown_one(project: Project, path: Path) -> bool:
+    """Return whether commands in notes, notebooks and scripts start a program, each with one GPU."""
+    written = re.compile(_STARTED.format(name=re.escape(path.name)).encode())
+    texts = [one for one in project.files if one.suffix in _TEXTS and one != path]
+    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
+    shown = [
+        match["gpus"] for one in dict.fromkeys((*texts, *notes)) for match in written.finditer(_text(project, one))
+    ]
+    return bool(shown) and all(gpus is not None and gpus.isdigit() for gpus in shown)
+
+
+def _text(project: Project, path: Path) -> bytes:
+    return project.data(path)[:MAX_BYTES]
 
 
 @stored("several GPUs")

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.jobs import gpus_of, most_gpus
+from gpulint.assessment.jobs import MANY_GPUS, gpus_of, most_gpus
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
@@ -26,8 +26,8 @@ _POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 _NAMES_GPUS = regex.compile(r"CUDA_VISIBLE_DEVICES|nproc|num[-_]process|tensor[-_]parallel|--gpus?\b|--gres")
-MANY_GPUS = 4
-"""GPUs from which on a session is more than one person works with (assumed)."""
+_SHARED = regex.compile(r"^[\"']?\$\{?(SCRATCH|WORK|WORKDIR|PROJECT|DATA|STORE|GROUP_HOME|PSCRATCH)\w*\b")
+"""Variables of clusters that name a folder which all nodes see and later jobs find."""
 _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
@@ -86,19 +86,34 @@ def is_without_gpus(subject: Subject) -> bool:
     return is_without_job(subject) and not subject.mentions(_NAMES_GPUS)
 
 
+def is_in_no_job(subject: Subject) -> bool:
+    """Return whether no job of the tree runs the program: on the machine of whoever starts it, what it fetches is there
+    the next time."""
+    return not subject.jobs and not subject.is_launcher
+
+
 def keeps_cache(subject: Subject) -> bool:
     """Return whether the jobs name a folder for what libraries download, other than one of the node."""
-    return bool(subject.jobs) and all(any(map(_keeps, job.env)) for job in subject.jobs)
+    return bool(subject.jobs) and all(any(_keeps(subject, one) for one in job.env) for job in subject.jobs)
 
 
-def _keeps(setting: Setting) -> bool:
-    return setting.name in _CACHES and _keeps_folder(setting)
+def _keeps(subject: Subject, setting: Setting) -> bool:
+    return setting.name in _CACHES and (_keeps_folder(setting) or _is_on_shared_disk(subject, setting))
 
 
 def _keeps_folder(setting: Setting) -> bool:
     """Return whether a setting names a folder that is not one of the node."""
     value = setting.value or ""
     return value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
+
+
+def _is_on_shared_disk(subject: Subject, setting: Setting) -> bool:
+    """``export HF_HOME=$SCRATCH/huggingface``"""
+    document = subject.project.document(setting.place.path)
+    if document is None:
+        return False
+    line = document.cell_source(setting.place.span.cell).line(setting.place.span.line)
+    return _SHARED.search(line.partition(f"{setting.name}=")[2]) is not None
 
 
 def keeps_packages(subject: Subject) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpulint.launch.job import Job
     from gpulint.project import Project
 
+MANY_GPUS = 4
+"""GPUs from which on a session is more than one person works with (assumed)."""
 MAX_USERS = 20
 """Most modules that are asked whether a job starts them and so runs a module that they import."""
 _CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")

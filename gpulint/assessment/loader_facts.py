@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
+from gpulint.assessment.constants import figure, middle
 from gpulint.assessment.frequency import draws_held_out
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.placement.batch_flow import BatchFlow
@@ -20,7 +21,9 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
@@ -37,6 +40,34 @@ _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*
 _SPLITS = "random_split"
 _WORKS = regex.compile(r"tokeni[sz]|encode|\.split\(|vocab|stoi|word2|open\(|read", re.IGNORECASE)
 """Words of functions that make numbers of texts."""
+
+
+def takes_short_in_all(subject: Subject) -> bool:
+    """Return whether all that a loader is seen to make, over all epochs, takes no longer than what counts for little
+    once per run: some thousand samples, of which each is looked up and scaled, for a few epochs."""
+    loader, project = subject.cost.loader if subject.cost is not None else None, subject.project
+    samples = most_samples(project, loader) if loader is not None else 0
+    work = project.fact(ItemWorks).of(loader) if loader is not None and samples else None
+    if loader is None or work is None or not work.kinds:
+        return False
+    epochs = [_epochs(project, read.where) for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    each = middle(sample_seconds(work, loader_batch(project, loader)))
+    whole = sum(epochs) * samples * each
+    return bool(epochs) and all(epochs) and whole < figure("levels", "medium_gpu_seconds")
+
+
+def _epochs(project: Project, loop: NodeRef) -> int:
+    """Return how often a loop over a loader runs in the loops around it; 0 if one does not say."""
+    times = 1
+    for up in project.fact(LoopContexts).around(loop.module, loop.node):
+        match up:
+            case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
+                known = project.fact(Constants).of(loop.module, count)
+                whole = [value for value in known.constants if isinstance(value, int)]
+                times *= max(whole, default=0) if known.complete and len(whole) == len(known.constants) else 0
+            case _:
+                return 0
+    return times
 
 
 def holds_tokenised(subject: Subject) -> bool:

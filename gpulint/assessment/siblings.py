@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.jobs import jobs_running
+from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
+from gpulint.rule import Kind
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import wraps_itself
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -39,6 +44,34 @@ def is_superseded(subject: Subject) -> bool:
         and jobs_running(subject.project, path)
         for path in _ddp_programs(subject.project)
     )
+
+
+def only_notebooks_call(subject: Subject) -> bool:
+    """Return whether only notebooks, which no job runs, name the function that a place is in, while jobs start programs
+    that train."""
+    module, node = subject.module, subject.node
+    function = module.function(node) if module is not None and node is not None else None
+    if module is None or function is None or subject.is_notebook or module.class_of(function) is not None:
+        return False
+    project = subject.project
+    if function.name in module.calls_by_name or project.fact(Resolver).call_sites(module, function):
+        return False
+    naming = [path for path in project.word_index.mentioning(word_of(function.name)) if path != module.path]
+    notebooks = [path for path in naming if project.kind(path) is Kind.NOTEBOOK]
+    return (
+        bool(notebooks)
+        and not any(module.path in project.imported(path) for path in naming if path.suffix == ".py")
+        and not any(jobs_running(project, path) for path in notebooks)
+        and _jobs_train(project)
+    )
+
+
+@query
+def _jobs_train(project: Project) -> bool:
+    loops = project.fact(LoopContexts)
+    programs = dict.fromkeys(program for job in project.fact(JobIndex).jobs() for program in job.programs)
+    modules = (project.module_at(program) for program in programs if project.kind(program) is Kind.PYTHON)
+    return any(module is not None and loops.has_training_step(module) for module in modules)
 
 
 @query

@@ -13,6 +13,7 @@ from gpulint.assessment.amounts import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.environment_actions import rolls_out
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.training.guards import Guards
@@ -59,6 +60,17 @@ def long_step_of(project: Project, loader: Loader) -> str:
     modules = dict.fromkeys((*(read.where.module for read in reads), loader.module))
     large = any(_has_large_model(project, module) for module in modules)
     return "long steps of a large model" if large else ""
+
+
+def passes_several_times(subject: Subject) -> bool:
+    """Return whether each batch of a loader goes through several backward passes, in an inner loop over its parts or
+    over its time steps."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None:
+        return False
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = [read.where for read in reads if isinstance(read.where.node, LOOPS)]
+    return bool(loops) and all(_backward_loops(loop.module, loop.node) for loop in loops)
 
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
@@ -174,3 +186,9 @@ def _model_names(module: ModuleIndex) -> Iterator[str]:
         match node:
             case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
                 yield from (text.lower(), text.rpartition("/")[2].lower())
+
+
+def steps_through_environment(subject: Subject) -> bool:
+    """Return whether each round of the training around also goes through many steps of an environment."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(rolls_out(subject.project, loop.module, loop.node) for loop in loops)

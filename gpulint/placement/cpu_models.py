@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.tensor_location import TensorLocations
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -24,15 +25,50 @@ _SPEAKS_OF_DEVICES = frozenset({"device", "cuda", "to"})
 
 @query
 def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether a loop passes batches as they come from a loader to a model that nothing moves."""
+    """Return whether a loop passes batches as they come from a loader to a model that nothing moves, or its optimizers
+    update single tensors that are made on the host."""
     if any(name in module.syntax.source.text for name in _ELSEWHERE):
         return False
+    if _updates_host_tensors(project, module, loop):
+        return True
     for call in project.fact(LoopContexts).calls_in(module, loop):
         if not isinstance(call.func, ast.Name) or not call.args:
             continue
         if _stays(project, module, call.func) and _is_host_batch(project, module, call.args[0]):
             return True
     return False
+
+
+def _updates_host_tensors(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """``Adam([kernel])`` of ``kernel = torch.ones(9, requires_grad=True)``: what is computed with it lies there too."""
+    steps = [call.func for call in project.fact(LoopContexts).calls_in(module, loop) if last_name(call.func) == "step"]
+    owners = [func.value for func in steps if isinstance(func, ast.Attribute)]
+    made = [one for owner in owners for one in _made_from(module, owner) if _is_optimizer(project, module, one)]
+    given = [call.args[0] for call in made if call.args]
+    return bool(made) and len(given) == len(made) and all(_are_host_leaves(project, module, one) for one in given)
+
+
+def _are_host_leaves(project: Project, module: ModuleIndex, given: ast.expr) -> bool:
+    if not isinstance(given, ast.List | ast.Tuple) or not given.elts:
+        return False
+    return all(_is_host_leaf(project, module, part) for part in given.elts)
+
+
+def _made_from(module: ModuleIndex, node: ast.expr) -> list[ast.Call]:
+    """The calls that a variable may be bound to."""
+    if not isinstance(node, ast.Name):
+        return []
+    bindings = reaching(module, module.scope(node).lookup(node.id), node)
+    return [one.value for one in bindings if isinstance(one.value, ast.Call) and not one.path]
+
+
+def _is_optimizer(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    return any(name.startswith("torch.optim.") for name in project.fact(Resolver).call_names(module, call))
+
+
+def _is_host_leaf(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    made = _made_from(module, node)
+    return bool(made) and all(project.fact(TensorLocations).is_made_on_host(module, call) for call in made)
 
 
 def _is_host_batch(project: Project, module: ModuleIndex, node: ast.expr) -> bool:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
 
 _ENVIRONMENT = regex.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")
+MAX_BLOCKS = 24
+"""Functions from which on no more are followed."""
 MAX_NAMES = 12
 """Most variables that a value is followed through within one function."""
 MAX_USES = 50
@@ -31,6 +38,31 @@ def feeds_rl_environment(module: ModuleIndex, node: ast.AST, calls: Sequence[Nod
         taken, returned = _goes(site.module, site.node)
         if taken or not returned:
             return taken
+    return False
+
+
+def rolls_out(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether each round of a loop goes through many steps of an environment, in a loop of its own or of a
+    function that it calls: each of these waits for the action."""
+    resolver = project.fact(Resolver)
+    blocks: list[tuple[ModuleIndex, ast.AST]] = [(module, loop)]
+    for where, block in blocks:
+        calls = [part for part in walk(block) if isinstance(part, ast.Call)]
+        if any(_steps_environment(call) and _is_in_inner_loop(where, call, block) for call in calls):
+            return True
+        if len(blocks) < MAX_BLOCKS:
+            callees = (one for call in calls for one in resolver.callees(where, call))
+            found = [(one.module, one.node) for one in callees if isinstance(one.node, FUNCTIONS)]
+            blocks += dict.fromkeys(one for one in found if one not in blocks)
+    return False
+
+
+def _is_in_inner_loop(module: ModuleIndex, node: ast.AST, block: ast.AST) -> bool:
+    for up in module.syntax.ancestors(node):
+        if up is block:
+            return False
+        if isinstance(up, LOOPS):
+            return True
     return False
 
 

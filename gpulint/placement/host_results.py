@@ -6,13 +6,40 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_ARRAY = regex.compile(r"['\"]?(np\.|numpy\.|npt\.)?(ndarray|NDArray(\[.*\])?|ArrayLike)['\"]?")
 _OF_MODELS = ("__init__", "__call__", "forward")
+
+
+def runs_itself(project: Project, module: ModuleIndex, func: ast.expr) -> bool:
+    """``self(x)`` in a module."""
+    if not isinstance(func, ast.Name) or func.id != "self" or (owner := module.class_of(func)) is None:
+        return False
+    return any(base.endswith("Module") for base in project.fact(Resolver).base_names(module, owner))
+
+
+def is_given_as_array(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a name is a parameter that is annotated as an array of NumPy, and nothing else."""
+    if not isinstance(node, ast.Name):
+        return False
+    bindings = reaching(module, module.scope(node).lookup(node.id), node)
+    return bool(bindings) and all(map(_is_array, bindings))
+
+
+def _is_array(binding: Binding) -> bool:
+    annotation = getattr(binding.node, "annotation", None)
+    return (
+        binding.kind is BindingKind.PARAMETER
+        and annotation is not None
+        and _ARRAY.fullmatch(ast.unparse(annotation)) is not None
+    )
 
 
 def copies_to_host(call: ast.Call) -> bool:

@@ -16,9 +16,11 @@ from gpulint.placement.host_results import (
     draws_on_host,
     framework_steps,
     gets_host,
+    is_given_as_array,
     is_kept_on_host,
     items_of,
     returns_host,
+    runs_itself,
     unpacks_host,
 )
 from gpulint.query import cyclic
@@ -121,7 +123,7 @@ class TensorLocations:
             case ast.Tuple(elts=parts) | ast.Dict(values=parts):
                 return bool(parts) and all(self.is_host(module, part) for part in parts)
             case ast.Name():
-                return self._is_host_name(module, node)
+                return is_given_as_array(module, node) or self._is_host_name(module, node)
         return isinstance(node, ast.Constant)
 
     def _is_host_name(self, module: ModuleIndex, node: ast.Name) -> bool:
@@ -156,7 +158,9 @@ class TensorLocations:
         """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
         if isinstance(node, ast.Call):
             return self.is_made_on_host(module, node)
-        return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
+        return is_given_as_array(module, node) or (
+            self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
+        )
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)
@@ -213,7 +217,7 @@ class TensorLocations:
                 ):
                     return False
                 if (
-                    (_MAKES.search(name) and not _FACTOR.search(name)) or self._runs_itself(module, func)
+                    (_MAKES.search(name) and not _FACTOR.search(name)) or runs_itself(self._project, module, func)
                 ) and not self._returns_host(module, node):
                     return True
                 if self._moves(module, node):
@@ -254,19 +258,13 @@ class TensorLocations:
                 evidence = True
             elif binding.kind is BindingKind.PARAMETER:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not is_float(binding.node)
-                if evidence and self._is_passed_from_host(module, node):
+                if evidence and (is_given_as_array(module, node) or self._is_passed_from_host(module, node)):
                     return False
             elif binding.kind is BindingKind.AUGMENT:
                 evidence = evidence or self._was_tensor(module, binding.node, node)
             else:
                 return False
         return evidence
-
-    def _runs_itself(self, module: ModuleIndex, func: ast.expr) -> bool:
-        """``self(x)`` in a module."""
-        if not isinstance(func, ast.Name) or func.id != "self" or (owner := module.class_of(func)) is None:
-            return False
-        return any(base.endswith("Module") for base in self._project.fact(Resolver).base_names(module, owner))
 
     def _is_row(self, module: ModuleIndex, source: ast.expr, path: tuple[int, ...]) -> bool:
         """Return whether a loop runs over a tensor: ``for row in preds``, ``for p, y in zip(preds, labels)``."""

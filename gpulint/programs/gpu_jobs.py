@@ -204,6 +204,8 @@ class GpuJobs:
         train on."""
         if job.document.kind is not Kind.SHELL:
             return False
+        if any(item.program is not None and item.launch.command.name == "conda" for item in job.launches):
+            return False  # `conda run python train.py`
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
         installs = any(install_tool(self._project.models, item.command) for item in job.commands)
         return all(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from gpulint.launch.gpu_counts import processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
 
 if TYPE_CHECKING:
-    from gpulint.launch.job import Launched
+    from gpulint.launch.job import Job, Launched
     from gpulint.project import Project
+    from gpulint.source import Span
 
 
 @query
@@ -34,3 +36,33 @@ def _is_single(project: Project, launched: Launched) -> bool:
         return False
     counted = processes(project, job, start)
     return counted is not None and counted[0] == 1
+
+
+def forms_no_group(project: Project, path: Path, span: Span) -> bool:
+    """Return whether nothing that gets the environment variable of a place forms a group of processes: each job that
+    gets it holds one GPU, or starts only programs without a sign of parallel work."""
+    if jobs := project.fact(JobIndex).jobs_setting(path, span):
+        return all(_holds_one(job) or _is_serial(project, job) for job in jobs)
+    return only_on_one_gpu(project, path) or _has_no_sign(project, path)
+
+
+def _holds_one(job: Job) -> bool:
+    counts = (job.nodes, job.task.replicas)
+    return job.gpus is not None and job.gpus.value == 1 and all(one is None or one.value == 1 for one in counts)
+
+
+def _is_serial(project: Project, job: Job) -> bool:
+    starts = [start for start in job.launches if start.script is None]
+    return bool(starts) and all(
+        not start.launch.distributed and start.program is not None and _has_no_sign(project, start.program)
+        for start in starts
+    )
+
+
+@query
+def _has_no_sign(project: Project, path: Path) -> bool:
+    """Return whether a program, with what it imports, names nothing that spreads its work."""
+    if project.module_at(path) is None or next(project.fact(GpuPrograms).users(path), None) is not None:
+        return False
+    program = project.fact(MultiGpuUse).of(path)
+    return not program.parallel and not program.loads_by_name

@@ -16,6 +16,7 @@ from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exi
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
+from gpulint.training.default_tests import fails_by_default
 from gpulint.training.first_runs import fills_once, runs_once
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -134,11 +135,8 @@ class Guards:
         do those for ``several`` processes unless they should: whoever has several GPUs sets them."""
         for test, holds in conditions(module, node, until):
             for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds)):
-                if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
-                    above_zero = ast.unparse(part.comparators[0]) == "0"
-                    known = self._project.fact(Constants).of(module, part.left)
-                    if above_zero and known.every(lambda value: value == 0):
-                        return True
+                if fails_by_default(self._project, module, part, wanted):
+                    return True
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                     if wanted and not several and _SEVERAL.search(ast.unparse(part)):
                         continue

@@ -39,6 +39,12 @@ def is_one_batch(project: Project, loader: Loader) -> bool:
     return all(size.every(lambda value: isinstance(value, int) and value >= most) for size in sizes)
 
 
+def most_samples(project: Project, loader: Loader) -> int:
+    """Return the most samples that the data set of a loader holds; 0 if the code does not tell."""
+    counts = [_samples(project, source, MAX_DEPTH) for source in _data_sets(project, loader)]
+    return max((max(count) for count in counts), default=0) if all(counts) else 0
+
+
 def _data_sets(project: Project, loader: Loader) -> list[NodeRef]:
     if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
         return [NodeRef(loader.module, loader.node.args[0])]
@@ -79,6 +85,10 @@ def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
 
 def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tuple[int, ...]:
     name, first = last_name(call.func), call.args[0] if call.args else None
+    if name == "Subset" and len(call.args) > 1:
+        return _samples(project, NodeRef(made.module, call.args[1]), depth - 1)
+    if name == "list" and first is not None:
+        return _samples(project, NodeRef(made.module, first), depth - 1)
     if name == "TensorDataset" and first is not None:
         return _samples(project, NodeRef(made.module, first), depth - 1)
     if name in _COUNTED and first is not None and len(call.args) == 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
@@ -31,6 +32,7 @@ FEW = 64
 """Most samples that are a look at what a model does."""
 _PIPE = "pass the whole data set (a list, a generator or `KeyDataset`) to the pipeline with `batch_size=8`"
 _PROMPTS = "tokenise several prompts at once with `padding=True` (on the left), and generate for the whole batch"
+_SERVED = "collect the prompts, and pass them all to one call: vLLM batches them itself"
 _STACK = "read the samples with a DataLoader, and run the model on batches"
 _MODEL = regex.compile(r"(^|_)(model|net|network|encoder|classifier|unet)$", re.IGNORECASE)
 _TOKENIZER = regex.compile(r"tokenizer|processor", re.IGNORECASE)
@@ -67,6 +69,39 @@ def one_by_one(project: Project, module: ModuleIndex) -> Iterator[SingleForward]
     for call, samples in single_samples(project, module):
         yield SingleForward(call, samples, True, _PIPE)
     yield from _forwards(project, module)
+    yield from _served(project, module)
+
+
+def _served(project: Project, module: ModuleIndex) -> Iterator[SingleForward]:
+    """Calls of vLLM's ``LLM`` with one prompt, in a loop over prompts."""
+    if "vllm" not in module.packages or _LOOKS.search(module.path.stem):
+        return
+    for call in module.calls_where(lambda name: name in ("generate", "chat")):
+        if not isinstance(call.func, ast.Attribute) or not _is_one_text(call):
+            continue
+        made = project.fact(Resolver).points_to(module, call.func.value)
+        if not any(_makes_llm(project, ref) for ref in made):
+            continue
+        for loop, given in loops_around(project, module, call):
+            if _evaluates(project, loop, NodeRef(module, call), True) and _passes_over_data(project, loop):
+                assert isinstance(loop.node, ast.For)
+                where = given if loop.module is module else call
+                yield SingleForward(where, NodeRef(loop.module, loop.node.iter), True, _SERVED)
+                break
+
+
+def _is_one_text(call: ast.Call) -> bool:
+    """``llm.generate([prompt], sampling)``, ``llm.generate(prompt)``"""
+    match call.args[:1]:
+        case [ast.List(elts=[ast.Name() | ast.JoinedStr() | ast.Subscript()])] | [ast.JoinedStr()]:
+            return True
+        case [ast.Name(id=name)]:
+            return last_name(call.func) == "generate" and not name.endswith("s")
+    return False
+
+
+def _makes_llm(project: Project, ref: NodeRef) -> bool:
+    return isinstance(ref.node, ast.Call) and "vllm.LLM" in project.fact(Resolver).call_names(ref.module, ref.node)
 
 
 def _forwards(project: Project, module: ModuleIndex) -> Iterator[SingleForward]:

@@ -395,3 +395,27 @@ def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
     (flat,) = bases(tmp_path / "b", {"train.py": HEAD + slices + TRAINING}, "GPU301")
     assert "1 GB from pageable memory" in whole
     assert "25 MB from pageable memory" in flat
+
+
+@pytest.mark.parametrize(("size", "level"), [("10000", "low"), ("len(data)", "medium")])
+def test_a_part_of_the_data_for_a_few_epochs_takes_seconds(tmp_path: Path, size: str, level: str) -> None:
+    program = (
+        "import torch\nfrom torchvision import datasets, transforms\nfrom net import Net\n\n"
+        "data = datasets.CIFAR10('data', transform=transforms.Compose([transforms.ToTensor()]))\n"
+        f"part = torch.utils.data.Subset(data, torch.randperm(len(data))[:{size}])\n"
+        "loader = torch.utils.data.DataLoader(part, batch_size=256, num_workers=0)\n"
+    )
+    program += TRAINING.replace("range(90)", "range(10)").replace("nn.functional", "torch.nn.functional")
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("lines", "level"), [("", "medium"), ("for part in images.split(4):\n            ", "low")])
+def test_a_copy_before_several_passes_costs_little(tmp_path: Path, lines: str, level: str) -> None:
+    passes = f"        {lines}loss = model(images.cuda()).mean()\n".replace(
+        "images.cuda()", "part" if lines else "images.cuda()"
+    )
+    program = HEAD + IMAGES.replace("shuffle=True", "shuffle=True, num_workers=8")
+    program += "model = Net().cuda()\nfor epoch in range(90):\n    for images in loader:\n"
+    program += "        images = images.cuda()\n" if lines else ""
+    program += passes + ("            " if lines else "        ") + "loss.backward()\n        optimizer.step()\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU301") == [level]

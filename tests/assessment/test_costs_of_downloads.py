@@ -157,7 +157,14 @@ else:
     options = "import argparse\nparser = argparse.ArgumentParser()\n"
     options += "parser.add_argument('--name', default='org/net-70b')\nargs = parser.parse_args()\n"
     text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
-    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU331") == ["medium", "low"]
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": text, "job.sh": job}, "GPU331") == ["medium", "low"]
+
+
+def test_a_download_in_no_job_is_kept_after_the_first_run(tmp_path: Path) -> None:
+    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-14b')\n" + TRAINING
+    basis = "once per run, about 28 GB where no cache has it, in no job, kept after the first run"
+    assert bases(tmp_path, {"train.py": text}, "GPU331") == [f"low, {basis}"]
 
 
 @pytest.mark.parametrize(("told", "level"), [("--assets tokenizer", "low"), ("--assets weights", "medium")])
@@ -236,3 +243,10 @@ def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
         f"medium, {once}",
         f"low, {once}, a part of the checkpoint above",
     ]
+
+
+@pytest.mark.parametrize(("folder", "level"), [("$SCRATCH/hub", "low"), ("$TMPDIR/hub", "medium")])
+def test_a_cache_on_the_disk_of_a_cluster_is_kept(tmp_path: Path, folder: str, level: str) -> None:
+    load = "from transformers import AutoModel\n\nnet = AutoModel.from_pretrained('org/large-30b').cuda()\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\nexport HF_HOME={folder}\npython serve.py\n"
+    assert set(levels(tmp_path, {"serve.py": load, "job.sh": job}, "GPU331")) == {level}

@@ -362,3 +362,54 @@ def test_an_option_that_names_one_gpu_by_default_gives_data_parallel_one(tmp_pat
     assert levels(tmp_path / "several", several, "GPU352") == ["high"]
     commanded = {**files, "run.sh": "python train.py --gpu_ids 0,1,2,3\n"}
     assert levels(tmp_path / "commanded", commanded, "GPU352") == ["high"]
+
+
+SPAWNS = """\
+import argparse
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def run(rank, count):
+    if count > 1:
+        dist.init_process_group("gloo", rank=rank, world_size=count)
+    model = DDP(Net().cuda(rank))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        loss = model(batch.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--np", type=int, default={default})
+args = parser.parse_args()
+if args.np > 1:
+    mp.spawn(run, args=(args.np,), nprocs=args.np)
+else:
+    run(0, 1)
+"""
+
+
+@pytest.mark.parametrize(("default", "level"), [(1, "low"), (4, "high")])
+def test_one_process_by_default_exchanges_nothing(tmp_path: Path, default: int, level: str) -> None:
+    assert levels(tmp_path, {"train.py": SPAWNS.format(default=default)}, "GPU355") == [level]
+
+
+@pytest.mark.parametrize(("shown", "level"), [("CUDA_VISIBLE_DEVICES=0 ", "low"), ("", "high")])
+def test_commands_in_notes_say_how_many_gpus_a_program_gets(tmp_path: Path, shown: str, level: str) -> None:
+    program = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+    notes = f"On a machine with 4 GPUs:\n\n    {shown}python train.py --config a.yaml\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": program, "README.md": notes}, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (4, "high")])
+def test_a_shell_on_many_gpus_costs_much_whatever_its_name(tmp_path: Path, gpus: int, level: str) -> None:
+    pod = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: shell}\nspec:\n  template:\n    spec:\n      containers:\n"
+        "      - name: shell\n        image: torch\n        command: ['sleep', 'inf']\n"
+        f"        resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}\n"
+    )
+    assert levels(tmp_path, {"k8s/shell.yaml": pod}, "GPU101") == [level]

@@ -357,3 +357,44 @@ def test_only_the_best_so_far_is_saved_seldom(tmp_path: Path, kept: str, often: 
     )
     (basis,) = bases(tmp_path, {"train.py": text + saved}, "GPU211")
     assert f"{often}, a checkpoint" in basis
+
+
+@pytest.mark.parametrize("name", ["user_in_the_loop_training.py", "lib/StyleCLIP/train.py"])
+def test_what_few_samples_or_others_are_for_costs_little(tmp_path: Path, name: str) -> None:
+    assert levels(tmp_path, {"net.py": "", name: HEAD + IMAGES + TRAINING}, "GPU303") == ["low"]
+
+
+@pytest.mark.parametrize(("default", "level"), [("org/wide-7b", "medium"), ("org/deep-7b", "low")])
+def test_a_branch_that_the_default_does_not_take_costs_little(tmp_path: Path, default: str, level: str) -> None:
+    program = (
+        "import argparse\nimport torch\nfrom transformers import AutoModel, AutoModelForCausalLM\n\n"
+        f"parser = argparse.ArgumentParser()\nparser.add_argument('--model', default='{default}')\n"
+        "args = parser.parse_args()\n"
+        "if 'deep' in args.model or 'Deep' in args.model:\n"
+        "    model = AutoModel.from_pretrained('org/fixed-tiny')\n"
+        "else:\n    model = AutoModelForCausalLM.from_pretrained(args.model)\n"
+        "model.cuda()\n"
+    )
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython serve.py\n"
+    results = scan(tmp_path, {"serve.py": program, "job.sh": job}).results
+    found = [one.finding for one in results if default in one.finding.message]
+    assert {str(finding.impact.level) for finding in found} in ({level}, set() if level == "low" else {level})
+
+
+def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Path) -> None:
+    body = textwrap.indent(IMAGES.split("loader =")[1], "    ").lstrip()
+    classes = IMAGES.split("loader =")[0]
+    helper = (
+        f"{HEAD}{classes}\ndef train_all(paths, loader=None):\n    loader ={body}{textwrap.indent(TRAINING, '    ')}"
+    )
+    cell = '{"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": null, "source": '
+    notebook = cell + '["from helper import train_all\\n", "train_all(paths)"]}], "metadata": {}, "nbformat": 4, '
+    files = {
+        "net.py": "",
+        "helper.py": helper,
+        "try.ipynb": notebook + '"nbformat_minor": 5}',
+        "train.py": HEAD + TRAINING,
+        "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n",
+    }
+    found = [one.finding for one in scan(tmp_path, files).results if one.finding.path.name == "helper.py"]
+    assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [True]

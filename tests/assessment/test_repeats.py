@@ -244,3 +244,20 @@ def test_launchers_of_one_program_for_several_models_count_once(
     shown = [place for place, one in scripts.items() if not one.startswith("low")]
     assert len(scripts) == 3 and len(shown) == 1, found
     assert any("in a copy of" in one for one in scripts.values()), found
+
+
+def test_job_files_that_a_script_writes_are_one_finding_which_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "python -m pip install --upgrade git+https://example.org/plots.git"
+    for number in range(6):
+        gpus = 8 if number == 3 else 1
+        python = "python3" if number == 5 else "python"
+        text = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n{line.replace('python', python, 1)}\npython fit.py {number}\n"
+        (tmp_path / f"train_{number}.job").write_text(text)
+    (tmp_path / "fit.py").write_text("import torch\n")
+    script = f'#!/bin/bash\necho "#!/bin/bash\n#SBATCH --gres=gpu:$2\n{line}\npython fit.py $1" > train_$1.job\n'
+    (tmp_path / "run.sh").write_text(script + "sbatch train_$1.job\n")
+    ((name, basis),) = commands(tmp_path, capsys)
+    assert name == "train_3.job"
+    assert basis.endswith("also in train_0.job and 4 more, written by run.sh:4")

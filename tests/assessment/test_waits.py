@@ -199,3 +199,22 @@ def test_a_step_is_long_if_it_is_in_all_programs(tmp_path: Path, capsys: pytest.
     (tmp_path / "other.py").write_text(STEP + "    norm = measures(model)\n")
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert (Path(shown["path"]).name, shown["line"]) == ("net.py", 4)
+
+
+def test_the_place_that_waits_most_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = 'config = {"parts": []}\n'
+    none = '    for part in config["parts"]:\n        sums[part] += losses[part].item()\n'
+    write(tmp_path, settings + STEP + none + READS + EACH)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert (tmp_path / "train.py").read_text().splitlines()[shown["line"] - 1] == EACH.splitlines()[1]
+
+
+def test_waits_beside_many_steps_of_an_environment_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollout = "def rollout(env, model, state):\n    for _ in range(steps):\n        state = env.step(model(state))[0]\n"
+    step = STEP.replace(
+        "for images, labels in loader:\n", "for _ in range(rounds):\n    images = rollout(env, model, start)\n"
+    )
+    assert scanned(write(tmp_path, step + READS + EACH), capsys, "GPU305") != []
+    assert scanned(write(tmp_path, rollout + "    return state\n\n\n" + step + READS + EACH), capsys, "GPU305") == []

@@ -50,10 +50,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("there is a comment or a parenthesis between the two calls")
     if last_name(made.func) in ("tensor", "as_tensor"):
         return _number(payload.transfer.call.module, move, made, chosen)
-    edits = (
-        add_keyword(syntax, made, *chosen, wrap=False),
-        Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), ""),
-    )
+    removed: Edit | None = Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), "")
+    if isinstance(payload.transfer.value, ast.Name) and isinstance(statement := syntax.parents[move], ast.stmt):
+        removed = remove_statement(syntax, statement)
+    if removed is None:
+        return Declined("the line of the transfer holds another statement")
+    edits = (add_keyword(syntax, made, *chosen, wrap=False), removed)
     if payload.random:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
     if last_name(made.func) in _COMPUTED:

@@ -101,7 +101,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     groups = {loop: group_of(project, module, inside) for loop, inside in in_loop.items()}
     helps: dict[object, str] = {}
     for statement, found in statements.items():
-        sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
+        found.sort(key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
+        sync, context = found[0]
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
@@ -110,7 +111,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
-            cost=cost(sync, context, groups[context.loop.node]),
+            cost=cost(project, module, [sync for sync, _ in found], context, groups[context.loop.node]),
             cause=outermost_loop(context),
         )
 

@@ -48,7 +48,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop
+from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -110,7 +110,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, LoopContext]]:
     """Yield the tensors of a module that each round of a loop makes on the host, and the loops."""
     for transfer in project.fact(DeviceTransfers).transfers(module):
-        made = made_by(transfer.value)
+        made = made_by(_set_before(module, transfer) or transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
         names = project.fact(Resolver).call_names(module, made)
@@ -126,16 +126,34 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
             yield OnHost(made, transfer, random), context
 
 
+def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
+    """Return what the statement right before sets a variable to that is moved then (``mask = torch.zeros(n)``, ``mask =
+    mask.to(device)``)."""
+    statement = module.syntax.parents.get(transfer.node)
+    place = module.syntax.place(statement) if isinstance(statement, ast.Assign) else None
+    if not isinstance(transfer.value, ast.Name) or statement is None or place is None or place[1] == 0:
+        return None
+    block = getattr(module.syntax.parents[statement], place[0])
+    match block[place[1] - 1], statement:
+        case (
+            ast.Assign(targets=[ast.Name(id=made)], value=ast.Call() as value),
+            ast.Assign(targets=[ast.Name(id=moved)]),
+        ) if made == moved == transfer.value.id:
+            return value
+    return None
+
+
 def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST) -> Cost:
     """Return the cost of a tensor, as one of those of its loop in the same file."""
     if of_host:
         return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
+    own = rounds(module, made.transfer.node, loop)
     inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
     if inner:
         which = f", {inner} of them" if inner < len(nodes) else ""
         said += f"{which} in an inner loop"
-    return Cost("host-tensor", copies(module, nodes, loop), basis=said)
+    return Cost("host-tensor", copies(module, nodes, loop), basis=said, own=own)
 
 
 _MADE = "a tensor is made on the host and copied"

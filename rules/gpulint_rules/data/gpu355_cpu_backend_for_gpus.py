@@ -52,7 +52,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex, source_text
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
-_CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
+_CHOICES = regex.compile(r"platform|win32|available|\bnt\b|darwin|cuda|gpu|windows|device", re.IGNORECASE)
 _GPU_COUNT = regex.compile(r"--(num|n)?[-_]?gpus?")
 _NODES = regex.compile(
     r"--(nnodes|num[-_]machines|num[-_]nodes|hostfile)[= ]+[\"']?(?!1\b)[\w$./]"
@@ -183,7 +183,7 @@ def _chosen(module: ModuleIndex, call: ast.Call) -> bool:
     comments = (line.partition("#")[2] for line in module.syntax.text(call).splitlines())
     if any("nccl" in comment.lower() for comment in comments):
         return True
-    return any(any(word in ast.unparse(test).lower() for word in _CHOICES) for test, _ in conditions(module, call))
+    return any(_CHOICES.search(ast.unparse(test)) for test, _ in conditions(module, call))
 
 
 def _others_use_nccl(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,15 @@ from gpulint.placement.synchronization import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_contexts import LoopContext
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    FunctionNode,
+    ModuleIndex,
+    last_name,
+    source_text,
+)
 from gpulint_rules.data.read_uses import use_of_read
 
 AGAIN = 0.75
@@ -30,6 +39,8 @@ _TABLE = frozenset({"items", "values"})
 PARAMETERS = 64
 """Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
+FEW_TERMS = 4
+"""Rounds of a loop over the terms of a loss (assumed)."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
@@ -39,6 +50,7 @@ _AROUND = frozenset({"enumerate", "list", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
+_TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module)$|^net[A-Z_]\w*$"
 )
@@ -123,6 +135,23 @@ def _usual(loop: ast.AST) -> int | None:
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
     return None
+
+
+def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+    """Return the same where a loop over losses has fewer rounds than one over samples, to tell which place waits
+    most."""
+    inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
+    unknown = [one for one in inner if (_stated(one) or _usual(one)) is None][:MAX_DEPTH]
+    few = sum(bool(_TERMS.search(source_text(module, _source(one)))) for one in unknown)
+    return rounds(module, node, loop) // int((ITEMS // FEW_TERMS) ** few)
+
+
+def _source(loop: ast.AST) -> ast.expr:
+    """Return what a loop runs over or tests."""
+    match loop:
+        case ast.While(test=source) | ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
+            return source
+    return ast.Constant(value=None)
 
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:

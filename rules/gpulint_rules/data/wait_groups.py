@@ -14,6 +14,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.default_tests import runs_over_nothing
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
@@ -22,7 +23,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, waits
+from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, usual_rounds, waits
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
@@ -77,13 +78,19 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     )
 
 
-def cost(sync: SyncPoint, context: LoopContext, group: Group) -> Cost:
-    """Return the cost of a wait, as one of those of its loop in the same file."""
+def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext, group: Group) -> Cost:
+    """Return the cost of the waits of a statement, as some of those of its loop in the same file."""
+    sync, loop = syncs[0], context.loop.node
+    own = (
+        0
+        if runs_over_nothing(project, module, sync.node, loop)
+        else sum(usual_rounds(module, one.node, loop) for one in syncs)
+    )
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
-        return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group))
-    return Cost("host-wait", group.amount, basis=_basis(sync, group))
+        return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
+    return Cost("host-wait", group.amount, basis=_basis(sync, group), own=own)
 
 
 def _needed_basis(group: Group) -> str:

@@ -13,7 +13,8 @@ issues).
 
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
-reported.
+reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
+group.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -43,6 +44,7 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import processes
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.environment_variables import is_explained, settings
+from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -68,6 +70,8 @@ _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
+_OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
+"""Those that only a group of processes reads."""
 
 _OF_SEVERAL = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Variables that concern what several processes exchange."""
@@ -87,6 +91,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
             continue
         if is_explained(document, setting.span) or (setting.name in _OF_SEVERAL and _starts_one(document, project)):
+            continue
+        if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
         module = project.module(document)
         if module is not None and setting.node is not None and project.fact(Guards).is_debugging(module, setting.node):
@@ -273,7 +279,7 @@ RULE = Rule(
         ),
     ),
     summary="debug switch left on in a GPU job",
-    why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
+    why="debug checks and blocking launches serialise the host and the GPU, and without cuDNN convolutions are slow",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     cost=Cost("debug-mode"),

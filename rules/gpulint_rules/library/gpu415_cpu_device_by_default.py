@@ -1,8 +1,8 @@
 """What it detects
 A job that requests GPUs and starts a program that stays on the CPU: an option such as ``--device`` whose default is
 ``cpu``, or ``--cuda`` that is off by default, and the launcher does not pass it; ``Trainer(accelerator="cpu")``;
-``JAX_PLATFORMS=cpu``; ``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install
-line.
+``JAX_PLATFORMS=cpu`` or ``jax.config.update("jax_platform_name", "cpu")``; ``tf.config.set_visible_devices([],
+"GPU")``; a CPU-only wheel index in the job's install line.
 
 Recognizes argparse options, Lightning's ``Trainer`` and ``Fabric``, TensorFlow, JAX and Accelerate
 (``ACCELERATE_USE_CPU``); CPU builds of PyTorch, TensorFlow, JAX and Faiss; Slurm, PBS, LSF and SGE directives; job
@@ -52,6 +52,8 @@ _CPU_WHEELS = regex.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
 _CPU_PACKAGE = regex.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
 _OTHERS = frozenset({"torch", "vllm", "sglang", "cupy", "lightning", "pytorch_lightning", "transformers", "warp"})
 """Packages that compute on GPUs whatever platform JAX has."""
+_JAX_GPU = regex.compile(r"""["'](gpu|cuda|rocm|tpu)(:\d+)?["']|\btorch\b|\btensorflow\b|\bdevice_put\b""")
+"""What places work of JAX elsewhere than its default platform, or libraries that do."""
 _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
 
 
@@ -73,6 +75,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         module = project.module_at(start.program)
         program = project.fact(MultiGpuUse).of(start.program)
+        if module is not None and program.use is Use.YES:
+            yield from _jax(job, module, project)
         if module is not None and program.use is Use.YES and program.trains:
             yield from _options(job, start, module)
             yield from _calls(job, module, project)
@@ -167,6 +171,19 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
             yield _finding(
                 job, place, "set_visible_devices([], 'GPU') hides the job's GPUs", "remove the call", OnCpu(node=call)
             )
+
+
+def _jax(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """``jax.config.update("jax_platform_name", "cpu")`` in a program that asks for no other device."""
+    if _JAX_GPU.search(module.syntax.source.text):
+        return
+    for call in module.calls_by_name.get("update", []):
+        match call.args:
+            case [ast.Constant(value="jax_platform_name" | "jax_platforms" as name), ast.Constant(value="cpu")]:
+                if not project.fact(Guards).is_conditional(module, call):
+                    place = Place(module.path, module.syntax.span(call))
+                    message = f"{name} 'cpu' keeps the program off the job's GPUs"
+                    yield _finding(job, place, message, "remove the call, or request no GPUs", OnCpu(node=call))
 
 
 def _environment(job: Job, start: JobLaunch, imported: set[str]) -> Iterator[Finding]:

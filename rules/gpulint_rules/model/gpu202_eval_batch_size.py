@@ -329,8 +329,8 @@ RULE = Rule(
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(
-        ("batch", "Batch", "loader_kwargs", "bsz", "bs=", "pipeline", ".generate(", "unsqueeze(", "[None]"),
-        ("val", "test", "dev", "inference", "pipeline", ".generate(", "unsqueeze(", "[None]"),
+        ("batch", "Batch", "loader_kwargs", "bsz", "bs=", "pipeline", ".generate(", ".chat(", "unsqueeze(", "[None]"),
+        ("val", "test", "dev", "inference", "pipeline", ".generate(", ".chat(", "unsqueeze(", "[None]"),
     ),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits",

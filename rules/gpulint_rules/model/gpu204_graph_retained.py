@@ -22,6 +22,7 @@ https://pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-err
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
+from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
@@ -39,7 +41,9 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import is_loader_name
 from gpulint.training.loop_roles import Role
+from gpulint.values.counter_names import counts_epochs, counts_steps_of_epoch
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
@@ -47,6 +51,8 @@ _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
 _STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$")
 """Names of functions that take one training step."""
+_MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
+"""Names of the parts of one step."""
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
 """Methods whose result still carries the graph."""
 
@@ -69,6 +75,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         losses = _differentiated(project, module, loop)
         if not losses or project.fact(LoopContexts).role(module, loop) is not Role.STEP:
             continue
+        if trains_on_host(project, module, loop):
+            continue
         for kept, into in _kept(loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
@@ -82,6 +90,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{into!r} keeps the graph of {name!r} from every iteration",
                 help=f"accumulate `{name}.detach()` instead",
                 payload=RetainedGraph(module, tensor),
+                cost=Cost("graph-kept", assumed="" if _is_long(project, module, loop) else "assuming many rounds"),
                 related=(Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here"),),
             )
 
@@ -131,12 +140,21 @@ def _is_part_of_step(project: Project, module: ModuleIndex, loop: LoopNode) -> b
     """Return whether a function makes the loop's rounds within each step of a training, so that its own totals end
     with the step."""
     function = module.function(loop)
+    if isinstance(loop, ast.For) and _MICRO_STEPS.search(_bound_text(module, loop.iter)):
+        return True
     if function is None:
         return False
     return bool(_STEP.search(function.name)) or any(
         context.role is Role.STEP and context.loop.node is not loop and context.calls
         for context in project.fact(LoopContexts).enclosing_loops(module, loop.body[0])
     )
+
+
+def _bound_text(module: ModuleIndex, source: ast.expr) -> str:
+    """The text of what a loop runs over, with what its variables are bound to."""
+    names = [part for part in walk(source) if isinstance(part, ast.Name)]
+    bound = (binding.value for name in names for binding in module.scope(name).lookup(name.id))
+    return " ".join(module.syntax.text(node) for node in (source, *bound) if node is not None)
 
 
 def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
@@ -150,13 +168,39 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
         return False
     function = module.function(loop) or module.syntax.tree
     made = [node for node in _changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
-    # Several steps on one batch: the total of a batch lives as long as that.
+    # Several steps on one batch, or on several data sets: the total of a batch lives as long as that.
+    around = [*project.fact(LoopContexts).around(module, loop)]
     batches = {
         outer
-        for outer in project.fact(LoopContexts).around(module, loop)
+        for number, outer in enumerate(around)
         if project.fact(LoopContexts).over_loader(module, outer)
+        or _counts_steps(outer)
+        or any(map(_counts_epochs, around[number + 1 :]))
     }
     return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
+
+
+def _counts_epochs(loop: LoopNode) -> bool:
+    return isinstance(loop, ast.For) and any(map(counts_epochs, _names(loop.target) | _names(loop.iter)))
+
+
+def _counts_steps(loop: LoopNode) -> bool:
+    """``for _ in range(steps_per_epoch)``"""
+    return isinstance(loop, ast.For) and any(map(counts_steps_of_epoch, _names(loop.iter)))
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {last_name(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
+
+
+def _is_long(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether the loop is known to have many rounds: ``backward`` has freed what the graphs of a few hold."""
+    if project.fact(LoopContexts).over_loader(module, loop) or _counts_steps(loop):
+        return True
+    return isinstance(loop, ast.For) and any(
+        isinstance(part, ast.Call) and last_name(part.func) == "len" and any(map(is_loader_name, _names(part)))
+        for part in walk(loop.iter)
+    )
 
 
 class _Changes(NamedTuple):

@@ -1,0 +1,64 @@
+"""Tests that the defaults of a program decide, and loops that have no round by default."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_FILLS = ("append", "extend", "add", "update", "insert")
+
+
+def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
+    """Return whether all known values decide a comparison otherwise than ``wanted``: ``args.weight > 0`` with the
+    default 0, ``"xl" in args.model``, ``name.startswith("gpt")``."""
+    constants = project.fact(Constants)
+    match test:
+        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+            return wanted and constants.of(module, left).every(lambda value: value == 0)
+        case ast.Compare(
+            left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as operator], comparators=[text]
+        ):
+            inside = wanted is isinstance(operator, ast.In)
+            known = constants.of(module, text)
+            return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
+        case ast.Call(
+            func=ast.Attribute(value=text, attr="startswith" | "endswith" as method),
+            args=[ast.Constant(value=str(part))],
+        ):
+            known = constants.of(module, text)
+            return known.every(lambda value: isinstance(value, str) and getattr(value, method)(part) is not wanted)
+    return False
+
+
+def runs_over_nothing(project: Project, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
+    """Return whether a loop between ``node`` and ``until`` goes through a setting that is an empty list
+    (``for task in config["tasks"]``)."""
+    for up in module.syntax.ancestors(node):
+        if up is until or isinstance(up, FUNCTIONS):
+            return False
+        if isinstance(up, ast.For) and _is_empty_setting(project, module, up.iter):
+            return True
+    return False
+
+
+def _is_empty_setting(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    match source:
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            origins = project.fact(Resolver).points_to(module, source)
+        case _:
+            return False
+    filled = (call.func for name in _FILLS for call in module.calls_by_name.get(name, ()))
+    return all(_is_empty(ref.node) for ref in origins) and not any(
+        isinstance(func, ast.Attribute) and key in ast.unparse(func.value) for func in filled
+    )
+
+
+def _is_empty(node: ast.AST) -> bool:
+    return isinstance(node, ast.List | ast.Tuple) and not node.elts
