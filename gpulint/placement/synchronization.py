@@ -225,7 +225,7 @@ class SyncPoints:
         indices: set[str] = set()
         base = element
         while isinstance(base, ast.Subscript):
-            indices |= index_names(base, around)
+            indices |= index_names(module, base, around)
             base = base.value
         if not indices and isinstance(base, ast.Name):
             bindings = reaching(module, module.scope(base).lookup(base.id), base)
