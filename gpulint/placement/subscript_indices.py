@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LoopNode, ModuleIndex, last_name
 
 _ORDERS = frozenset({"list", "sorted", "set", "tuple", "reversed"})
 
@@ -58,3 +58,29 @@ def _holds_keys(module: ModuleIndex, node: ast.expr, named: bool = True) -> bool
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def loops_around(module: ModuleIndex, node: ast.AST) -> list[LoopNode | ast.comprehension]:
+    """Loops and comprehensions around a node within its function, innermost first."""
+    found: list[LoopNode | ast.comprehension] = []
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            break
+        if isinstance(up, COMPREHENSIONS):
+            found += up.generators
+        elif isinstance(up, ast.For):
+            found.append(up)
+    return found
+
+
+def targets(loop: LoopNode | ast.comprehension) -> set[str]:
+    """Names that a loop sets."""
+    return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
+
+
+def is_limited(loop: LoopNode | ast.comprehension) -> bool:
+    """``for i in range(min(n, shown))``: a few examples are looked at."""
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
+        for part in walk(loop.iter)
+    )
