@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # imported when they are used, so that a plugin pays for what
     from gpulint.launch.job import Job as Job
     from gpulint.launch.job import Launched as Launched
     from gpulint.placement.device_transfers import Transfer as Transfer
-    from gpulint.placement.synchronization import SyncKind as SyncKind
-    from gpulint.placement.synchronization import SyncPoint as SyncPoint
+    from gpulint.placement.sync_points import SyncKind as SyncKind
+    from gpulint.placement.sync_points import SyncPoint as SyncPoint
     from gpulint.project import Project as Project
     from gpulint.training.loader_calls import Loader as Loader
     from gpulint.training.loop_contexts import LoopContext as LoopContext
@@ -55,8 +55,8 @@ CLASSES = {
     "Resources": "gpulint.documents.tasks",
     "Role": "gpulint.training.loop_roles",
     "Script": "gpulint.documents.shell.script",
-    "SyncKind": "gpulint.placement.synchronization",
-    "SyncPoint": "gpulint.placement.synchronization",
+    "SyncKind": "gpulint.placement.sync_points",
+    "SyncPoint": "gpulint.placement.sync_points",
     "Task": "gpulint.documents.tasks",
     "Transfer": "gpulint.placement.device_transfers",
     "Value": "gpulint.values.constants",

@@ -8,7 +8,8 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
-from gpulint.placement.synchronization import SyncKind, SyncPoints
+from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching

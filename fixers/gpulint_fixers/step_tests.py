@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
+from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions

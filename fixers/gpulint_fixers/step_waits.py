@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from gpulint.documents.python import walk
-from gpulint.placement.synchronization import SyncKind, SyncPoints
+from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver

@@ -36,6 +36,14 @@ PRETRAINED = (
     "torchvision.models.segmentation",
     "segmentation_models_pytorch.",
     "torchaudio.models",
+    "facenet_pytorch.",
+    "pretrainedmodels.",
+    "pytorchcv.",
+    "open_clip.",
+    "torchxrayvision.",
+    "geffnet.",
+    "resnest.",
+    "kornia.feature.",
 )
 """Prefixes of model factories that take ``pretrained=`` or ``weights=``."""
 

@@ -6,10 +6,14 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import LoopNode, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LoopNode, ModuleIndex, last_name
+
+_ORDERS = frozenset({"list", "sorted", "set", "tuple", "reversed"})
 
 
-def index_names(subscript: ast.Subscript, loops: Iterable[LoopNode | ast.comprehension]) -> set[str]:
+def index_names(
+    module: ModuleIndex, subscript: ast.Subscript, loops: Iterable[LoopNode | ast.comprehension]
+) -> set[str]:
     """Return the names in the index of a subscript, without those that are keys: what a loop of ``loops`` takes from a
     dictionary or a list of texts, and texts that are put together."""
     index = subscript.slice
@@ -18,24 +22,65 @@ def index_names(subscript: ast.Subscript, loops: Iterable[LoopNode | ast.compreh
     names = {part.id for part in walk(index) if isinstance(part, ast.Name)}
     for loop in loops:
         if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension):
-            names -= _keys(loop, ast.unparse(subscript.value))
+            names -= _keys(module, loop, ast.unparse(subscript.value))
     return names
 
 
-def _keys(loop: ast.For | ast.AsyncFor | ast.comprehension, indexed: str) -> set[str]:
+def _keys(module: ModuleIndex, loop: ast.For | ast.AsyncFor | ast.comprehension, indexed: str) -> set[str]:
     """The names of a loop that are keys: ``for key in losses``, ``for key, _ in losses.items()``, ``for key in ("a",
     "b")``."""
     source, target = loop.iter, loop.target
     if isinstance(source, ast.Call) and last_name(source.func) == "items" and isinstance(target, ast.Tuple):
         target = target.elts[0]
-    elif not (
-        (isinstance(source, ast.Call) and last_name(source.func) == "keys")
-        or (isinstance(source, ast.List | ast.Tuple | ast.Set) and any(map(_is_text, source.elts)))
-        or ast.unparse(source) == indexed
-    ):
+    elif not (_holds_keys(module, source) or ast.unparse(source) == indexed):
         return set()
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
+def _holds_keys(module: ModuleIndex, node: ast.expr, named: bool = True) -> bool:
+    """Return whether an expression gives keys or texts: ``sorted(losses.keys())``, ``[key for key in losses.keys() if
+    key != "total"]``, also by the one name that it is given."""
+    match node:
+        case ast.Call(func=func, args=[inner]) if last_name(func) in _ORDERS:
+            return _holds_keys(module, inner, named)
+        case ast.Call(func=func):
+            return last_name(func) == "keys"
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return any(map(_is_text, parts))
+        case ast.ListComp(elt=ast.Name(id=kept), generators=[ast.comprehension(target=ast.Name(id=name), iter=source)]):
+            return kept == name and _holds_keys(module, source, named)
+        case ast.Name(id=name) if named:
+            bindings = module.scope(node).lookup(name)
+            value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            return value is not None and _holds_keys(module, value, False)
+    return False
+
+
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def loops_around(module: ModuleIndex, node: ast.AST) -> list[LoopNode | ast.comprehension]:
+    """Loops and comprehensions around a node within its function, innermost first."""
+    found: list[LoopNode | ast.comprehension] = []
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            break
+        if isinstance(up, COMPREHENSIONS):
+            found += up.generators
+        elif isinstance(up, ast.For):
+            found.append(up)
+    return found
+
+
+def targets(loop: LoopNode | ast.comprehension) -> set[str]:
+    """Names that a loop sets."""
+    return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
+
+
+def is_limited(loop: LoopNode | ast.comprehension) -> bool:
+    """``for i in range(min(n, shown))``: a few examples are looked at."""
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
+        for part in walk(loop.iter)
+    )

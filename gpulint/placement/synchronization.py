@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import ast
-import enum
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.host_results import copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
-from gpulint.placement.subscript_indices import index_names
+from gpulint.placement.jax_waits import WAITING, JaxWaits
+from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, targets
+from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.query import query
-from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
-    COMPREHENSIONS,
-    FUNCTIONS,
     Binding,
     BindingKind,
     LoopNode,
@@ -52,25 +49,6 @@ _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
 
 
-class SyncKind(enum.Enum):
-    """How the host is made to wait."""
-
-    READ = "reads a value back"
-    FORMAT = "formats a tensor on the GPU"
-    TEST = "branches on a value that the GPU computes"
-    SELECT = "picks elements by a mask"
-    BARRIER = "waits for all queued work"
-
-
-@dataclass(frozen=True, slots=True)
-class SyncPoint:
-    """One primitive. ``value`` is the tensor that is read, None for a plain barrier."""
-
-    node: ast.expr
-    kind: SyncKind
-    value: ast.expr | None
-
-
 class Waits:
     """What the rows say of functions in which the host waits."""
 
@@ -93,6 +71,7 @@ class SyncPoints:
     def __init__(self, project: Project) -> None:
         self._project, self.db = project, project.db
         self._waits = project.models.derived(Waits)
+        self._jax = JaxWaits(project)
         self._tensors = TensorLocations(project)
         self._handed = TensorLocations(project, callers=True)
 
@@ -103,7 +82,23 @@ class SyncPoints:
         calls = (self._of_call(module, call) for call in module.calls_where(self._may_wait))
         tests = (self._of_test(module, branch.test) for branch in branches)
         items = (self._of_item(module, item) for item in module.syntax.of(ast.Subscript))
-        return tuple(found for found in (*calls, *tests, *items) if found is not None)
+        found = [found for found in (*calls, *tests, *items) if found is not None]
+        if self._jax.applies(module):
+            found = [sync for sync in found if not self._jax.is_traced(module, sync.node)]
+            known = {sync.node for sync in found}
+            found += [sync for sync in self._of_jax(module) if sync.node not in known]
+        return tuple(found)
+
+    def _of_jax(self, module: ModuleIndex) -> Iterator[SyncPoint]:
+        for call in module.calls_where(lambda name: name in WAITING or self._may_wait(name)):
+            name = last_name(call.func)
+            shows = name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call))
+            if (sync := self._jax.of_call(module, call, self._shown(call, name) if shows else ())) is not None:
+                yield sync
+        branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
+        for branch in branches:
+            if (sync := self._jax.of_test(module, branch.test)) is not None:
+                yield sync
 
     def _of_item(self, module: ModuleIndex, item: ast.Subscript) -> SyncPoint | None:
         if self._is_old_item(module, item):
@@ -206,7 +201,7 @@ class SyncPoints:
 
     def read_one_by_one(self, module: ModuleIndex, sync: SyncPoint) -> list[LoopNode | ast.comprehension]:
         """The loops that go through the elements of the tensor whose element is read (``preds[i].item()``)."""
-        around = _loops_around(module, sync.node)
+        around = loops_around(module, sync.node)
         element = sync.value
         if not around or element is None:
             return []
@@ -225,14 +220,14 @@ class SyncPoints:
         indices: set[str] = set()
         base = element
         while isinstance(base, ast.Subscript):
-            indices |= index_names(base, around)
+            indices |= index_names(module, base, around)
             base = base.value
         if not indices and isinstance(base, ast.Name):
             bindings = reaching(module, module.scope(base).lookup(base.id), base)
             indices = {base.id} if any(binding.kind is BindingKind.LOOP for binding in bindings) else set()
         if isinstance(base, ast.Name) and _TERMS.search(base.id):
             return []
-        through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]
+        through = [loop for loop in around if indices & targets(loop) and not is_limited(loop)]
         return through if through and self._handed.is_tensor(module, base) else []
 
     def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
@@ -306,31 +301,6 @@ def _asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
 def _is_unknown(binding: Binding) -> bool:
     """A parameter, or part of what was unpacked: nothing but the name tells what it is."""
     return binding.kind is BindingKind.PARAMETER or (binding.kind is BindingKind.ASSIGN and bool(binding.path))
-
-
-def _loops_around(module: ModuleIndex, node: ast.AST) -> list[LoopNode | ast.comprehension]:
-    """Loops and comprehensions around a node within its function, innermost first."""
-    found: list[LoopNode | ast.comprehension] = []
-    for up in module.syntax.ancestors(node):
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            break
-        if isinstance(up, COMPREHENSIONS):
-            found += up.generators
-        elif isinstance(up, ast.For):
-            found.append(up)
-    return found
-
-
-def _targets(loop: LoopNode | ast.comprehension) -> set[str]:
-    return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
-
-
-def _is_limited(loop: LoopNode | ast.comprehension) -> bool:
-    """``for i in range(min(n, shown))``: a few examples are looked at."""
-    return isinstance(loop, ast.For | ast.comprehension) and any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
-        for part in walk(loop.iter)
-    )
 
 
 def _asks_for_text(test: ast.Compare) -> bool:

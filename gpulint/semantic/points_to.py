@@ -49,9 +49,7 @@ MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
 MAX_PATH = 3
 """How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
-_SELF_METHODS = frozenset(
-    {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
-)
+_SELF_METHODS = frozenset("to cuda eval train half float double bfloat16 requires_grad_ share_memory".split())
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _NOTHING: tuple[NodeRef, ...] = ()
 _FOLLOWED = both(
@@ -59,7 +57,10 @@ _FOLLOWED = both(
     ast.Await, ast.Starred,
 )  # fmt: skip
 """Expressions that may stand for others; all others stand for themselves."""
-_SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})
+_SAME_VALUE = frozenset(
+    "copy.deepcopy copy.copy torch.compile torch.jit.script typing.cast jax.jit jax.pmap equinox.filter_jit "
+    "flax.nnx.jit tensorflow.function".split()
+)
 
 
 def _bounded(

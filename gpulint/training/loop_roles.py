@@ -34,7 +34,10 @@ _SCHEDULES = regex.compile(r"sched|warm_?up|annealing|(^|_)lr(_|$)", re.IGNORECA
 """Names of what changes the learning rate, once per epoch in many programs: ``opt_scheduler.step()``."""
 _FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
 """Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
-_STEP = r"_?(?:train|training|update|optimi[sz]e)_?(?:step|batch|iter|iteration|one_batch|one_step)|_?step_train"
+_STEP = (
+    r"_?(?:(?:p|jit|jitted|pmap|parallel)_)?(?:train|training|update|optimi[sz]e|optimi[sz]ers?)_?"
+    r"(?:step|batch|iter|iteration|one_batch|one_step)(?:_(?:fn|jit|jitted|pmap|pmapped|p|compiled))?|_?step_train"
+)
 _STEP_CALL = regex.compile(rf"^({_STEP})$")
 _MAY_STEP = regex.compile(rf"\n(\w*scaler\w*|{'|'.join(sorted(_BACKWARD | _STEPPING))}|{_STEP})(?=\n)".encode())
 """Identifiers that a call with a training step has."""

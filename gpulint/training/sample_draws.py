@@ -148,6 +148,8 @@ class SampleDraws:
         match node:
             case ast.List() | ast.ListComp():
                 return True
+            case ast.Tuple(elts=parts):
+                return bool(parts) and all(self.is_host_data(module, part, steps - 1) for part in parts)
             case ast.Name():
                 bindings = reaching(module, module.scope(node).lookup(node.id), node)
                 return bool(bindings) and all(
@@ -198,10 +200,26 @@ class SampleDraws:
             return True
         if isinstance(func, ast.Attribute) and not _is_function(module, func.value):
             return func.attr not in _MOVES and self.is_host_data(module, func.value, steps - 1)
-        return any(
+        return self._returns_host_data(module, call, steps) or any(
             base.endswith("Dataset")
             for where, owner in resolver.classes_of(module, call)
             for base in resolver.base_names(where, owner)
+        )
+
+    def _returns_host_data(self, module: ModuleIndex, call: ast.Call, steps: int) -> bool:
+        """Return whether functions of the tree return nothing but data in host memory (``images = load_images()``)."""
+        resolver = self._project.fact(Resolver)
+        callees = resolver.callees(module, call)
+        returned = [
+            (callee.module, value)
+            for callee in callees
+            if isinstance(callee.node, ast.FunctionDef) and callee.node.name != "__init__"
+            for value in resolver.returns(callee.node)
+        ]
+        return (
+            bool(returned)
+            and {callee.module for callee in callees} == {where for where, _ in returned}
+            and all(self.is_host_data(where, value, steps - 1) for where, value in returned)
         )
 
     def _passed(

@@ -202,7 +202,7 @@ class DownloadCalls:
         for parameter in ("pretrained", "weights", "encoder_weights"):
             argument = self._project.fact(Arguments).of(module, call, parameter)
             if any(self._is_set(ref) for ref in argument.refs):
-                owner = "timm" if any(full.startswith("timm.") for full in names) else "torchvision"
+                owner = next(full for full in sorted(names) if full.startswith(tables.PRETRAINED)).partition(".")[0]
                 return Download(NodeRef(module, call), callee(call), "", f"pretrained weights of {owner}", "weights")
         return None
 
@@ -252,7 +252,10 @@ class DownloadCalls:
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
-            if self._project.fact(Arguments).value(module, call, "source").any(lambda value: value == "local"):
+            given = self._project.fact(Arguments)
+            if given.value(module, call, "source").any(lambda value: value == "local"):
+                return None
+            if given.value(module, call, "pretrained").every(lambda value: not value):
                 return None
             return Download(
                 NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {row.origin}", row.what

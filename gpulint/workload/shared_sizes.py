@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of
 from gpulint.semantic.points_to import Resolver
@@ -17,18 +18,46 @@ from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, ModuleIndex, N
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_ITEM = regex.compile(r"[\w.]+((\[[^\[\]()]+\])+|\([^()]*\))")
+"""``params["batch_size"]``, ``int(size)``"""
 
-def with_same_variable(evaluation: BatchSource, made: Iterable[BatchSource]) -> list[BatchSource]:
+
+def with_same_variable(project: Project, evaluation: BatchSource, made: Iterable[BatchSource]) -> list[BatchSource]:
     """Training batches of other functions whose size is the variable of an evaluation's: ``args.batch_size`` around
-    two closures, ``self.batch_size`` in two methods of a class."""
+    two closures, ``self.batch_size`` in two methods of a class, ``cfg["batch_size"]`` of what both functions get."""
     return [
         source
         for source in made
         if source.split is Split.TRAIN
         and home(source.call) is not home(evaluation.call)
-        and source.text == evaluation.text
-        and _variable(source) == _variable(evaluation) != ()
+        and (
+            (source.text == evaluation.text and _variable(source) == _variable(evaluation) != ())
+            or is_same_setting(project, source, evaluation)
+        )
     ]
+
+
+def is_same_setting(project: Project, one: BatchSource, other: BatchSource) -> bool:
+    """Return whether two sizes are the same entry of the same settings."""
+    return _setting(project, one) == _setting(project, other) != ()
+
+
+def _setting(project: Project, source: BatchSource) -> tuple[object, ...]:
+    """Return the text of a size that is read from settings (``cfg["batch_size"]``, also by a name), and what they are;
+    nothing if that is unknown."""
+    module, node = source.batch.module, source.batch.node
+    if isinstance(node, ast.Name):
+        bindings = module.scope(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        node = value if value is not None else node
+    root = node
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if root is node or not isinstance(root, ast.Name) or module is not source.call.module:
+        return ()
+    origins = frozenset((ref.module, ref.node) for ref in project.fact(Resolver).points_to(module, root))
+    known = origins and all(isinstance(origin, ast.Call | ast.Dict) for _, origin in origins)
+    return (ast.unparse(node), origins) if known else ()
 
 
 def _variable(source: BatchSource) -> tuple[object, ...]:
@@ -92,3 +121,11 @@ def depends_on_split(source: BatchSource) -> bool:
         if isinstance(part, ast.Name)
         for binding in module.scope(part).lookup(part.id)
     )
+
+
+def double(size: str) -> str:
+    """An expression for twice ``size``."""
+    if size.isdecimal():
+        return str(2 * int(size))
+    is_plain = size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
+    return f"2 * {size}" if is_plain else f"2 * ({size})"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.placement.synchronization import SyncKind
+from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -52,6 +51,8 @@ _MOST = 200
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; else one read for all rounds of an inner loop."""
+    if isinstance(finding.payload, HostWait) and "jax" in finding.payload.module.packages:
+        return Declined("arrays of JAX are kept and read in ways that no fix knows")
     made, found = _later(finding, project), finding.payload
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
@@ -131,7 +132,9 @@ def _without_barriers(
     for other, fixed, around in others:
         found = other.payload
         if isinstance(fixed, Fix) and isinstance(found, HostWait) and _is_barrier(found):
-            tests = [ast.unparse(up.test) for up in map(module.syntax.parents.get, around - here) if _is_if(up)]
+            tests = [
+                ast.unparse(up.test) for up in map(module.syntax.parents.get, around - here) if isinstance(up, ast.If)
+            ]
             if all("cuda" in test for test in tests):
                 edits += fixed.edits
     if not edits:
@@ -139,10 +142,6 @@ def _without_barriers(
     more = "do not wait for all queued work in every step"
     edits = [*dict.fromkeys([*made.edits, *edits])]
     return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}", edits=tuple(edits))
-
-
-def _is_if(node: ast.AST | None) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If)
 
 
 def _is_part_of_step(project: Project, found: HostWait) -> bool:

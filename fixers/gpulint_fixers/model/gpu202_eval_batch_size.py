@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
+from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch
 
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
@@ -22,6 +22,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.shared_sizes import double
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.batch_loops import relies_on_size
 from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone

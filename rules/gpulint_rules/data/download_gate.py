@@ -7,6 +7,7 @@ import re
 from gpulint import regex
 from gpulint.gate import Gate
 from gpulint.libraries import Models
+from gpulint.libraries.downloads import PRETRAINED
 from gpulint.transfers import notebook_downloads
 from gpulint.transfers.download_table import DownloadTable
 
@@ -14,7 +15,7 @@ _FETCHING = ("ownload", "fetch", "Fetch")
 _FETCHES = regex.compile(rb"download|fetch", re.IGNORECASE)
 _DOWNLOADS = ("download",)
 _ASKS = ("pretrained", "weights", "encoder_weights")
-_OWNERS = ("torchvision", "timm", "segmentation_models_pytorch", "torchaudio", "keras")
+_OWNERS = ("keras", *dict.fromkeys(name.partition(".")[0] for name in PRETRAINED))
 _GENERAL = {
     "load": ("hub", "clip", "gensim", "tensorflow_datasets", "tensorflow_hub", "evaluate"),
     "get": ("requests", "httpx"),

@@ -45,13 +45,14 @@ from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
 from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
+from gpulint.placement.text_items import holds_texts
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
@@ -91,7 +92,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and not _is_made_anew(transfer.node)
         )
         mover = feeding.mover(loader)
-        if not transfers and (mover is None or feeding.only_regroups(loader)):
+        if not transfers and (mover is None or feeding.only_regroups(loader) or _gives_texts(project, loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
         if feeding.yields_gpu_tensors(loader):
             continue
@@ -110,6 +111,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=Cost("pageable-transfer", loader=loader),
             related=_evidence(transfers, mover),
         )
+
+
+def _gives_texts(project: Project, loader: Loader) -> bool:
+    """Return whether nothing makes tensors of the texts of a data set (``{"prompt": self.prompt}``)."""
+    sources = project.fact(HostToDevice).sources(loader)
+    collates = not loader_argument(project, loader, "collate_fn").is_absent
+    return bool(sources) and not collates and all(holds_texts(project, source) for source in sources)
 
 
 def _is_made_anew(node: ast.AST) -> bool:

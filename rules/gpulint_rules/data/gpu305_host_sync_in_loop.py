@@ -1,13 +1,14 @@
 """What it detects
 Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``,
 ``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``logits[labels == 1]`` (the host
-needs the size of the result), ``if loss > 10``, ``wandb.log`` of a tensor, ``torch.cuda.synchronize()``; also inside
-helpers that the loop calls. In evaluation, where one wait per batch does little harm, only predictions that are read
-one by one (``preds[i].item()`` in a loop over the batch).
+needs the size of the result), ``if loss > 10``, ``wandb.log`` of a tensor, ``torch.cuda.synchronize()``; the same of
+arrays that a function compiled by JAX returns, and ``jax.device_get``, ``np.asarray`` and ``block_until_ready()`` of
+them; also inside helpers that the loop calls. In evaluation, where one wait per batch does little harm, only
+predictions that are read one by one (``preds[i].item()`` in a loop over the batch).
 
-Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
-SpeechBrain brains, Determined trials, Ignite engines and MMCV's ``train_step``; batches that Accelerate or Fabric
-place are not taken for host memory.
+Recognizes loops of PyTorch and JAX (``jax.jit``, ``jax.pmap``, Flax NNX, Equinox) and the hooks of Lightning modules,
+Hugging Face trainers, callbacks (Lightning, Keras), SpeechBrain brains, Determined trials, Ignite engines and MMCV's
+``train_step``; batches that Accelerate or Fabric place are not taken for host memory.
 
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
@@ -51,7 +52,8 @@ from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
-from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
+from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -280,7 +282,8 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
-    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'",
+    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'", "device_get(",
+    "block_until_ready(",
 )  # fmt: skip
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())

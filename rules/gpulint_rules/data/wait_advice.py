@@ -6,7 +6,8 @@ import ast
 import re
 
 from gpulint import regex
-from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
+from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
@@ -29,6 +30,11 @@ _GUARD = "put the check behind a debug option, or check the batch on the host, b
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
+_OF_JAX = {
+    SyncKind.BARRIER: "remove it: JAX runs ahead of the GPU until something reads a result",
+    SyncKind.TEST: "test every N iterations, or decide in the compiled step (`jnp.where`, `optax.apply_if_finite`)",
+}
+_KEEP = "keep the arrays in a list, and read all at once every N iterations or after the epoch (`jax.device_get(kept)`)"
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
@@ -51,6 +57,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
         return _AT_ONCE
+    if "jax" in module.packages:
+        return _OF_JAX.get(sync.kind, _KEEP)
     if _is_handed_to_lightning(module, sync.node):
         return _HAND_OVER
     if _only_guards(module, sync.node):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Place
-from gpulint.placement.synchronization import SyncKind, SyncPoint
+from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_contexts import LoopContext

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.impact import Cost
-from gpulint.placement.synchronization import SyncKind, SyncPoint
+from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass

@@ -33,7 +33,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.finding import Finding, Place, Severity
@@ -53,7 +52,15 @@ from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.workload.shared_sizes import depends_on_split, lifted, of_its_object, stands_below, with_same_variable
+from gpulint.workload.shared_sizes import (
+    depends_on_split,
+    double,
+    is_same_setting,
+    lifted,
+    of_its_object,
+    stands_below,
+    with_same_variable,
+)
 from gpulint.workload.single_forwards import one_by_one
 from gpulint.workload.single_sample_evaluation import ONE, of_one
 from gpulint.workspace.module_index import ModuleIndex
@@ -140,7 +147,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         for evaluation in [source for source in sources if source.split is Split.EVAL]:
             helped = lifted(project, module, made, where)
             training += [other for other in helped if other.node is not evaluation.node and _same(evaluation, other)]
-            training += with_same_variable(evaluation, made)
+            training += with_same_variable(project, evaluation, made)
         training = trained_on(project, training, made)
         for source in sources:
             if (finding := _check(project, module, source, training)) is not None:
@@ -230,6 +237,10 @@ def _check(project: Project, module: ModuleIndex, source: BatchSource, training:
     for other in training:
         if _same(source, other):
             return _finding(source, other, f"uses the training batch size ({other.text})")
+        if is_same_setting(project, source, other):
+            # The function that evaluates has names of its own for the setting.
+            other = dataclasses.replace(other, batch=source.batch)
+            return _finding(source, other, f"uses the training batch size ({other.text})")
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
@@ -307,18 +318,6 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
 
 def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
-
-
-_ITEM = regex.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
-"""``params["batch_size"]``, ``int(size)``"""
-
-
-def double(size: str) -> str:
-    """An expression for twice ``size``."""
-    if size.isdecimal():
-        return str(2 * int(size))
-    is_plain = size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
-    return f"2 * {size}" if is_plain else f"2 * ({size})"
 
 
 RULE = Rule(

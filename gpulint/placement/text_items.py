@@ -1,0 +1,68 @@
+"""Data sets of texts and numbers, such as prompts, of which a loader makes no tensors worth a copy."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TEXT = regex.compile(
+    r"(^|_)(prompts?|texts?|captions?|sentences?|questions?|queries|query|names?|filenames?|paths?|files?|urls?)$",
+    re.IGNORECASE,
+)
+"""Names of what is text."""
+
+
+def holds_texts(project: Project, source: NodeRef) -> bool:
+    """Return whether the class of a data set gives texts and indices as they are: ``{"prompt": self.prompt, "index":
+    index}``."""
+    if not isinstance(source.node, ast.expr):
+        return False
+    resolver = project.fact(Resolver)
+    owners = resolver.classes_of(source.module, source.node)
+    methods = [resolver.method(home, owner, "__getitem__") for home, owner in owners]
+    return bool(methods) and all(
+        method is not None and isinstance(method.node, FUNCTIONS) and _gives_texts(method.node) for method in methods
+    )
+
+
+def _gives_texts(function: FunctionNode) -> bool:
+    """Return whether a method calls nothing, and all that it gives is text by its name, or its parameter."""
+    parts = [part for statement in function.body for part in walk(statement)]
+    if any(isinstance(part, ast.Call) for part in parts):
+        return False
+    parameters = {argument.arg for argument in function.args.args}
+    given = [value for part in parts for value in _values(part)]
+    return any(_is_text(value) for value in given) and all(
+        _is_text(value)
+        or (isinstance(value, ast.Name) and value.id in parameters)
+        or isinstance(value, ast.Constant | ast.Dict)
+        for value in given
+    )
+
+
+def _values(part: ast.AST) -> Iterator[ast.expr]:
+    """Yield what a statement puts into the sample."""
+    match part:
+        case ast.Assign(targets=[ast.Subscript()], value=value):
+            yield value
+        case ast.Dict(values=values) | ast.Tuple(elts=values, ctx=ast.Load()) | ast.List(elts=values, ctx=ast.Load()):
+            yield from values
+        case ast.Return(value=ast.Attribute() | ast.Subscript() | ast.Constant() as value):
+            yield value
+
+
+def _is_text(node: ast.expr) -> bool:
+    """``self.prompts[index]``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and bool(_TEXT.search(node.attr))
