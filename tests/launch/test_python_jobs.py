@@ -180,6 +180,21 @@ ONE = {
         """,
         "submitit 2 GPUs: src/train.py",
     ),
+    "simple slurm": (
+        """\
+        from simple_slurm import Slurm
+        slurm = Slurm(job_name="train", gres="gpu:a100:2", ntasks_per_node=2, nodes=1)
+        slurm.sbatch("srun python src/train.py")
+        """,
+        "slurm 2 GPUs 1 nodes 2 tasks: srun src/train.py",
+    ),
+    "slurmpy": (
+        """\
+        from slurmpy import Slurm
+        Slurm("train", {"partition": "gpu", "gres": "gpu:4"}).run("python src/train.py --lr 1")
+        """,
+        "slurm 4 GPUs: src/train.py --lr 1",
+    ),
     "modal": (
         """\
         import modal
@@ -311,6 +326,12 @@ NONE = {
         import submitit
         executor = submitit.AutoExecutor("logs")
         executor.update_parameters(gpus_per_node=4)
+        """,
+    "one script of several calls": """\
+        from simple_slurm import Slurm
+        slurm = Slurm(gres="gpu:2")
+        slurm.add_cmd("python src/train.py")
+        slurm.sbatch("echo done")
         """,
     "no GPU": """\
         import modal

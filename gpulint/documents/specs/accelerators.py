@@ -96,13 +96,26 @@ _AZURE = {
     "nd40rs_v2": (8, "v100"), "nd96asr_v4": (8, "a100"), "nd96amsr_a100_v4": (8, "a100"),
     "nd96isr_h100_v5": (8, "h100"), "nd96isr_h200_v5": (8, "h200"),
 }  # fmt: skip
+# cloud.google.com/compute/docs/accelerator-optimized-machines, as of 2025: the last part of most is the number of GPUs.
+_GOOGLE = regex.compile(r"(a2-(?:high|mega|ultra)gpu|a3-(?:high|edge|mega)gpu|a3-ultragpu|a4-highgpu)-(\d+)g")
+_GOOGLE_MODEL = {"a2": "a100", "a3": "h100", "a3-ultragpu": "h200", "a4": "b200"}
+_GOOGLE_L4 = {
+    **dict.fromkeys((f"g2-standard-{cores}" for cores in (4, 8, 12, 16, 32)), 1), "g2-standard-24": 2,
+    "g2-standard-48": 4, "g2-standard-96": 8,
+}  # fmt: skip
 
 
 def machine_gpus(machine: str) -> tuple[int, str] | None:
-    """(GPUs, model) of an AWS (``ml.p3.8xlarge``, ``p3.8xlarge``) or Azure (``Standard_NC24s_v3``) machine type."""
+    """(GPUs, model) of an AWS (``ml.p3.8xlarge``, ``p3.8xlarge``), Azure (``Standard_NC24s_v3``) or Google
+    (``a2-highgpu-4g``) machine type."""
     name = machine.lower().removeprefix("ml.")
     if name in _AWS:
         return _AWS[name], _AWS_MODEL[name.partition(".")[0]]
+    if name in _GOOGLE_L4:
+        return _GOOGLE_L4[name], "l4"
+    if google := _GOOGLE.fullmatch(name):
+        series = google[1]
+        return int(google[2]), _GOOGLE_MODEL.get(series) or _GOOGLE_MODEL[series.partition("-")[0]]
     return _AZURE.get(name.removeprefix("standard_"))
 
 
