@@ -8,7 +8,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
-from gpulint.placement.synchronization import SyncKind
+from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, ModuleIndex
 from gpulint_fixers.calls import WIDTH

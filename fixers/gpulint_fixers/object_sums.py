@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
-from gpulint.placement.synchronization import SyncKind
+from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.training.guards import Guards

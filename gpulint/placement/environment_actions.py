@@ -41,6 +41,7 @@ def feeds_rl_environment(module: ModuleIndex, node: ast.AST, calls: Sequence[Nod
     return False
 
 
+@query
 def rolls_out(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
     """Return whether each round of a loop goes through many steps of an environment, in a loop of its own or of a
     function that it calls: each of these waits for the action."""

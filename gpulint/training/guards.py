@@ -23,7 +23,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.periodic_tests import interval, is_counter, is_periodic
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -232,9 +232,12 @@ class Guards:
 
 
 def _is_of_loop(module: ModuleIndex, counter: ast.expr) -> bool:
-    """Return whether only a loop sets a counter (``for epoch in range(50)``)."""
+    """Return whether only a loop in no other loop sets a counter (``for epoch in range(50)``)."""
     bindings = module.scope(counter).lookup(counter.id) if isinstance(counter, ast.Name) else ()
-    return bool(bindings) and all(one.kind is BindingKind.LOOP for one in bindings)
+    return bool(bindings) and all(
+        one.kind is BindingKind.LOOP and not any(isinstance(up, LOOPS) for up in module.syntax.ancestors(one.node))
+        for one in bindings
+    )
 
 
 @query

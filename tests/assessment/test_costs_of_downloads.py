@@ -162,8 +162,8 @@ else:
 
 
 def test_a_download_in_no_job_is_kept_after_the_first_run(tmp_path: Path) -> None:
-    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-14b')\n" + TRAINING
-    basis = "once per run, about 28 GB where no cache has it, in no job, kept after the first run"
+    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-140b')\n" + TRAINING
+    basis = "once per run, about 280 GB where no cache has it, in no job, kept after the first run"
     assert bases(tmp_path, {"train.py": text}, "GPU331") == [f"low, {basis}"]
 
 

@@ -375,7 +375,7 @@ def test_a_branch_that_the_default_does_not_take_costs_little(tmp_path: Path, de
         "else:\n    model = AutoModelForCausalLM.from_pretrained(args.model)\n"
         "model.cuda()\n"
     )
-    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython serve.py\n"
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython serve.py\n"
     results = scan(tmp_path, {"serve.py": program, "job.sh": job}).results
     found = [one.finding for one in results if default in one.finding.message]
     assert {str(finding.impact.level) for finding in found} in ({level}, set() if level == "low" else {level})
