@@ -109,7 +109,7 @@ class HostToDevice:
         for name in module.calls_by_name if last else ():
             for call in module.calls_by_name[name] if matches(last, (name,)) else ():
                 is_known = matches(row.calls, self._project.fact(Resolver).call_names(module, call))
-                if is_known and not is_on_cpu(self._project, module, call):
+                if is_known and self._may_move(NodeRef(module, call), row):
                     yield call
         for method in row.methods:
             for call in module.calls_by_name.get(method, []):
@@ -123,11 +123,16 @@ class HostToDevice:
                 continue
             if not matches(row.of, self._project.fact(Resolver).call_names(ref.module, ref.node)):
                 continue
-            if not row.device:
-                return not is_on_cpu(self._project, ref.module, ref.node)
-            device = keyword_value(ref.node, row.device)
-            return device is not None and self._project.fact(Devices).may_be_gpu(ref.module, device)
+            return self._may_move(ref, row)
         return False
+
+    def _may_move(self, made: NodeRef, row: Mover) -> bool:
+        """Return whether a framework's call lets it use the GPU."""
+        assert isinstance(made.node, ast.Call)
+        if not row.device:
+            return not is_on_cpu(self._project, made.module, made.node)
+        device = keyword_value(made.node, row.device)
+        return device is not None and self._project.fact(Devices).may_be_gpu(made.module, device)
 
     def _hooks(self, module: ModuleIndex) -> Iterator[NodeRef]:
         """Yield what the methods hand back from which frameworks take loaders."""

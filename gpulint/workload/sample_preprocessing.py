@@ -20,6 +20,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.sample_draws import Readers
+from gpulint.workload.applied_transforms import computes_anew
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ class SamplePreprocessing:
         if changes and "volume" in kinds:
             return VOLUMES
         if (any(_RESAMPLES.match(full) for full in names) and not _takes_nearest(call)) or _resizes(call):
+            return RESAMPLES
+        if _CHANGES.search(name) and computes_anew(self._project, module, call):
             return RESAMPLES
         if any(_AUDIO.search(full) for full in names) or (_SPECTROGRAM.search(name) and call.args):
             return "computes on audio"

@@ -34,7 +34,9 @@ _PIPE = "pass the whole data set (a list, a generator or `KeyDataset`) to the pi
 _PROMPTS = "tokenise several prompts at once with `padding=True` (on the left), and generate for the whole batch"
 _SERVED = "collect the prompts, and pass them all to one call: vLLM batches them itself"
 _STACK = "read the samples with a DataLoader, and run the model on batches"
-_MODEL = regex.compile(r"(^|_)(model|net|network|encoder|classifier|unet)$", re.IGNORECASE)
+_MODEL = regex.compile(
+    r"(^|_)(model|network|encoder|classifier|backbone|extractor)\d*$|(^|_|[a-z])net(_?\d+)?$", re.IGNORECASE
+)
 _TOKENIZER = regex.compile(r"tokenizer|processor", re.IGNORECASE)
 _RESIZES = regex.compile(r"resize|CenterCrop|center_crop", re.IGNORECASE)
 """What gives images one size, so that they can be stacked."""

@@ -1,0 +1,52 @@
+"""Transforms of images that a data set applies to each item, as far as what it is given says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_HEAVY = regex.compile(
+    r"^(torchvision\.transforms|albumentations|imgaug\.augmenters)\.(\w+\.)*(ColorJitter|ColorJiggle|GaussianBlur"
+    r"|MotionBlur|MedianBlur|RandomPerspective|Perspective|RandomAffine|Affine|ShiftScaleRotate|RandomRotation|Rotate|SafeRotate"
+    r"|ElasticTransform|GridDistortion|OpticalDistortion|RandomResizedCrop|RandAugment|AutoAugment|TrivialAugmentWide"
+    r"|AugMix|CLAHE|PiecewiseAffine)$"
+)
+"""Transforms that compute every pixel anew, or in several passes over the image."""
+_JOINS = frozenset("Compose RandomApply RandomChoice RandomOrder OneOf SomeOf Sequential Sometimes".split())
+"""What puts transforms together."""
+
+
+def computes_anew(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether what is called is a transform with work for every pixel (``self.transform(image)``)."""
+    resolver = project.fact(Resolver)
+    found = [ref for ref in resolver.points_to(module, call.func) if isinstance(ref.node, ast.Call) and not ref.path]
+    return any(_is_heavy(project, part) for ref in found for part in _parts(project, ref, 4))
+
+
+def _is_heavy(project: Project, made: NodeRef) -> bool:
+    assert isinstance(made.node, ast.Call)
+    return any(_HEAVY.match(name) for name in project.fact(Resolver).call_names(made.module, made.node))
+
+
+def _parts(project: Project, made: NodeRef, depth: int) -> Iterator[NodeRef]:
+    """Yield a transform and those that it puts together."""
+    assert isinstance(made.node, ast.Call)
+    yield made
+    resolver = project.fact(Resolver)
+    names = {name.rpartition(".")[2] for name in resolver.call_names(made.module, made.node)}
+    if not depth or names.isdisjoint(_JOINS):
+        return
+    for argument in made.node.args[:1]:
+        for held in resolver.points_to(made.module, argument):
+            for part in held.node.elts if isinstance(held.node, ast.List | ast.Tuple) else ():
+                for ref in resolver.points_to(held.module, part):
+                    if isinstance(ref.node, ast.Call) and not ref.path:
+                        yield from _parts(project, ref, depth - 1)
