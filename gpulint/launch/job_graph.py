@@ -51,7 +51,7 @@ MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 """The same for all jobs of a tree."""
 _RUNS = regex.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
-    rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|sinter|sintr"
+    rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$[ -]|CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|sinter|sintr"
     rb"|interact |condor_submit|colossalai|qlogin|qsub -I|bsub|marimo|ttyd"
     rb"|sshd|bash|source |sbatch|kubectl|runai|oarsub|commandline|eval |make |dvc |vesslctl|vllm|llamafactory|axolotl"
     rb"|nnUNet|lm_eval|tune run|trl |yolo "

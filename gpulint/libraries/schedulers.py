@@ -15,6 +15,11 @@ def _prefix(text: str) -> None:
         raise ValueError("must be '#' and a word, such as '#SBATCH'")
 
 
+def _machine(text: str) -> None:
+    if not regex.compile(r"[\w.]+=\d+").fullmatch(text):
+        raise ValueError("must be a name and a number, such as 'rt_F=4'")
+
+
 @dataclass(frozen=True, slots=True)
 class Gpus(Number):
     """Options that request GPUs."""
@@ -36,6 +41,13 @@ class ResourceList:
     """Tasks on each node."""
     cpus: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
+    machines: tuple[Annotated[str, _machine], ...] = ()
+    """Names of kinds of machines, each with the GPUs of one (``rt_F=4``): the value is a number of machines."""
+
+    def gpus_of(self, machine: str) -> int | None:
+        """GPUs of a kind of machine; None for other names."""
+        found = (one.partition("=") for one in self.machines)
+        return next((int(gpus) for name, _, gpus in found if name == machine), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpulint.libraries.operations import SdkDownload
     from gpulint.project import Project
 
-MAX_STEPS = 8
+MAX_STEPS = 12
 """Calls and names between a client and the object that it fetches (``client.bucket(b).blob(n)``)."""
 
 

@@ -15,7 +15,7 @@ from gpulint.source import Fragment
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DIRECTIVE = regex.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#(?:[A-Z]{2,12}|flux):?(?=\s+-))(?=\s|$)\s*(.*)")
+_DIRECTIVE = regex.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#(?:[A-Z]{2,12}|flux):?(?=\s+-))(?=\s|$|(?<=\$)-)\s*(.*)")
 
 
 class Recorder:

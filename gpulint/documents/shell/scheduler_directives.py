@@ -170,7 +170,7 @@ def _divided(total: int | None, by: int | None) -> int | None:
 def _listed(names: ResourceList, flag: Flag, found: Resources) -> Resources:
     """Resources with what a list adds: ``select=2:ngpus=4:ncpus=16`` (PBS Pro), ``nodes=2:ppn=8:gpus=2`` (Torque),
     ``host=1/gpu=2`` (OAR), ``node=2,gpu=8`` (Fujitsu)."""
-    for entry in re.split(r",(?=/?\w+=)", flag.value):
+    for entry in re.split(r",(?=/?[\w.]+=)", flag.value):
         parts = [part for part in re.split("[:/]", entry) if "=" in part]
         for part in parts:
             key, _, value = part.partition("=")
@@ -182,6 +182,8 @@ def _listed(names: ResourceList, flag: Flag, found: Resources) -> Resources:
                 key, _, value = value.partition("=") if unnumbered else ("", "", "")
             if key in names.gpus:
                 found = replace(found, gpus=flag.count(whole(value)))
+            elif (gpus := names.gpus_of(key)) is not None:
+                found = replace(found, nodes=flag.count(whole(value)), gpus=flag.count(gpus))
             elif key in names.tasks:
                 found = replace(found, tasks_per_node=flag.count(whole(value)))
             elif key in names.cpus:

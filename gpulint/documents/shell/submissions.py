@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpulint.libraries import Models
     from gpulint.libraries.commands import Submitter
 
-_DIRECTIVES = regex.compile(r"^#(?:SBATCH|PBS|BSUB|\$) ", re.MULTILINE)
+_DIRECTIVES = regex.compile(r"^#(?:SBATCH|PBS|BSUB|\$(?=[ -]))[ -]", re.MULTILINE)
 _OBJECT = regex.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
 _NUMBER = regex.compile(
     r"gpus?(?:_\w+)?[:=/](?:[A-Za-z][\w-]*[:=])?(\d+)|^(?:[A-Za-z][\w-]*:)?(\d+)$|\.(\d+)\.(?:norm|mem)\b"
