@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
@@ -13,6 +15,7 @@ from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_na
 from gpulint_fixers.log_intervals import interval
 
 _TESTS = frozenset({"isnan", "isinf", "isfinite"})
+_SAVES = regex.compile(r"save|dump|store|write_|export|state_dict|checkpoint|snapshot|deepcopy", re.IGNORECASE)
 _DECIDES = Declined("the value decides what the program does next")
 
 
@@ -30,7 +33,7 @@ def test_less_often(project: Project, found: HostWait) -> Fix | Declined:
 
 def is_abort_test(branch: ast.If) -> bool:
     """Return whether a condition only asks whether a value is a number, and ends the program if it is not."""
-    if branch.orelse or not _ends_program(branch.body[-1]):
+    if branch.orelse or not _ends_program(branch.body[-1]) or any(map(_keeps, branch.body)):
         return False
     return not any(isinstance(part, ast.NamedExpr | ast.BoolOp) for part in walk(branch.test)) and any(
         isinstance(part, ast.Call) and last_name(part.func) in _TESTS for part in walk(branch.test)
@@ -48,6 +51,11 @@ def less_often(
     more = Edit(module.path, module.syntax.span_at(start, start), f"{when.test} and ")
     told = f"look every {when.every} steps whether the loss is a number: one that is not mostly stays so"
     return (*when.edits, more), told
+
+
+def _keeps(statement: ast.stmt) -> bool:
+    """Return whether a statement keeps what led to the bad loss, which further steps would overwrite."""
+    return any(isinstance(part, ast.Call) and _SAVES.search(last_name(part.func)) for part in walk(statement))
 
 
 def _ends_program(statement: ast.stmt) -> bool:

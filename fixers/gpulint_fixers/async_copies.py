@@ -24,10 +24,12 @@ from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
+from gpulint_fixers.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.moved_copies import copies_new, is_new, no_gain, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
@@ -149,6 +151,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
 def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -> str:
     """Return why copies that do not wait gain nothing: without workers, pinning moves the work of the driver to the
     training process, and pays only if this goes on while the GPU works."""
+    if loaders and all(is_one_batch(project, loader) for loader in loaders):
+        return ONE_BATCH
     unpinned = [loader for loader in loaders if project.fact(HostToDevice).is_pinned(loader) is False]
     if not unpinned or not all(loads_in_process(project, loader) for loader in unpinned):
         return ""

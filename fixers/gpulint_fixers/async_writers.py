@@ -9,8 +9,10 @@ from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.package_lists import requires
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.background import touched_later
 from gpulint_fixers.calls import add_keyword
@@ -19,6 +21,12 @@ from gpulint_fixers.structural import indentation_step
 
 _DISTRIBUTED = frozenset({"torch.distributed.checkpoint.save", "torch.distributed.checkpoint.state_dict_saver.save"})
 _LIGHTNING = ("lightning.", "pytorch_lightning.")
+_PACKAGES = ("lightning", "pytorch-lightning", "pytorch_lightning")
+_COPIES = (2, 5, 4)
+"""From this release on the plugin copies the tensors before its thread writes them:
+https://github.com/Lightning-AI/pytorch-lightning/pull/21079"""
+_MANY_STEPS = 5000
+"""With so many steps from one checkpoint to the next, the wait for one is nothing beside them."""
 _STRATEGIES = frozenset({"auto", "ddp", "ddp_find_unused_parameters_true", "ddp_spawn", "ddp_notebook"})
 """Strategies whose checkpoints go through the plugin."""
 _ORBAX = {
@@ -36,7 +44,7 @@ def written_by_framework(project: Project, payload: BlockingCheckpoint) -> Fix |
     if names & _DISTRIBUTED:
         return _distributed(project, payload)
     if payload.save.is_callback and any(name.startswith(_LIGHTNING) for name in names):
-        return _lightning(project, module, call)
+        return _lightning(project, module, payload)
     if isinstance(call.func, ast.Attribute) and call.func.attr == "save":
         return _orbax(project, module, call, call.func.value)
     return None
@@ -115,8 +123,18 @@ def _groups(project: Project, module: ModuleIndex) -> tuple[Edit, ...] | Decline
     return tuple(edits) if found else Declined("where the process group is made could not be determined")
 
 
-def _lightning(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | Declined:
-    """``Trainer(plugins=[AsyncCheckpointIO()])``"""
+def _lightning(project: Project, module: ModuleIndex, payload: BlockingCheckpoint) -> Fix | Declined:
+    """``Trainer(plugins=[AsyncCheckpointIO()])``, which copies the state first from Lightning 2.5.4 on."""
+    if not payload.location.is_remote:
+        return Declined("whether the checkpoint goes to slow storage is not known; a disk of the node takes it quickly")
+    steps = project.fact(Arguments).value(module, payload.save.node, "every_n_train_steps")
+    if steps.every(lambda number: isinstance(number, int) and number >= _MANY_STEPS):
+        return Declined("so many steps between two checkpoints take much longer than a write")
+    if not requires(project, module.path, _PACKAGES, _COPIES):
+        return Declined(
+            "before Lightning 2.5.4 `AsyncCheckpointIO` writes weights while the training changes them; require "
+            "`lightning>=2.5.4`, and pass the trainer `plugins=[AsyncCheckpointIO()]`"
+        )
     resolver = project.fact(Resolver)
     trainers = [
         one

@@ -17,6 +17,7 @@ from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import DeviceRead, device_read, is_about_loss, is_integer, is_torch_tensor, reads_of
 from gpulint_fixers.device_sums import exactness
 from gpulint_fixers.list_reads import partial_reads
+from gpulint_fixers.unread_values import unread
 
 _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
@@ -48,10 +49,13 @@ def listed(
     """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
     document = project.document(found.module.path)
     assert document is not None
+    variable = Variable(found.module, document, loop, name)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    return kept(project, Variable(found.module, document, loop, name), statement, value, reads)
+    return kept(project, variable, statement, value, reads)
 
 
 def kept(

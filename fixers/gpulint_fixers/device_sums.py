@@ -22,6 +22,7 @@ from gpulint_fixers.device_reads import (
     is_torch_tensor,
     reads_of,
 )
+from gpulint_fixers.unread_values import unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     """``total += loss.item()``: add on the GPU, and read the sum after the loop or where it is logged."""
     assert isinstance(statement.target, ast.Name)
     variable = variable_of(project, found, loop, statement.target.id)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
     if (initial := variable.initial()) and all(map(_is_zeros, initial)):
         return _added_to_tensor(project, found, statement)
     return _deferred(project, found, variable, statement.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 from gpulint.fix import Declined, Edit
@@ -11,7 +12,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.statements import insert_below, start_of
+from gpulint_fixers.statements import insert_below, remove_statement, start_of
 
 
 def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
@@ -24,6 +25,30 @@ def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
         return ()
     start = start_of(syntax, first)
     return (Edit(syntax.path, syntax.span_at(start, start), f"import {name}\n"),)
+
+
+def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
+    """Remove the ``import name`` at the top of a module that nothing but an expression, which a fix removes, needs."""
+    root = used
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or module.syntax.span(root).cell is not None:
+        return ()
+    bound = module.top.bindings.get(root.id, [])
+    named = [node for node in module.named.get(root.id, ()) if node is not root]
+    if len(bound) != 1 or named or root.id in module.strings or "__all__" in module.top.bindings:
+        return ()
+    importing = [
+        node
+        for node in module.syntax.tree.body
+        if isinstance(node, ast.Import) and [(one.name, one.asname) for one in node.names] == [(root.id, None)]
+    ]
+    edit = remove_statement(module.syntax, importing[0]) if importing else None
+    if edit is None or edit.text or edit.span.column > 1:
+        return ()
+    source, span = module.syntax.source, edit.span
+    alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
+    return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
 
 
 @query

@@ -13,10 +13,14 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
+from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
+ONE_BATCH = "one batch holds all samples, so that nothing else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
 _LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
@@ -100,6 +104,14 @@ def _mentions(module: ModuleIndex, node: ast.AST, names: set[str], depth: int) -
         if any(one.value is not None and _mentions(module, one.value, names, depth - 1) for one in bound):
             return True
     return False
+
+
+def has_one_step(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop goes through loaders that give out all their samples in one batch."""
+    if not isinstance(loop, ast.For):
+        return False
+    loaders = project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter))
+    return bool(loaders) and all(is_one_batch(project, loader) for loader in loaders)
 
 
 def serves_one_pass(project: Project, loader: Loader) -> bool:

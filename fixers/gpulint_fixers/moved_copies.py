@@ -206,6 +206,8 @@ def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
                 return is_new(module, one) or is_new(module, other)
             case ast.Subscript(slice=index) if _picks_rows(module, index):
                 return True
+            case ast.Call(func=ast.Name() | ast.Attribute() as func, args=[inner, *_]) if last_name(func) == "Variable":
+                made = inner  # which is the tensor itself
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "np" | "numpy"), attr=attr)):
                 return attr not in _VIEWS
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
@@ -20,6 +22,16 @@ _CLIENTS = frozenset({
     "requests.Session", "requests.session",
 })  # fmt: skip
 """Calls whose result holds connections, which processes may not share."""
+_CLIENT = regex.compile(
+    r"(^|_)(s3|minio|boto3?|gcs|redis|mongo|sql|db|database|conn|connection|cursor|client|session|socket|bucket)(_?store)?$",
+    re.IGNORECASE,
+)
+"""Names of clients that callers pass."""
+_OF_CONTAINERS = frozenset("append copy count extend get index items keys pop update values".split())
+"""Methods of lists and dictionaries, which are no clients."""
+_SHARED = "a client of the parent process, whose connections"
+_MAX_HOLDERS = 2
+"""How many objects deep what a data set holds is looked at."""
 
 
 def shared_state(project: Project, loader: Loader) -> str:
@@ -37,7 +49,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
     if (get := methods.get("__getitem__")) is None:
         return ""
-    opened = dict(_opened(project, module, methods.get("__init__")))
+    opened = dict(_opened(project, module, owner))
     for method in _reached(methods, get):
         for part in walk(method):
             match part:
@@ -66,16 +78,55 @@ def _reached(methods: dict[str, ast.FunctionDef], first: ast.FunctionDef) -> lis
     return found
 
 
-def _opened(project: Project, module: ModuleIndex, init: ast.FunctionDef | None) -> Iterator[tuple[str, str]]:
+def _opened(
+    project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int = _MAX_HOLDERS
+) -> Iterator[tuple[str, str]]:
     """The attributes that hold files and clients which exist before the workers do, and what workers would share."""
     resolver = project.fact(Resolver)
+    for name, made in _kept(owner):
+        if isinstance(made, ast.Call) and resolver.call_names(module, made) & _FILES:
+            yield name, "an open file, whose position"
+        elif (
+            any(
+                isinstance(ref.node, ast.Call) and resolver.call_names(ref.module, ref.node) & _CLIENTS
+                for ref in resolver.points_to(module, made)
+            )
+            or _is_client(owner, name, made)
+            or any(_holds_client(project, *held, depth - 1) for held in resolver.classes_of(module, made))
+        ):
+            yield name, _SHARED
+
+
+def _kept(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    """The attributes that a constructor sets, and what it sets them to."""
+    init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None)
     for part in walk(init) if init is not None else ():
         match part:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=made):
-                if isinstance(made, ast.Call) and resolver.call_names(module, made) & _FILES:
-                    yield name, "an open file, whose position"
-                elif any(
-                    isinstance(ref.node, ast.Call) and resolver.call_names(ref.module, ref.node) & _CLIENTS
-                    for ref in resolver.points_to(module, made)
-                ):
-                    yield name, "a client of the parent process, whose connections"
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        for target, value in pairs:
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+                yield target.attr, value
+
+
+def _holds_client(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int) -> bool:
+    """Return whether an object of a class has a client."""
+    return depth >= 0 and any(what == _SHARED for _, what in _opened(project, module, owner, depth))
+
+
+def _is_client(owner: ast.ClassDef, name: str, made: ast.expr) -> bool:
+    """Return whether an attribute is what the caller of the constructor passes under the name of a client, and the
+    class calls methods of it: ``self.s3 = s3`` and ``self.s3.get_object(...)``."""
+    if not isinstance(made, ast.Name) or not _CLIENT.search(made.id):
+        return False
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr not in _OF_CONTAINERS
+        and ast.unparse(part.func.value) == f"self.{name}"
+        for part in walk(owner)
+    )

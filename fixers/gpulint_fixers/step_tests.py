@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -40,6 +41,24 @@ def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None
         case ast.Compare(ops=[ast.Eq() | ast.Is()]) | ast.Name() | ast.Attribute() | ast.Call():
             return _FIRST_PROCESS.search(source_text(module, test)) is not None
     return False
+
+
+def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
+    """The branches of the loop's body, or of a function's, that a statement is in and some steps leave out."""
+    around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
+    inner = [statement, *around]
+    while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
+        del inner[0]
+    found = set[ast.AST]()
+    for node, up in itertools.pairwise(inner):
+        if not isinstance(up, ast.If):
+            continue
+        here, others = (up.body, up.orelse) if node in up.body else (up.orelse, up.body)
+        if others and isinstance(others[-1], ast.Raise):
+            continue  # whatever goes on has come through this branch
+        if not (here is up.body and holds_in_all_steps(module, up.test, loop)):
+            found.add(here[0])
+    return frozenset(found)
 
 
 def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:

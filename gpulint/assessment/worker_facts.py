@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
+from gpulint.semantic.operating_systems import is_of_another_system
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
-_SPAWNS = regex.compile(
-    r"""['"](/Users/\w|[A-Z]:[\\/]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
-    r"""|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
-)
-"""Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
-again."""
 _WINDOWS = regex.compile(
     r"num_?-?workers[^\n]{0,120}(\n[^\n]{0,120})?\bwindows\b|#[^\n]*\bwindows\b[^\n]*\n[^\n]*num_?workers",
     re.IGNORECASE,
@@ -73,7 +68,7 @@ def cannot_start_workers(subject: Subject) -> bool:
     return (
         bool(ways)
         and not any(_is_in_main(way[-1]) for way in ways)
-        and any(_is_of_other_system(place.module) for way in ways for place in way)
+        and any(is_of_another_system(place.module) for way in ways for place in way)
     )
 
 
@@ -93,11 +88,6 @@ def _ways_from_programs(
 def _is_in_main(place: NodeRef) -> bool:
     ancestors = place.module.syntax.ancestors(place.node)
     return any(isinstance(up, ast.If) and _MAIN in ast.unparse(up.test) for up in ancestors)
-
-
-@query
-def _is_of_other_system(module: ModuleIndex) -> bool:
-    return regex.occurs(_SPAWNS, module.syntax.source.text)
 
 
 def pins_in_process(subject: Subject) -> bool:

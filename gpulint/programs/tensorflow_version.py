@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.numerals import whole
+from gpulint.programs.package_lists import lists_above
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -37,9 +37,6 @@ _PIN = regex.compile(
     r"v?(?P<major>\d)(?:\.(?P<minor>\d+))?"
 )
 """``tensorflow-gpu==2.3``, ``tensorflow<2.11``, ``FROM tensorflow/tensorflow:2.4.1-gpu``."""
-_LISTS = regex.compile(
-    r"(?:requirements[\w-]*\.txt|environment\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml|Dockerfile[\w.-]*)", re.IGNORECASE
-)
 
 
 def release(project: Project, module: ModuleIndex) -> Release | None:
@@ -50,18 +47,8 @@ def release(project: Project, module: ModuleIndex) -> Release | None:
         return (1, 15)
     if (found := _pinned(text)) is not None:
         return found
-    for folder in module.path.parents:
-        for path in _lists(project, folder):
-            if (found := _pinned_in(project, path)) is not None:
-                return found
-        if folder == project.root:
-            return None
-    return None
-
-
-@query
-def _lists(project: Project, folder: Path) -> list[Path]:
-    return sorted(folder / name for name in project.entries(folder) if _LISTS.fullmatch(name))
+    pinned = (_pinned_in(project, path) for lists in lists_above(project, module.path) for path in lists)
+    return next((found for found in pinned if found is not None), None)
 
 
 @query

@@ -1,4 +1,4 @@
-"""Code for systems that no GPU job runs on: branches for Windows and macOS.
+"""Code for systems that few GPU jobs run on: branches for Windows and macOS, and programs written there.
 
 ``platform.system() == "Windows"``, ``os.name == "nt"``, ``sys.platform.startswith("win")``, and names for such a test.
 """
@@ -17,6 +17,12 @@ from gpulint.workspace.module_index import ModuleIndex, dotted
 _MENTIONED = regex.compile(r"\bplatform\b|\bos\.name\b|\bos_name\b")
 _ASKED = frozenset({"platform.system", "sys.platform", "os.name", "platform.platform", "platform.uname"})
 _HERE = ("linux", "posix")
+_SPAWNS = regex.compile(
+    r"""['"](/Users/\w|[A-Z]:[\\/]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
+    r"""|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
+)
+"""Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
+again."""
 _ELSEWHERE = ("win", "nt", "darwin", "cygwin", "mac")
 
 
@@ -25,6 +31,12 @@ def is_for_another_system(module: ModuleIndex, node: ast.AST) -> bool:
     if not _mentions_systems(module):
         return False
     return any(excludes_linux(module, test, holds) for test, holds in conditions(module, node))
+
+
+@query
+def is_of_another_system(module: ModuleIndex) -> bool:
+    """Return whether a module was written on macOS or Windows, and is run there as well."""
+    return regex.occurs(_SPAWNS, module.syntax.source.text)
 
 
 @query

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
@@ -20,17 +21,20 @@ MAX_CALLS = 2
 """Most calls between the test and the place."""
 
 
-def is_for_missing_argument(project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS) -> bool:
+def is_for_missing_argument(
+    project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS, among: frozenset[Path] = frozenset()
+) -> bool:
     """Return whether a place only runs if a parameter is None, in its function or in all that call it, and each call
-    in the tree passes something for it."""
-    if any(_is_passed(project, module, tested) for tested in _missing(module, node)):
+    in the tree, or in the modules ``among`` others, passes something for it."""
+    if any(_is_passed(project, module, tested, among) for tested in _missing(module, node)):
         return True
     function = module.function(node)
     if function is None or not calls:
         return False
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(
-        not isinstance(site.node, CallbackCall) and is_for_missing_argument(project, site.module, site.node, calls - 1)
+        not isinstance(site.node, CallbackCall)
+        and is_for_missing_argument(project, site.module, site.node, calls - 1, among)
         for site in sites
     )
 
@@ -47,7 +51,7 @@ def _missing(module: ModuleIndex, node: ast.AST) -> Iterator[ast.expr]:
                 yield left
 
 
-def _is_passed(project: Project, module: ModuleIndex, tested: ast.expr) -> bool:
+def _is_passed(project: Project, module: ModuleIndex, tested: ast.expr, among: frozenset[Path]) -> bool:
     """Return whether a value is that of a parameter for which each call passes something."""
     match tested:
         case ast.Name(id=name):
@@ -56,19 +60,20 @@ def _is_passed(project: Project, module: ModuleIndex, tested: ast.expr) -> bool:
             if len(bindings) != 1 or len(functions) != 1:
                 return False
             function = functions.pop()
-            return isinstance(function, FUNCTIONS) and _is_given(project, module, function, name)
+            return isinstance(function, FUNCTIONS) and _is_given(project, module, function, name, among)
         case ast.Attribute(value=ast.Name(id=receiver), attr=name) if receiver in RECEIVERS:
             owner = module.class_of(tested)
             kept = module.attributes.get((owner, name), []) if owner is not None else []
             made = [one.value for one in kept if (home := module.function(one.node)) and home.name == "__init__"]
-            return len(made) == 1 and isinstance(made[0], ast.Name) and _is_passed(project, module, made[0])
+            return len(made) == 1 and isinstance(made[0], ast.Name) and _is_passed(project, module, made[0], among)
     return False
 
 
 @query
-def _is_given(project: Project, module: ModuleIndex, function: FunctionNode, name: str) -> bool:
+def _is_given(project: Project, module: ModuleIndex, function: FunctionNode, name: str, among: frozenset[Path]) -> bool:
     """Return whether each call of a function, one at least, passes something other than None for a parameter."""
     sites = project.fact(Resolver).call_sites(module, function)
+    sites = [site for site in sites if not among or site.module.path in among]
     return bool(sites) and all(
         isinstance(site.node, ast.Call)
         and not isinstance(site.node, CallbackCall)

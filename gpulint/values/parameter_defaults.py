@@ -31,7 +31,7 @@ def is_overridden(project: Project, place: Place) -> bool:
     the parameter out leaves the default in force.
     """
     module = project.module_at(place.path)
-    found = _parameter(module, place) if module is not None else None
+    found = default_at(module, place) if module is not None else None
     if module is None or found is None:
         return False
     function, parameter = found
@@ -52,7 +52,7 @@ def is_overridden(project: Project, place: Place) -> bool:
     return overridden or (not method and _configured(project, name, parameter))
 
 
-def _parameter(module: ModuleIndex, place: Place) -> tuple[FunctionNode, str] | None:
+def default_at(module: ModuleIndex, place: Place) -> tuple[FunctionNode, str] | None:
     """The function and the name of its parameter whose default stands at a place."""
     for function in module.functions:
         for arg, default in with_defaults(function.args):

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -26,6 +27,18 @@ _FREE = frozenset(
 
 _STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
 """Names of what draws random numbers or runs Python for every sample."""
+
+_FAST = regex.compile(r"AutoTokenizer(?![^)]*use_fast\s*=\s*False)|TokenizerFast|AutoProcessor")
+"""Tokenizers written in Rust, which are threaded."""
+
+
+def tokenises_in_batches(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a map that tokenises hands a fast tokenizer many texts at once, which it divides among the cores
+    itself unless ``num_proc`` starts processes."""
+    batched = keyword_value(call, "batched")
+    if not isinstance(batched, ast.Constant) or batched.value is not True:
+        return False
+    return keyword_value(call, "num_proc") is None and regex.occurs(_FAST, module.syntax.source.text)
 
 
 def is_idle(project: Project, module: ModuleIndex, function: ast.expr) -> bool:

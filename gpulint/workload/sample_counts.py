@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _SIZED = frozenset("randn rand zeros ones empty full randint normal random standard_normal".split())
 """Functions that make an array of a given shape."""
 _COUNTED = frozenset({"range", "arange"})
+_LOADS = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
+_SPLITS = frozenset({"random_split", "train_test_split"})
+"""Functions whose results are parts of what they are given."""
 _MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
 MAX_DEPTH = 4
 """Most expressions that lead from a data set to the numbers that it holds."""
@@ -43,17 +46,29 @@ def _data_sets(project: Project, loader: Loader) -> list[NodeRef]:
 
 
 def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
-    """Return the numbers of samples that an expression may hold; none if one of them is unknown."""
+    """Return the most samples that an expression may hold, in each case; none if one of them is unknown."""
     found: list[int] = []
-    for made in project.fact(Resolver).points_to(source.module, source.node):
-        counts = _of_value(project, made, depth) if depth and not made.path else ()
+    origins = project.fact(Resolver).points_to(source.module, source.node)
+    fresh = [made for made in origins if not _is_loaded(project, made)]
+    for made in fresh or origins:  # what a program loads or else makes and saves is the same
+        counts = _of_value(project, made, depth) if depth else ()
         if not counts:
             return ()
         found += counts
     return tuple(found)
 
 
+def _is_loaded(project: Project, made: NodeRef) -> bool:
+    """``torch.load("train.pt")``"""
+    return isinstance(made.node, ast.Call) and bool(project.fact(Resolver).call_names(made.module, made.node) & _LOADS)
+
+
 def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
+    if made.path:
+        match made.node:
+            case ast.Call(func=func, args=[whole, *_]) if last_name(func) in _SPLITS:
+                return _samples(project, NodeRef(made.module, whole), depth - 1)
+        return ()
     match made.node:
         case ast.Call() as call:
             return _of_call(project, made, call, depth)

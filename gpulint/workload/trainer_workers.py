@@ -29,10 +29,11 @@ _DATA = {"data_collator": ("__call__", "torch_call"), "train_dataset": ("__getit
 
 @dataclass(frozen=True, slots=True)
 class UnhelpedTrainer:
-    """Arguments that set no workers, and the call of a collator or data set that the training process therefore
-    makes."""
+    """Arguments that set no workers, the trainer that gets them, and the call of a collator or data set that the
+    training process therefore makes."""
 
     arguments: NodeRef
+    trainer: NodeRef
     step: NodeRef
     work: str
 
@@ -47,7 +48,7 @@ def trainers_without_workers(project: Project, module: ModuleIndex) -> Iterator[
             continue
         for trainer in _trainers(project, NodeRef(module, call)):
             if (found := _prepares(project, trainer)) is not None:
-                yield UnhelpedTrainer(NodeRef(module, call), *found)
+                yield UnhelpedTrainer(NodeRef(module, call), trainer, *found)
                 break
 
 

@@ -44,6 +44,7 @@ saves = ModelCheckpoint(dirpath="s3://bucket/runs", every_n_epochs=1)
 trainer = Trainer(max_epochs=90, callbacks=[saves])
 trainer.fit(model)
 """
+REQUIREMENTS = "torch\nlightning>=2.5.4\n"
 ORBAX = """\
 import jax
 import orbax.checkpoint as ocp
@@ -83,7 +84,7 @@ def test_a_group_of_gpus_alone_also_gets_a_backend_for_the_cpu(job: MakeJob) -> 
 
 
 def test_lightning_gets_its_plugin(job: MakeJob) -> None:
-    made = job({"train.py": LIGHTNING})
+    made = job({"train.py": LIGHTNING, "requirements.txt": REQUIREMENTS})
     assert made.repair("GPU211") == 1
     lines = made.text("train.py").splitlines()
     assert lines[2] == "from lightning.pytorch.plugins.io import AsyncCheckpointIO"
@@ -105,6 +106,8 @@ def test_orbax_writes_in_the_background_and_is_waited_for(job: MakeJob) -> None:
         (DISTRIBUTED, '    dist.init_process_group("BACKEND")\n', "", "where the process group is made"),
         (LIGHTNING, "max_epochs=90,", 'max_epochs=90, strategy="fsdp",', "strategy or plugins"),
         (LIGHTNING, "max_epochs=90,", "max_epochs=90, **options,", "strategy or plugins"),
+        (LIGHTNING, "every_n_epochs=1", "every_n_train_steps=20000", "longer than a write"),
+        (LIGHTNING, '"s3://bucket/runs", every_n_epochs=1', '"runs", every_n_train_steps=50', "a disk of the node"),
         (ORBAX, "PyTreeCheckpointer()", "PyTreeCheckpointer(primary_host=1)", "options of its own"),
     ],
 )
@@ -112,5 +115,17 @@ def test_what_the_writer_could_not_do_is_left_alone(
     job: MakeJob, program: str, before: str, after: str, reason: str
 ) -> None:
     assert before in program
-    made = job({"train.py": program.replace(before, after, 1)})
+    made = job({"train.py": program.replace(before, after, 1), "requirements.txt": REQUIREMENTS})
     assert reason in made.refusal("GPU211")
+
+
+@pytest.mark.parametrize("packages", ["", "lightning\n", "lightning==2.5.3\n", "pytorch-lightning>=1.8\n"])
+def test_lightning_that_may_write_weights_while_they_change_is_left_alone(job: MakeJob, packages: str) -> None:
+    made = job({"train.py": LIGHTNING, "requirements.txt": packages})
+    assert "while the training changes them" in made.refusal("GPU211")
+
+
+@pytest.mark.parametrize("packages", ["lightning==2.6.0\n", 'lightning[extra] ~= "2.5.5"\n', "pytorch_lightning>=3\n"])
+def test_lightning_that_copies_the_state_first_is_recognized(job: MakeJob, packages: str) -> None:
+    made = job({"train.py": LIGHTNING, "requirements.txt": packages})
+    assert made.repair("GPU211") == 1

@@ -375,6 +375,196 @@ CASES = {
         },
         "`self.file` is an open file",
     ),
+    "samples that are slices of a series in memory": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Windows(Dataset):
+                def __init__(self, series, length):
+                    self.series, self.length = series, length
+
+                def __len__(self):
+                    return len(self.series) - self.length
+
+                def __getitem__(self, index):
+                    return standardise(self.series[index : index + self.length])
+
+
+            def standardise(window):
+                return (window - window.mean()) / window.std()
+
+
+            loader = DataLoader(Windows(series, 64), batch_size=64, shuffle=True)
+            for windows in loader:
+                model(windows.cuda()).sum().backward()
+                optimizer.step()
+            """
+        },
+        "looked up in memory",
+    ),
+    "one batch holds all samples": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+
+            samples = 5000
+            bs, epochs = 5000, 1
+
+
+            class Chains(Dataset):
+                def __init__(self, count):
+                    self.count = count
+
+                def __len__(self):
+                    return samples
+
+                def __getitem__(self, index):
+                    return walk(transitions, index)
+
+
+            loader = DataLoader(Chains(samples), batch_size=bs, shuffle=True)
+            for epoch in range(epochs):
+                for chains in loader:
+                    model(chains.cuda()).sum().backward()
+                    optimizer.step()
+            """
+        },
+        "one batch holds all samples",
+    ),
+    "the only program with these arguments passes its own loader": (
+        "GPU303",
+        {
+            "trainer.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            class Arguments:
+                def __init__(self, batch_size=8, workers=0):
+                    self.batch_size, self.workers = batch_size, workers
+
+
+            class Trainer:
+                def __init__(self, model, args, data=None, loader=None):
+                    self.model, self.args, self.data = model, args, data
+                    self.loader = loader
+
+                def make_loader(self):
+                    return DataLoader(self.data, batch_size=self.args.batch_size, num_workers=self.args.workers)
+
+                def train(self):
+                    if self.loader is None:
+                        self.loader = self.make_loader()
+                    for batch in self.loader:
+                        self.model(batch.cuda()).sum().backward()
+                        self.optimizer.step()
+            """,
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+            from trainer import Arguments, Trainer
+
+            loader = DataLoader(ImageFolder("train"), batch_size=8, num_workers=8)
+            Trainer(model, Arguments(batch_size=16), loader=loader).train()
+            """,
+            "old.py": """\
+            from trainer import Trainer
+
+            Trainer(model, options, images).train()
+            """,
+        },
+        "passes a loader of its own",
+    ),
+    "a client that the program passes to what the data set reads from": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from store import connect
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Bucket:
+                def __init__(self, s3, name):
+                    self.s3, self.name = s3, name
+
+                def __getitem__(self, key):
+                    return decode(self.s3.GetObject(self.name, key))
+
+
+            class Images(Dataset):
+                def __init__(self, s3, names):
+                    self.bucket = Bucket(s3, "images")
+                    self.names = names
+
+                def __getitem__(self, index):
+                    return augment(self.bucket[self.names[index]])
+
+
+            loader = DataLoader(Images(connect(), names), batch_size=8, shuffle=True)
+            for images in loader:
+                model(images.cuda()).sum().backward()
+                optimizer.step()
+            """
+        },
+        "a client of the parent process",
+    ),
+    "what processes on Windows cannot be sent": (
+        "GPU303",
+        {
+            "train.py": """\
+            from PIL import Image
+            from torch.utils.data import Dataset
+            from torchvision.transforms import Compose, Lambda, Resize
+            from transformers import Trainer, TrainingArguments
+
+            scale = Compose([Lambda(lambda x: x / 255.0), Resize((224, 224))])
+
+
+            class Photos(Dataset):
+                def __init__(self, folder, transform):
+                    self.folder, self.transform = folder, transform
+
+                def __getitem__(self, index):
+                    return {"pixel_values": self.transform(Image.open(f"{self.folder}/{index}.jpg").convert("RGB"))}
+
+
+            def main():
+                args = TrainingArguments(output_dir="out", learning_rate=1e-5)
+                photos = Photos(r"C:\\Users\\Some One\\photos", transform=scale)
+                Trainer(model=model.cuda(), args=args, train_dataset=photos).train()
+
+
+            if __name__ == "__main__":
+                main()
+            """
+        },
+        "`train_dataset` holds a lambda",
+    ),
+    "a variable around what is converted": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.autograd import Variable
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=8)
+            for x, y in loader:
+                a, b = Variable(x.float()).cuda(), Variable(y.float()).cuda()
+                criterion(model(a), b).backward()
+                optimizer.step()
+            """
+        },
+        "converted first",
+    ),
     "features that may be on the GPU by an option": (
         "GPU301",
         {

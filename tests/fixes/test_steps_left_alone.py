@@ -153,6 +153,55 @@ CASES = {
         },
         "only the module's own test",
     ),
+    "the weights of a loss that is no number are saved": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\n",
+                "    total += loss.item()\n    if torch.isnan(loss):\n        torch.save(model.state_dict(), 'bad.pt')\n"
+                "        raise ValueError('explosion')\n",
+            )
+        },
+        "every step waits in line 12",
+    ),
+    "the branch that waits is the only one that goes on": (
+        "GPU305",
+        {
+            "train.py": loop(
+                "total = 0.0\n",
+                "    total += loss.item()\n    if model.kind in ('a', 'b'):\n        keep(y.sum().item())\n"
+                "    else:\n        raise ValueError(model.kind)\n",
+            )
+        },
+        "every step waits in line 13",
+    ),
+    "one batch holds all samples": (
+        "GPU305",
+        {
+            "train.py": """\
+            import argparse
+
+            import torch
+            from torch.utils.data import DataLoader, TensorDataset, random_split
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--batch-size", type=int, default=100000)
+            parser.add_argument("--samples", type=int, default=10000)
+            args = parser.parse_args()
+            data, _ = random_split(TensorDataset(torch.randn(args.samples, 3)), [9000, 1000])
+            loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)
+            for epoch in range(500):
+                total = 0.0
+                for (x,) in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.item()
+                print(total)
+            """
+        },
+        "one batch holds all samples",
+    ),
     "the mask makes the host wait anyway": (
         "GPU306",
         {

@@ -10,9 +10,11 @@ from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_unreachable
+from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.async_copies import CONVERTED, blocking_copies, together, waits_anyway
 from gpulint_fixers.host_samples import Samples, samples_of
+from gpulint_fixers.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, stays_on_cpu
 from gpulint_fixers.pinning import pin
 
@@ -27,6 +29,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if is_unreachable(loader.module, loader.node):
         return Declined("the loader is never made: the code in front of it always leaves its block")
+    if is_one_batch(project, loader):
+        return Declined(ONE_BATCH)
     samples = samples_of(project, loader)
     if samples.risk:
         return Declined(samples.risk)

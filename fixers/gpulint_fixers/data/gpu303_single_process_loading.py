@@ -12,23 +12,19 @@ from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, chec
 from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of
-from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
-from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import UnhelpedTrainer
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef
+from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.calls import add_keyword
-from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.loader_lifetimes import is_for_a_look, is_short_lived, serves_one_pass
+from gpulint_fixers.loader_lifetimes import serves_one_pass
 from gpulint_fixers.numbers import replace_number
-from gpulint_fixers.shared_states import shared_state
-from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
+from gpulint_fixers.worker_obstacles import SENT, SENT_BY_TRAINER, not_sent, obstacle, unpicklable
+from gpulint_fixers.workers import USUAL, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
@@ -43,7 +39,6 @@ _EXPLAINED = regex.compile(
 _NONE_ALIVE = regex.compile(r"persistent_workers['\"]?\s*[:=]\s*false", re.IGNORECASE)
 _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 """Folders in which programs leave the settings that they ran with."""
-_SENT = frozenset({"collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -82,19 +77,7 @@ def _payloads(project: Project, path: Path) -> list[SingleProcess]:
 @query
 def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     loader = payload.loader
-    if may_have_no_workers(project, loader):
-        return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
-    if is_for_a_look(loader):
-        return Declined("the loader is for a look at a few samples, for which starting workers takes longer")
-    if is_short_lived(project, loader):
-        return Declined("the loader is made anew for each of many short runs, all of which would start workers")
-    if is_started_anew(project, loader):
-        return Declined("each round of a loop starts the loader anew, and would start workers for a few batches")
-    if samples_of(project, loader) is Samples.MAYBE_GPU:
-        return Declined("a device is passed to what makes the samples or batches; forked workers cannot use a GPU")
-    if _is_stream(project, loader):
-        return Declined("several workers change the order in which the data set yields its samples")
-    if reason := shared_state(project, loader):
+    if reason := obstacle(project, loader, payload.workers):
         return Declined(reason)
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
@@ -118,7 +101,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     lasting = " and stay alive" if persistent and any(persistent in edit.text for edit in edits) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
-        f"shuffled differently{_unguarded(loader)}{_not_pickled(loader)}",
+        f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader)}",
         Safety.UNSAFE,
         edits,
     )
@@ -154,6 +137,8 @@ def _raised_edits(
 def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     """Workers for a trainer whose arguments set none."""
     module = payload.arguments.module
+    if reason := not_sent(project, payload.trainer, SENT_BY_TRAINER):
+        return Declined(reason)
     workers, why = worker_count(project, module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
@@ -242,27 +227,14 @@ def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...]
     return replace_number(project, places.pop(), 0, workers)
 
 
-def _not_pickled(loader: Loader) -> str:
+def _not_pickled(project: Project, loader: Loader) -> str:
     """Return what spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
-    for keyword in loader.node.keywords:
-        value, module = keyword.value, loader.module
-        bound = module.scope(value).lookup(value.id) if isinstance(value, ast.Name) else []
-        nodes = [value, *(part for binding in bound for part in (binding.node, binding.value))]
-        nested = any(isinstance(node, FUNCTIONS) and module.function(node) is not None for node in nodes)
-        if keyword.arg in _SENT and (nested or any(isinstance(node, ast.Lambda) for node in nodes)):
-            return f"; `{keyword.arg}` has to be a function of the module where processes are not forked"
-    return ""
-
-
-def _is_stream(project: Project, loader: Loader) -> bool:
-    """Return whether the data set is a stream of the tree (``__iter__`` without ``__getitem__``)."""
-    resolver = project.fact(Resolver)
-    for source in project.fact(HostToDevice).sources(loader):
-        assert isinstance(source.node, ast.expr)
-        for where, owner in resolver.classes_of(source.module, source.node):
-            if resolver.method(where, owner, "__iter__") and not resolver.method(where, owner, "__getitem__"):
-                return True
-    return False
+    part = unpicklable(project, loader.call, SENT)
+    if not part:
+        return ""
+    if part == "dataset":
+        return "; `dataset` holds lambdas or inner functions, for which processes have to be forked"
+    return f"; `{part}` has to be a function of the module where processes are not forked"
 
 
 def _unguarded(loader: Loader) -> str:

@@ -9,7 +9,9 @@ from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.workload.sample_counts import is_one_batch
 from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.loader_lifetimes import ONE_BATCH
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -17,6 +19,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, Restarted)
     loader, workers = payload.loader, payload.workers.node
+    if is_one_batch(project, loader):
+        return Declined(ONE_BATCH)
     syntax = loader.module.syntax
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     value = "True"

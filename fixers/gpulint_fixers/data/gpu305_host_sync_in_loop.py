@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -27,13 +26,14 @@ from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
+from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.reads_together import read_together
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
+    branches_around,
     hidden_waits,
-    holds_in_all_steps,
     is_read_by_optimizer,
     joined_branches,
     micro_batches,
@@ -67,19 +67,21 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
     loop = found.context.loop
+    if has_one_step(project, loop.module, loop.node):
+        return Declined("one batch holds all samples: the step of each epoch is read in any case")
     if found.context.calls:
         line = _waits_beside(project, finding, found)
         return made if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
     if isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
-    here = _conditions(found.module, found.statement, loop.node)
+    here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
     hidden = hidden_waits(project, found.module, loop.node)
-    if read := next((read for call, read in hidden if _conditions(found.module, call, loop.node) <= here), None):
+    if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
         return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     if not _is_barrier(found):
         made = _without_barriers(found.module, made, others, here)
@@ -99,13 +101,13 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
     loop, call = found.context.loop, found.context.calls[0]
     if call.module is not loop.module or loop.node not in loop.module.syntax.ancestors(call.node):
         return None
-    outside = _conditions(loop.module, call.node, loop.node)
-    inside = _conditions(found.module, found.statement, found.module.function(found.statement))
+    outside = branches_around(loop.module, call.node, loop.node)
+    inside = branches_around(found.module, found.statement, found.module.function(found.statement))
     for other, fixed, around in _waits(project, loop.module, loop.node):
         wait = other.payload
         if isinstance(fixed, Fix) or other == finding or not isinstance(wait, HostWait) or not around <= outside:
             continue
-        own = _conditions(wait.module, wait.statement, wait.module.function(wait.statement))
+        own = branches_around(wait.module, wait.statement, wait.module.function(wait.statement))
         if not wait.context.calls or own <= inside:
             return other.span.line
     return None
@@ -170,7 +172,7 @@ def _waits(
         fixed = _fix(project, found)
         for site in _sites(project, module, found, loop):
             if loop in module.syntax.ancestors(site):
-                made.append((finding, fixed, _conditions(module, site, loop)))
+                made.append((finding, fixed, branches_around(module, site, loop)))
     return tuple(made)
 
 
@@ -240,21 +242,8 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
         if statement is None or statement in known or hasattr(statement, "body"):
             continue
         if not project.fact(Guards).is_periodic(module, statement):
-            found.append((statement, _conditions(module, statement, loop)))
+            found.append((statement, branches_around(module, statement, loop)))
     return found
-
-
-def _conditions(module: ModuleIndex, statement: ast.AST, loop: ast.AST | None) -> frozenset[ast.AST]:
-    """The branches of the loop's body, or of a function's, that a statement is in and some steps leave out."""
-    around = list(itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(statement)))
-    inner = [statement, *around]
-    while inner and not isinstance(inner[0], ast.stmt):  # a test runs whenever its statement does
-        del inner[0]
-    found = set[ast.AST]()
-    for node, up in itertools.pairwise(inner):
-        if isinstance(up, ast.If) and not (node in up.body and holds_in_all_steps(module, up.test, loop)):
-            found.add(up.body[0] if node in up.body else up.orelse[0])
-    return frozenset(found)
 
 
 def _fix(project: Project, found: object) -> Fix | Declined:

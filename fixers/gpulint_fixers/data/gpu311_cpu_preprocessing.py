@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.gpu311_cpu_preprocessing import Preprocessing
+
 from gpulint.documents import Document
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule
@@ -14,12 +16,20 @@ from gpulint.rule import Kind
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workload.map_functions import tokenises_in_batches
+from gpulint.workload.sample_preprocessing import TOKENISES
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.stages.split import split
 from gpulint_fixers.workers import worker_count
 
 _OWN_ARGUMENTS = frozenset({"batched", "remove_columns", "num_proc", "load_from_cache_file", "input_columns", "desc"})
+_IN_MEMORY = frozenset(
+    f"datasets.{home}Dataset.{method}"
+    for home in ("", "arrow_dataset.")
+    for method in ("from_list", "from_dict", "from_pandas", "from_polars")
+)
+"""Constructors of what a program has read already, whose maps are kept in no file either."""
 _MOST = 8
 """Processes beyond which a map of a usual data set gains little."""
 _MODEST = 4
@@ -43,6 +53,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     index = project.module(document)
     if index is None or not _is_data_set(project, index, call):
         return Declined("whether the receiver of `map` is a data set of `datasets` could not be determined")
+    work = finding.payload.work if isinstance(finding.payload, Preprocessing) else ""
+    if work == TOKENISES and tokenises_in_batches(index, call):
+        return Declined(
+            "a fast tokenizer divides a batch of texts among all cores itself, which `num_proc` would prevent"
+        )
+    if work == TOKENISES and _origins(project, index, call) & _IN_MEMORY:
+        return Declined(
+            "the texts are rows that the program holds in memory, few enough to be tokenised while processes start"
+        )
     if any("num_proc" in ast.unparse(test) for test, _ in conditions(index, call)):
         return Declined("the program has a branch for several processes already")
     count, why = worker_count(project, finding.path)
@@ -69,29 +88,33 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _is_data_set(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether the receiver comes from ``datasets``, or gets arguments that only its ``map`` has."""
-    if any(keyword.arg in _OWN_ARGUMENTS for keyword in call.keywords):
-        return True
+    own = any(keyword.arg in _OWN_ARGUMENTS for keyword in call.keywords)
+    return own or any(name.startswith("datasets.") for name in _origins(project, module, call))
+
+
+def _origins(project: Project, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
+    """The names of the calls that may have made the receiver of a method, the first that belong to ``datasets``."""
     assert isinstance(call.func, ast.Attribute)
     base: ast.expr = call.func.value
     for _ in range(_MOST):
         made = [ref for ref in project.fact(Resolver).points_to(module, base) if isinstance(ref.node, ast.expr)]
         if not made:
-            return False
-        names = {
+            break
+        names = frozenset(
             name
             for ref in made
             if isinstance(ref.node, ast.Call)
             for name in project.fact(Resolver).call_names(ref.module, ref.node)
-        }
+        )
         if any(name.startswith("datasets.") for name in names):
-            return True
+            return names
         module, node = made[0].module, made[0].node
         match node:
             case ast.Subscript(value=value) | ast.Call(func=ast.Attribute(value=value)):
                 base = value
             case _:
-                return False
-    return False
+                break
+    return frozenset()
 
 
 def _is_sibling(module: ModuleIndex, one: ast.Call, other: ast.Call) -> bool:

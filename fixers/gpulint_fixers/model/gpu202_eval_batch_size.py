@@ -17,9 +17,11 @@ from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
+from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.batch_loops import relies_on_size
 from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
@@ -42,6 +44,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the function that makes the loader may drop the last batch, and a larger one holds more")
     if (reason := shaped_by_size(project, source) or stacked_alone(project, source, found.size)) is not None:
         return Declined(reason)
+    loaders = project.fact(LoaderFlow).in_module(source.call.module)
+    if any(loader.node is source.node and is_one_batch(project, loader) for loader in loaders):
+        return Declined("one batch holds all samples already")
     if _is_unread(project, source.call.module, source.node):
         return Declined("nothing reads the loader; remove it")
     if "per_device" in source.keyword and _only_evaluates(source.call.module):

@@ -1,26 +1,46 @@
-"""Removes the call."""
+"""Removes the call, with the import that only it needs."""
 
 from __future__ import annotations
 
 import ast
+import re
 
+from gpulint import reasons, regex
+from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
-from gpulint_fixers.statements import remove_statement, without_gaps
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint_fixers.imports import drop_import
+from gpulint_fixers.statements import remove_statement, with_own_comment, without_gaps
+
+_MEASURES = frozenset(
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached memory_stats "
+    "memory_summary mem_get_info reset_peak_memory_stats virtual_memory memory_info memory_full_info "
+    "nvmlDeviceGetMemoryInfo get_objects".split()
+)
+"""Calls that look at how much memory is in use."""
+_PURPOSE = regex.compile(
+    r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
+)
+"""Words of what the call is for, beside those of any reason."""
+_SPEAKS = regex.compile(r"cache|garbage|collect|memory|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    module = project.module_at(finding.path)
+    module, document = project.module_at(finding.path), project.document(finding.path)
     call = finding.payload
-    assert module is not None and isinstance(call, ast.Call)
+    assert module is not None and document is not None and isinstance(call, ast.Call)
     statement = module.syntax.parents.get(call)
     if not isinstance(statement, ast.Expr):
         return Declined("the call is part of a larger expression")
     name = last_name(call.func)
+    if _is_for_report(module, call):
+        return Declined("the function reports how much memory is in use, which the call changes")
+    if name == "collect" and reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
+        return Declined("the comment beside it says what it is for; check whether that still holds")
     safety = Safety.SAFE if name == "empty_cache" else Safety.UNSAFE
     if (hook := _empty_hook(project, module, statement)) is not None:
         gone = remove_statement(module.syntax, hook)
@@ -28,7 +48,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if gone is not None and gone.text != "pass":
             return Fix(f"remove `{hook.name}`, which does nothing else", safety, tuple(one for one in edits if one))
     removal = remove_statement(module.syntax, statement) or Edit(finding.path, finding.span, "pass")
-    return Fix(f"remove `{name}()`", safety, (removal,))
+    if removal.span.cell is None:
+        removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
+    unused = drop_import(module, call.func) if name == "collect" else ()
+    return Fix(f"remove `{name}()`", safety, (*unused, removal))
+
+
+def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the function around a call looks at how much memory is in use, and has no loop: there the memory
+    that is in use is what the call is for."""
+    function = module.function(call)
+    if function is None or any(isinstance(part, LOOPS) for part in walk(function)):
+        return False
+    return any(isinstance(part, ast.Attribute | ast.Name) and last_name(part) in _MEASURES for part in walk(function))
 
 
 def _empty_hook(project: Project, module: ModuleIndex, statement: ast.stmt) -> FunctionNode | None:

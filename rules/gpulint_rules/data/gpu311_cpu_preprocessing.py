@@ -23,8 +23,8 @@ epoch.
 
 Fix safety
 Unsafe: ``Dataset.map`` gets ``num_proc``, as many processes as the launcher has cores for, or 4; each has its own
-memory, and the function has to work in another process. All else is advice: what can move to the GPU or to a step
-before the job depends on the transforms.
+memory, and the function has to work in another process. Texts in memory get none, nor do batches for a fast tokenizer.
+All else is advice: what can move to the GPU or to a step before the job depends on the transforms.
 
 References
 https://docs.nvidia.com/deeplearning/dali/user-guide/docs/
@@ -57,6 +57,7 @@ from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.folder_passes import FolderPass, folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.kept_passes import is_kept
+from gpulint.workload.map_functions import tokenises_in_batches
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
     RESAMPLES,
@@ -180,14 +181,15 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         base = last_name(call.func.value)
         work, function = mapped
         name = function.node.name if isinstance(function.node, FUNCTIONS) else "lambda"
+        spread = f"set `num_proc=` of {base}.map to" if one else f"pass `num_proc=` to {base}.map with"
+        spread = f"{spread} the job's CPU cores, or map"
+        if work == TOKENISES and tokenises_in_batches(module, call):
+            spread = "a fast tokenizer uses all cores with `batched=True`; map"
         yield RULE.finding(
             module.path,
             module.syntax.span(call),
             f"{base}.map {work} of the whole data set in one process before training".replace("text of", "the text of"),
-            help=(
-                f"{f'set `num_proc=` of {base}.map' if one else f'pass `num_proc=` to {base}.map with'}"
-                f"{' to' if one else ''} the job's CPU cores, or map once in a CPU step and load the result"
-            ),
+            help=f"{spread} once in a CPU step and load the result",
             payload=Preprocessing(work, name),
             cost=pass_costs.of_map(project, module, call, work, one),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),

@@ -27,8 +27,9 @@ order. Not for models of the tree's own that are written once per epoch, unless 
 A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
 one at exit, and a failed upload is printed while training continues. Left alone where the program reads, copies or
 deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
-``AsyncCheckpointIO``, and Orbax's checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training
-wait for the last one. For the rest there is advice.
+``AsyncCheckpointIO`` if the program requires Lightning 2.5.4 (older ones write weights while they change), and Orbax's
+checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training wait for the last one. For the
+rest there is advice.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html

@@ -1,0 +1,161 @@
+"""Why workers of a loader would gain nothing, change its samples or not even start."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.project import Project
+from gpulint.semantic.operating_systems import is_of_another_system
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.given_values import is_for_missing_argument
+from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
+from gpulint.values.constants import Constants
+from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint_fixers.host_samples import Samples, samples_of
+from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
+from gpulint_fixers.shared_states import shared_state
+from gpulint_fixers.workers import may_have_no_workers
+
+SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
+"""Arguments of a loader that its workers get."""
+SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
+_MOST = 40
+"""Most expressions that are looked at for what a worker could not be sent."""
+
+
+def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
+    """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so."""
+    if may_have_no_workers(project, loader):
+        return "the loader is created in a process of a multiprocessing pool, which may not start workers"
+    if is_for_missing_argument(project, loader.module, loader.node, among=_users_of_default(project, workers)):
+        return "each call in the tree passes a loader of its own, so that this one is not made"
+    if is_for_a_look(loader):
+        return "the loader is for a look at a few samples, for which starting workers takes longer"
+    if is_short_lived(project, loader):
+        return "the loader is made anew for each of many short runs, all of which would start workers"
+    if is_started_anew(project, loader):
+        return "each round of a loop starts the loader anew, and would start workers for a few batches"
+    if is_one_batch(project, loader):
+        return ONE_BATCH
+    if samples_of(project, loader) is Samples.MAYBE_GPU:
+        return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
+    if _is_stream(project, loader):
+        return "several workers change the order in which the data set yields its samples"
+    if reason := shared_state(project, loader):
+        return reason
+    if _looks_up(project, loader):
+        return "each sample is looked up in memory, which takes less time than sending it from a worker"
+    return not_sent(project, loader.call, SENT)
+
+
+def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Path]:
+    """The modules whose calls leave the default of another function in force, which the number of workers is; none
+    where it is set otherwise."""
+    if workers is None or not isinstance(workers.node, ast.expr):
+        return frozenset()
+    found = set[Path]()
+    for value in project.fact(Constants).of(workers.module, workers.node).values:
+        home = project.module_at(value.place.path)
+        default = default_at(home, value.place) if home is not None else None
+        if home is None or default is None:
+            return frozenset()
+        found |= {site.module.path for site in project.fact(Resolver).call_sites(home, default[0])}
+    return frozenset(found)
+
+
+def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return why workers would not start on the system that a program was written on, where processes are spawned: what
+    they need cannot be pickled."""
+    assert isinstance(call.node, ast.Call)
+    part = unpicklable(project, call, names) if is_of_another_system(call.module) else ""
+    return (
+        f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent"
+        if part
+        else ""
+    )
+
+
+def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return the argument of a call that holds a lambda or an inner function; empty if none does."""
+    assert isinstance(call.node, ast.Call)
+    given = [(name, keyword_value(call.node, name)) for name in names]
+    if "dataset" in names and call.node.args:
+        given.append(("dataset", call.node.args[0]))
+    return next(
+        (
+            name
+            for name, value in given
+            if value is not None and any(map(_is_inner, _held(project, call.module, value)))
+        ),
+        "",
+    )
+
+
+def _is_inner(ref: NodeRef) -> bool:
+    """Return whether a value is a lambda, or a function that another one makes."""
+    inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
+    return isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None)
+
+
+def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
+    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``."""
+    resolver, seen = project.fact(Resolver), set[ast.AST]()
+    todo = [NodeRef(module, value)]
+    while todo and len(seen) < _MOST:
+        at = todo.pop(0)
+        for ref in resolver.points_to(at.module, at.node):
+            if ref.node in seen:
+                continue
+            seen.add(ref.node)
+            yield ref
+            todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
+
+
+def _parts(node: ast.AST) -> Iterable[ast.expr]:
+    match node:
+        case ast.Call(args=args, keywords=keywords):
+            return [*args, *(keyword.value for keyword in keywords)]
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return elements
+    return ()
+
+
+def _is_stream(project: Project, loader: Loader) -> bool:
+    """Return whether the data set is a stream of the tree (``__iter__`` without ``__getitem__``)."""
+    resolver = project.fact(Resolver)
+    for source in project.fact(HostToDevice).sources(loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if resolver.method(where, owner, "__iter__") and not resolver.method(where, owner, "__getitem__"):
+                return True
+    return False
+
+
+def _looks_up(project: Project, loader: Loader) -> bool:
+    """Return whether a data set of the tree only picks its samples, which nothing but PyTorch puts together."""
+    if loader.name != TORCH_LOADER or not loader_argument(project, loader, "collate_fn").is_absent:
+        return False
+    resolver, work = project.fact(Resolver), project.fact(ItemWorks).of(loader)
+    if work.kinds or not work.known:
+        return False
+    sources = parts_of(project, loader)
+    getters = [
+        resolver.method(where, owner, "__getitem__")
+        for source in sources
+        if isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node)
+    ]
+    return len(getters) == len(sources) > 0 and all(
+        getter is not None and not any(isinstance(part, ast.With | ast.For | ast.While) for part in walk(getter.node))
+        for getter in getters
+    )
