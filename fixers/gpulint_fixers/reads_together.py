@@ -18,6 +18,8 @@ from gpulint_fixers.inner_lists import collected
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.versions import predates_device_argument
 
+OF_TABLE = "read the values of the table in one copy instead of one by one"
+"""What is done with a table of losses, which are few."""
 _NAMES = ("values", "numbers", "read_values")
 _VALUE = ("value", "number", "read_value")
 
@@ -39,8 +41,7 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     edits = _of_table(module, inner, reads, torch)
     if edits is None:
         return collected(found, inner, reads, torch)
-    what = "read the values of the table in one copy instead of one by one"
-    return Fix(f"{what}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
+    return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
 
 
 def torch_of(module: ModuleIndex) -> str | None:

@@ -1,0 +1,101 @@
+"""What fixes leave alone because of the releases that a program is installed with, or of what stays beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+TABLES = """\
+import torch
+
+
+def train(model, criterion, optimizer, scaler, train_loader):
+    for images in train_loader:
+        losses = criterion(model(images.cuda(non_blocking=True)))
+        {before}
+        scaler.scale(losses["total"]).backward()
+        {step}
+        shown = {{k: v.item() for k, v in losses.items()}}
+        if max(shown.values()) > 100:
+            raise ValueError(shown)
+"""
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+model = model.cuda()
+for epoch in range(90):
+    for x, y in loader:
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+"""
+CASES = {
+    "a scaler of gradients waits beside a table": (
+        "GPU305",
+        {"train.py": TABLES.format(before="pass", step="scaler.step(optimizer)")},
+        "every step waits in line 9 as well",
+    ),
+    "the step needs a number of a mask beside a table": (
+        "GPU305",
+        {
+            "train.py": TABLES.format(
+                before='if "boxes" in losses:\n            model.limit(int(losses["boxes"].sum()))',
+                step="optimizer.step()",
+            )
+        },
+        "every step waits in line 8 as well",
+    ),
+    "requirements of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "numpy\ntorch==1.3.0\n"},
+        "`persistent_workers` needs torch 1.7, and the program is installed with `torch==1.3.0`",
+    ),
+    "an environment of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "work.yml": "name: work\ndependencies:\n  - python=3.7\n  - pytorch=1.6.0=py3.7_cuda\n"},
+        "the program is installed with `pytorch=1.6.0`",
+    ),
+    "a bound below": (
+        "GPU304",
+        {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
+        "the program is installed with `torch<1.7`",
+    ),
+    "a locked release": (
+        "GPU304",
+        {"train.py": LOADER, "poetry.lock": '[[package]]\nname = "torch"\nversion = "1.6.0"\n'},
+        "the program is installed with `torch==1.6.0`",
+    ),
+    "an install line of the documentation": (
+        "GPU304",
+        {"train.py": LOADER, "README.md": "Install:\n\n    pip install torch==1.5.1 torchvision==0.6.1\n"},
+        "the program is installed with `torch==1.5.1`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "torch==1.10.0\n"),
+        ("requirements.txt", "torch>=1.3\n"),
+        ("requirements.txt", "torchvision==0.4.1\ntorch\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.3"\n'),
+        ("environment.yml", "dependencies:\n  - pytorch::pytorch=1.8\n"),
+        ("README.md", "Tested with torch 1.3.\n"),
+    ],
+)
+def test_releases_that_have_it(job: MakeJob, name: str, text: str) -> None:
+    assert job({"train.py": LOADER, name: text}).offer("GPU304").changes
