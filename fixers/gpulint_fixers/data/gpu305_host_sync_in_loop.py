@@ -116,7 +116,7 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
 
 
 def _scaler(project: Project, found: HostWait) -> Declined | None:
-    """Why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
+    """Return why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
     loop = found.context.loop
     waits = other_waits(project, loop.module, [loop.node])
     line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
