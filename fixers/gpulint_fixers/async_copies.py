@@ -33,6 +33,7 @@ from gpulint_fixers.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.moved_copies import copies_new, is_new, no_gain, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
+from gpulint_fixers.unpinned_classes import UNPINNED, unpinned_class
 from gpulint_fixers.versions import predates_device_argument
 
 MAX_FILES = 4
@@ -120,6 +121,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
         return Declined(reason)
+    if name := next(filter(None, (unpinned_class(project, loader) for loader in loaders.values())), ""):
+        return Declined(UNPINNED.format(name))
     if any(samples_of(project, loader) is Samples.SHARED for loader in loaders.values()):
         return Declined(Samples.SHARED.risk)
     collated = [transfer for transfer in payload.transfers if is_collated(project, transfer)]

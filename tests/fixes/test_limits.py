@@ -80,6 +80,122 @@ CASES = {
     ),
 }
 
+CASES |= {
+    "a setting that reaches a stream": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from omegaconf import OmegaConf
+            from torch.utils.data import DataLoader, IterableDataset
+
+            cfg = OmegaConf.load("config.yaml")
+
+
+            class Lines(IterableDataset):
+                def __iter__(self):
+                    for line in open("lines.txt"):
+                        yield parse(line)
+
+
+            loader = DataLoader(Lines(), batch_size=64, num_workers=cfg.num_workers)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """,
+            "config.yaml": "lr: 0.1\nnum_workers: 0\n",
+        },
+        "a stream, all of which each of several workers would yield",
+    ),
+    "samples of a model on the GPU": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader, Dataset, Subset
+
+            from encoder import Encoder
+
+
+            class Texts(Dataset):
+                def __init__(self):
+                    self.encoder = Encoder("cuda" if torch.cuda.is_available() else "cpu")
+
+                def __len__(self):
+                    return 9000
+
+                def __getitem__(self, index):
+                    return self._encoded(open(f"{index}.txt").read())
+
+                def _encoded(self, text):
+                    return self.encoder.encode(text)
+
+
+            loader = DataLoader(Subset(Texts(), range(8000)), batch_size=64, num_workers=0)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """,
+            "encoder.py": """\
+            from transformers import AutoModel
+
+
+            class Encoder:
+                def __init__(self, device):
+                    self.device = device
+                    self.model = AutoModel.from_pretrained("/models/esm").to(self.device)
+
+                def encode(self, text):
+                    return self.model(text)
+            """,
+        },
+        "`self.encoder`, which may be on the GPU",
+    ),
+    "batches of a class without `pin_memory`": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            class Padded:
+                def __init__(self, images, mask):
+                    self.images, self.mask = images, mask
+
+                def to(self, device, non_blocking=False):
+                    images = self.images.to(device, non_blocking=non_blocking)
+                    return Padded(images, self.mask.to(device, non_blocking=non_blocking))
+
+
+            def padded(images):
+                return Padded(torch.stack(images), torch.ones(len(images)))
+
+
+            def collate(samples):
+                return padded([image for image, _ in samples]), [target for _, target in samples]
+
+
+            device = torch.device("cuda")
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, collate_fn=collate)
+            for images, targets in loader:
+                images = images.to(device)
+                targets = [target.to(device) for target in targets]
+                loss = model(images, targets)
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "objects of `Padded`, which has no method `pin_memory`",
+    ),
+}
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:

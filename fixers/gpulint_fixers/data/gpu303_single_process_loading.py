@@ -24,6 +24,7 @@ from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.loader_lifetimes import serves_one_pass
 from gpulint_fixers.numbers import replace_number
+from gpulint_fixers.setting_loaders import obstacle_of_setting
 from gpulint_fixers.worker_obstacles import SENT, SENT_BY_TRAINER, not_sent, obstacle, unpicklable
 from gpulint_fixers.workers import USUAL, worker_count
 
@@ -211,6 +212,8 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the number of workers is set elsewhere; raise it there")
     if "#" in line[found.end() :] or "worker" in source.line(span.line - 1).partition("#")[2].lower():
         return Declined("the comment beside it may explain why there are none")
+    if reason := obstacle_of_setting(project, line[: found.start(1)]):
+        return Declined(reason)
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)
     return Fix(
         f"load with {USUAL} workers (measure how many help), which have their own random states",
