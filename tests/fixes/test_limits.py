@@ -157,6 +157,52 @@ CASES |= {
         },
         "`self.encoder`, which may be on the GPU",
     ),
+    "tests of a debugger that are all of a loop": (
+        "GPU102",
+        {
+            "train.py": """\
+            import pdb
+
+            import torch
+
+            for x, y in train_loader:
+                losses = criterion(model(x.cuda()), y.cuda())
+                for value in losses.values():
+                    if torch.isnan(value).sum() > 0:
+                        pdb.set_trace()
+                    if torch.isinf(value).sum() > 0:
+                        pdb.set_trace()
+                losses["total"].backward()
+                optimizer.step()
+            """,
+            "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n",
+        },
+        "raise an error for the case that it waits for",
+    ),
+    "a wait under a condition that holds once": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Trainer:
+                def train(self, train_loader):
+                    for x, y in train_loader:
+                        loss = self.model(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
+                        loss.backward()
+                        self.optimizer.step()
+                        self.share_streams()
+
+                def share_streams(self):
+                    if self.needs_to_share:
+                        torch.cuda.synchronize()
+                        self.model.student._streams = self.model.teacher._streams
+                        self.needs_to_share = False
+            """
+        },
+        "the condition around it holds once",
+    ),
     "batches of a class without `pin_memory`": (
         "GPU301",
         {
@@ -215,3 +261,78 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
 )
 def test_releases_that_have_it(job: MakeJob, name: str, text: str) -> None:
     assert job({"train.py": LOADER, name: text}).offer("GPU304").changes
+
+
+def test_two_statements_of_a_line_stay_on_it(job: MakeJob) -> None:
+    files = {
+        "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+train_loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+for images, labels in train_loader:
+    images = images.to(device).float().contiguous().mul(255.0); labels = labels.to(device).long()
+    loss = criterion(model(images), labels)
+    loss.backward()
+    optimizer.step()
+"""
+    }
+    made = job(files)
+    assert made.repair("GPU302")
+    (line,) = [line for line in made.text("train.py").splitlines() if "images.to" in line]
+    assert line.count("non_blocking=True") == 2
+
+
+def test_code_with_rests_of_old_releases_gets_no_grad(job: MakeJob) -> None:
+    files = {
+        "evaluate.py": """\
+import torch
+from torch.autograd import Variable
+
+
+def old(x):
+    return Variable(x, volatile=True)
+
+
+def validate(model, loader):
+    model.eval()
+    seen = []
+    for x, y in loader:
+        x = Variable(x.cuda(non_blocking=True))
+        seen.append(model(x).argmax(1).cpu())
+    return torch.cat(seen)
+
+
+model = torch.load("model.pt").cuda()
+print(validate(model, loader))
+"""
+    }
+    assert "no_grad" in str(job(files).offer("GPU203"))
+
+
+def test_a_model_that_is_wrapped_where_there_are_several_processes(job: MakeJob) -> None:
+    files = {
+        "train.py": """\
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+
+
+def main(args):
+    torch.distributed.init_process_group("nccl")
+    model = models.build(args).cuda()
+    if args.distributed:
+        model = DistributedDataParallel(model, device_ids=[args.gpu])
+    for step, (x, y) in enumerate(train_loader):
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)) / 4
+        loss.backward()
+        if (step + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "models.py": "import torch\n\n\ndef build(args):\n    return torch.nn.Linear(args.size, 2)\n",
+    }
+    fix = job(files).offer("GPU353")
+    assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)

@@ -20,6 +20,11 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 
+_PLAIN = frozenset({"DistributedDataParallel", "DDP"})
+_OTHER = regex.compile(
+    r"FSDP|[Ff]ully_?[Ss]hard|deepspeed|^initialize$|^prepare|^setup|^DataParallel$|compile|script|trace"
+)
+"""What wraps a model otherwise. A model that is not wrapped takes the attribute as any other."""
 _ROUNDED = "their sums are rounded differently"
 _GRADIENTS = regex.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
 _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
@@ -84,7 +89,7 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         return Declined("the loop does not show which model is wrapped or when its parameters are updated")
     origins = [ref.node for ref in project.fact(Resolver).points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
-    if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in syntax.source.text:
+    if (made and not made & _PLAIN) or any(map(_OTHER.search, made)) or "torch.compile" in syntax.source.text:
         return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
     if changed := _changed(loop, found.last):
         return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
