@@ -186,19 +186,32 @@ CASES |= {
             import torch
 
 
-            class Trainer:
-                def train(self, train_loader):
-                    for x, y in train_loader:
-                        loss = self.model(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
-                        loss.backward()
-                        self.optimizer.step()
-                        self.share_streams()
+            class Learner(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.need_to_share = True
 
-                def share_streams(self):
-                    if self.needs_to_share:
+                def learn(self, x, y):
+                    loss = self.student(x, y)
+                    loss.backward()
+                    self.share()
+                    return loss
+
+                def share(self):
+                    if self.need_to_share:
                         torch.cuda.synchronize()
-                        self.model.student._streams = self.model.teacher._streams
-                        self.needs_to_share = False
+                        self.student.streams = self.teacher.streams
+                        self.need_to_share = False
+
+
+            def main():
+                learner = Learner().cuda()
+                for x, y in train_loader:
+                    learner.learn(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
+                    optimizer.step()
+
+
+            main()
             """
         },
         "the condition around it holds once",

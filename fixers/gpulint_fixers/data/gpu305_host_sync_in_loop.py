@@ -28,6 +28,7 @@ from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.loader_lifetimes import has_one_step
+from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.reads_together import OF_TABLE, read_together
@@ -284,7 +285,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the code is for PyTorch before 0.4, whose variables are no numbers")
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
-    return _by_use(project, found, statement, loop)
+    under = under_condition(project, found.module, statement, loop)
+    return _by_use(project, found, statement, loop) if under is None else under
 
 
 def _inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:
