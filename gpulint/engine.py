@@ -215,8 +215,7 @@ class Run:
 
     def fix(self, finding: Finding, report: Report) -> Fix | Declined | None:
         """The fix of a finding, if there is a fixer for it."""
-        fixer = self.fixers.get(finding.rule.code)
-        if fixer is None or is_inline(finding, self.project):
+        if (fixer := self.fixers.get(finding.rule.code)) is None or is_inline(finding, self.project):
             return None
         try:
             return api_releases.unless_lacking(self.project, fixer.fix(finding, self.project))
