@@ -121,8 +121,6 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
         return Declined(reason)
-    if name := next(filter(None, (unpinned_class(project, loader) for loader in loaders.values())), ""):
-        return Declined(UNPINNED.format(name))
     if any(samples_of(project, loader) is Samples.SHARED for loader in loaders.values()):
         return Declined(Samples.SHARED.risk)
     collated = [transfer for transfer in payload.transfers if is_collated(project, transfer)]
@@ -156,6 +154,8 @@ def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -
     training process, and pays only if this goes on while the GPU works."""
     if loaders and all(is_one_batch(project, loader) for loader in loaders):
         return ONE_BATCH
+    if name := next(filter(None, (unpinned_class(project, loader) for loader in loaders)), ""):
+        return UNPINNED.format(name)
     unpinned = [loader for loader in loaders if project.fact(HostToDevice).is_pinned(loader) is False]
     if not unpinned or not all(loads_in_process(project, loader) for loader in unpinned):
         return ""

@@ -216,6 +216,26 @@ CASES |= {
         },
         "the condition around it holds once",
     ),
+    "samples that a program without training computes one by one": (
+        "GPU202",
+        {
+            "generate.py": """\
+            import pandas as pd
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+
+            df = pd.read_csv("terms.csv")
+            tokenizer = AutoTokenizer.from_pretrained("/models/llama")
+            model = AutoModelForCausalLM.from_pretrained("/models/llama").to("cuda")
+            generator = pipeline("text-generation", model=model, tokenizer=tokenizer, max_new_tokens=40)
+            rows = []
+            for index, row in df.iterrows():
+                text = generator(f"Explain {row['term']}.", temperature=0.8)[0]["generated_text"]
+                rows.append({"term": row["term"], "text": text})
+            """
+        },
+        "putting them into batches is your decision",
+    ),
     "batches of a class without `pin_memory`": (
         "GPU301",
         {
