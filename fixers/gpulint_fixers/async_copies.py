@@ -24,6 +24,7 @@ from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
@@ -118,7 +119,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
             return Declined(reason)
     if any(map(_converts_first, payload.transfers)):
         return Declined(CONVERTED)
-    loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
+    loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(project, transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
         return Declined(reason)
     if any(samples_of(project, loader) is Samples.SHARED for loader in loaders.values()):
@@ -253,9 +254,15 @@ def _strict_class(project: Project, transfer: Transfer) -> bool:
     return False
 
 
-def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
+def _loaders(project: Project, transfer: Transfer) -> tuple[Loader, ...]:
+    """The loaders of a copy, without those that only try the program out."""
     loaders = transfer.batch_read.loaders if transfer.batch_read is not None else ()
-    return tuple(loader for loader in loaders if not is_unreachable(loader.module, loader.node))
+    flow = project.fact(LoaderFlow)
+    return tuple(
+        loader
+        for loader in loaders
+        if not is_unreachable(loader.module, loader.node) and flow.is_loader(loader.module, loader.node)
+    )
 
 
 def _pinned(project: Project, loader: Loader) -> list[Edit] | None:

@@ -20,6 +20,8 @@ _COMPUTES = frozenset(
     "repeat repeat_interleave tile flip roll index_select masked_select masked_fill gather scatter clamp clip where "
     "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor".split()
 )
+_TYPES = regex.compile(r"(float|double|half|bfloat|int|uint|long|short|bool|complex)\d*(_e\w+)?$")
+"""Types of tensors: ``torch.float32``."""
 _NEW = _CONVERTS | _COMPUTES
 """Methods and functions that make a new tensor, in memory that is not pinned."""
 _VIEWS = frozenset(
@@ -211,7 +213,7 @@ def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "np" | "numpy"), attr=attr)):
                 return attr not in _VIEWS
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
-                if attr in _NEW:
+                if attr in _NEW or (attr == "to" and _names_type(made)):
                     return True
                 made = inner
             case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
@@ -223,6 +225,13 @@ def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
             case _:
                 return False
     return False
+
+
+def _names_type(call: ast.Call) -> bool:
+    """``x.to(torch.float32)``, which makes another tensor on the host"""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
+    placed = len(call.args) > 1 or any(keyword.arg == "device" for keyword in call.keywords)
+    return not placed and any(_TYPES.match(last_name(value)) for value in given if isinstance(value, ast.Attribute))
 
 
 def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:

@@ -16,11 +16,11 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.gpu_samples import gpu_part
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
@@ -30,6 +30,15 @@ from gpulint_fixers.workers import may_have_no_workers
 SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 """Arguments of a loader that its workers get."""
 SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
+_ARRAYS = ("torch.", "numpy.")
+_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
+_CONVERTS = frozenset(
+    "tensor Tensor FloatTensor LongTensor IntTensor DoubleTensor BoolTensor array asarray tolist".split()
+)
+"""What may go through a list number by number."""
+_STATISTICS = frozenset({"mean", "std", "var", "copy"})
+_HELPERS = 2
+"""How many calls deep the helpers of a data set are followed."""
 _MOST = 40
 """Most expressions that are looked at for what a worker could not be sent."""
 
@@ -159,6 +168,26 @@ def _looks_up(project: Project, loader: Loader) -> bool:
         for where, owner in resolver.classes_of(source.module, source.node)
     ]
     return len(getters) == len(sources) > 0 and all(
-        getter is not None and not any(isinstance(part, ast.With | ast.For | ast.While) for part in walk(getter.node))
-        for getter in getters
+        getter is not None and _is_plain(project, getter, _HELPERS) for getter in getters
     )
+
+
+def _is_plain(project: Project, function: NodeRef, helpers: int) -> bool:
+    """Return whether a function, and those of the tree that it calls, compute on arrays in memory at most."""
+    resolver = project.fact(Resolver)
+    for part in walk(function.node):
+        if isinstance(part, ast.With | ast.For | ast.While):
+            return False
+        if not isinstance(part, ast.Call):
+            continue
+        if last_name(part.func) in _CONVERTS:
+            return False
+        if last_name(part.func) in CHEAP | _STATISTICS:
+            continue
+        names = resolver.call_names(function.module, part)
+        if any(name.startswith(_ARRAYS) for name in names) and last_name(part.func) not in _FILES:
+            continue
+        called = resolver.callees(function.module, part) if helpers else []
+        if not called or not all(_is_plain(project, one, helpers - 1) for one in called):
+            return False
+    return True

@@ -72,8 +72,8 @@ def _is_passed(project: Project, module: ModuleIndex, tested: ast.expr, among: f
 @query
 def _is_given(project: Project, module: ModuleIndex, function: FunctionNode, name: str, among: frozenset[Path]) -> bool:
     """Return whether each call of a function, one at least, passes something other than None for a parameter."""
-    sites = project.fact(Resolver).call_sites(module, function)
-    sites = [site for site in sites if not among or site.module.path in among]
+    everywhere = project.fact(Resolver).call_sites(module, function)
+    sites = [site for site in everywhere if not among or site.module.path in among]
     return bool(sites) and all(
         isinstance(site.node, ast.Call)
         and not isinstance(site.node, CallbackCall)

@@ -42,7 +42,7 @@ _LISTS = frozenset({"list", "sorted", "tuple"})
 """Built-ins whose result holds its items: as a data set, it has read all samples (``list(dataset)``)."""
 MAX_STEPS = 12
 """Most expressions that are looked at to find out what a data set is."""
-_CHEAP = frozenset(
+CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
         "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
@@ -50,6 +50,7 @@ _CHEAP = frozenset(
         "transpose permute swapaxes moveaxis contiguous Generator manual_seed randperm"
     ).split()
 )
+"""What data sets call that takes next to no time."""
 
 _STACKS = frozenset(
     (
@@ -93,7 +94,7 @@ def _arranges(project: Project, function: NodeRef, helpers: int) -> bool:
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)):
         return False
     for part in walk(function.node):
-        if isinstance(part, ast.Call) and last_name(part.func) not in _CHEAP | _STACKS:
+        if isinstance(part, ast.Call) and last_name(part.func) not in CHEAP | _STACKS:
             called = project.fact(Resolver).callees(function.module, part) if helpers else []
             if not called or not all(_arranges(project, one, helpers - 1) for one in called):
                 return False
@@ -279,7 +280,7 @@ def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = f
     raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
     calls = [child for child in walk(getter.node) if isinstance(child, ast.Call) and child not in raised]
     return all(
-        last_name(call.func) in _CHEAP or ast.unparse(call.func) in unset or _is_record(project, getter.module, call)
+        last_name(call.func) in CHEAP or ast.unparse(call.func) in unset or _is_record(project, getter.module, call)
         for call in calls
     )
 

@@ -12,6 +12,15 @@ from gpulint.fix import Declined
 MakeJob = Callable[..., Any]
 
 
+def pod(*commands: str) -> str:
+    """A pod that names its image, and what its container runs."""
+    lines = "".join(f"      {line}\n" if line else "\n" for line in commands)
+    return (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: t}\nspec:\n  containers:\n  - name: main\n    image: me/train:1\n"
+        f"    resources: {{limits: {{nvidia.com/gpu: 1}}}}\n    command:\n    - bash\n    - -c\n    - |\n{lines}"
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "install", "reason"),
     [
@@ -34,16 +43,15 @@ def test_an_install_that_depends_on_the_job_stays(job: MakeJob, before: str, ins
 
 
 def test_a_dockerfile_of_that_name_is_never_overwritten(job: MakeJob) -> None:
-    script = "#PBS -l select=1:ngpus=1\npip install wandb\npython train.py\n"
     mine = {"Dockerfile.gpulint": "FROM scratch\n", "Dockerfile.gpulint-job": "FROM scratch\n"}
-    made = job({"job.sh": script, **mine})
+    made = job({"job.yaml": pod("pip install wandb", "python train.py"), **mine})
     assert "exists already" in made.refusal("GPU401")
 
 
 def test_an_install_in_front_of_the_program_goes_from_its_line(job: MakeJob) -> None:
-    made = job({"job.sh": "#PBS -l select=1:ngpus=1\npip install --user wandb && python train.py  # go\n"})
+    made = job({"job.yaml": pod("pip install --user wandb && python train.py  # go")})
     assert made.repair("GPU401") == 1
-    assert made.text("job.sh") == "#PBS -l select=1:ngpus=1\npython train.py  # go\n"
+    assert made.text("job.yaml") == pod("python train.py  # go")
     assert made.text("Dockerfile.gpulint").endswith("FROM ${BASE_IMAGE}\nRUN pip install wandb\n")
 
 
@@ -53,10 +61,10 @@ def test_what_a_string_needs_to_be_whole_stays_in_it(job: MakeJob) -> None:
 
 
 def test_all_installs_of_a_launcher_share_one_repair(job: MakeJob) -> None:
-    installs = "".join(f"pip install package{number}\n" for number in range(100))
-    made = job({"job.sh": f"#PBS -l select=1:ngpus=1\n{installs}python train.py\n"})
+    installs = [f"pip install package{number}" for number in range(100)]
+    made = job({"job.yaml": pod(*installs, "python train.py")})
     made.repair("GPU401")
-    assert made.text("job.sh") == "#PBS -l select=1:ngpus=1\npython train.py\n"
+    assert made.text("job.yaml") == pod("python train.py")
     assert made.text("Dockerfile.gpulint").count("RUN pip install") == 100
 
 
@@ -69,11 +77,42 @@ def test_more_installs_than_a_repair_holds_are_left(job: MakeJob) -> None:
 
 
 def test_an_image_asks_no_questions_and_keeps_what_was_said_of_an_install(job: MakeJob) -> None:
-    installs = "apt install unzip\n\n# 2.0.5 cannot be built\npip install pycocotools==2.0.4  # for COCO\n\n"
-    made = job({"job.sh": f"#PBS -l select=1:ngpus=1\n{installs}python train.py\n"})
+    installs = ["apt install unzip", "", "# 2.0.5 cannot be built", "pip install pycocotools==2.0.4  # for COCO", ""]
+    made = job({"job.yaml": pod("date", *installs, "python train.py")})
     assert made.repair("GPU401") == 2
-    assert made.text("job.sh") == "#PBS -l select=1:ngpus=1\n\npython train.py\n"
+    assert made.text("job.yaml") == pod("date", "", "python train.py")
     assert made.text("Dockerfile.gpulint").endswith(
         "RUN apt-get update && apt install -y unzip && rm -rf /var/lib/apt/lists/*\n"
         "# 2.0.5 cannot be built\n# for COCO\nRUN pip install pycocotools==2.0.4\n"
     )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "apt-get update && apt-get install -y wget",
+        "pip3 config set global.index-url https://mirror.example.com/simple",
+        "git clone https://example.com/org/tool.git && pip install -e tool",
+        "pip install -r $REQUIREMENTS",
+    ],
+)
+def test_installs_move_together_or_not_at_all(job: MakeJob, other: str) -> None:
+    made = job({"job.yaml": pod(other, "pip install wandb", "python train.py")})
+    reasons = [result.fix.reason for result in made.scan("GPU401") if isinstance(result.fix, Declined)]
+    assert len(reasons) == len(made.scan("GPU401"))
+    assert any("stays in the job" in reason for reason in reasons), reasons
+
+
+def test_installs_around_a_command_that_stays_keep_their_order(job: MakeJob) -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npip install --user pyyaml\nfind ~/.local -name '*torch*' -exec rm -rf {} +\n"
+        "pip install --user torch==2.2.0\nsrun python train.py\n"
+    )
+    made = job({"job.sh": script, "train.py": "import torch\n\ntorch.zeros(1).cuda()\n"})
+    results = made.scan("GPU401")
+    assert results and all(isinstance(result.fix, Declined) for result in results), results
+
+
+def test_a_script_that_names_no_image_gets_none(job: MakeJob) -> None:
+    made = job({"job.sh": "#PBS -l select=1:ngpus=1\npip install wandb\npython train.py\n"})
+    assert "no image of the job" in made.refusal("GPU401")

@@ -558,7 +558,7 @@ CASES = {
 
             loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=8)
             for x, y in loader:
-                a, b = Variable(x.float()).cuda(), Variable(y.float()).cuda()
+                a, b = Variable(x.float()).cuda(), Variable(y.to(torch.float32)).cuda()
                 criterion(model(a), b).backward()
                 optimizer.step()
             """

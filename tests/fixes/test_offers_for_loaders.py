@@ -212,3 +212,30 @@ def test_pinning_that_a_configuration_switches_off_is_left_to_it(job: MakeJob) -
     config = "lr: 0.1\nepochs: 3\npin_memory: false\n"
     program = "from torch.utils.data import DataLoader\nloader = DataLoader(data, pin_memory=config.pin_memory)\n"
     assert "created elsewhere" in job({"train.yaml": config, "train.py": program}).refusal("GPU301")
+
+
+def test_samples_that_a_package_encodes_one_by_one_get_workers(job: MakeJob) -> None:
+    program = """\
+    import torch
+    from encoders import Pairs
+    from torch.utils.data import DataLoader, Dataset
+
+
+    class Molecules(Dataset):
+        def __init__(self, lines):
+            self.lines, self.pairs = lines, Pairs("codes.txt")
+
+        def __len__(self):
+            return len(self.lines)
+
+        def __getitem__(self, index):
+            return torch.tensor(self.pairs.process_line(self.lines[index]))
+
+
+    loader = DataLoader(Molecules(lines), batch_size=64, shuffle=True)
+    for epoch in range(9):
+        for molecules in loader:
+            model(molecules.cuda()).sum().backward()
+            optimizer.step()
+    """
+    assert "num_workers=4" in job({"train.py": program}).offer("GPU303").edits[-1].text

@@ -44,8 +44,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if loads_in_process(project, loader) and (reason := _no_gain(project, transfers, copies)):
         return Declined(reason)
     reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
-    if reasons and {*reasons} <= {CONVERTED, NOT_PINNED} and not any(one.non_blocking for one in transfers):
-        return Declined(reasons[0])
+    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED)]
+    if lost and all(reasons) and not any(one.non_blocking for one in transfers):
+        return Declined(lost[0])
     made = [copy for copy in copies if isinstance(copy, Fix)]
     more = tuple(dict.fromkeys(one for copy in made for one in copy.edits if one != edit))
     also = ", and copy them without blocking the host" if made else ""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
+from gpulint_rules.library.install_words import short
 
 from gpulint import regex
 from gpulint.documents import Document
@@ -44,6 +45,10 @@ _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "COND
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _SETS_UP = regex.compile(r"(^|[_-])(set_?up|install|bootstrap|create_env|make_env|build_env)([_-]|$)", re.IGNORECASE)
 """Names of scripts that are run once, by hand."""
+_BRINGS = regex.compile(
+    r"^(sudo )?((apt|apt-get|yum|dnf|apk) (-\w+ )*(update|install|add)|git clone|pip3? config set|pip3? uninstall)\b"
+)
+"""What belongs to the installs beside it."""
 _FEW_JOBS = 3
 """From more jobs with the same install on, a stage for each is more to maintain than it saves."""
 _MAX_MOVED = 100
@@ -95,6 +100,10 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     around = _around(project, document, job)
     own = _installs(project, document)[id(job.task)]
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
+    if left := _left(around, job, [held for held, _ in own], [held for held, _ in moved]):
+        return Declined(
+            f"`{left}` stays in the job, which would go on to install at every start: put all into an image"
+        )
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
     found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
@@ -110,6 +119,8 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
             Safety.UNSAFE,
             (*edits, added),
         )
+    if not job.task.image or job.task.image not in document.source.text:
+        return Declined("no image of the job is named here: put the packages into the one that it starts from")
     new = new_dockerfile(project, document, job, steps)
     if new is None:
         return Declined(f"{NAME} exists already")
@@ -121,6 +132,19 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
         tuple(edits),
         () if project.exists(path) else (NewFile(path, text),),
     )
+
+
+def _left(around: _Around, job: Job, own: list[GpuJobCommand], moved: list[GpuJobCommand]) -> str:
+    """Return a command that would stay in the job although it installs, brings or sets up packages as well."""
+    going = {held.command.span for held in moved}
+    for held in own:
+        if held.command.span not in going:
+            return short(_text(around.document, held))
+    for command in (item.command for item in job.commands):
+        text = " ".join(word.text for word in command.argv)
+        if command.span not in going and _BRINGS.search(text):
+            return short(text)
+    return ""
 
 
 def _count(number: int) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gpulint.documents import Document
+from gpulint.documents.shell import Command
 from gpulint.launch.local_copies import LOCAL
 from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.libraries import Models
@@ -89,11 +90,32 @@ def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | s
             held = held or f"`{name}` runs before it, and may make what it needs"
             made.program = made.program or piece
     made.moved.sort(key=lambda piece: piece.first)
+    _keep_installs_together(made, found, models)
     made.context = _needed(made.moved, context)
     made.context += _made_folders(made, found)
     if made.program is not None:
         made.before = _needed([made.program], context, for_text=False)
     return made
+
+
+def _keep_installs_together(made: Plan, found: Sequence[Piece], models: Models) -> None:
+    """Leave all installs of a script in it, and what comes after them, if one of them stays: packages that are
+    installed in another order, or in two jobs, may not fit each other."""
+    installs = [piece for piece in found if any(_installs(models, command) for command in piece.commands)]
+    moved = [piece for piece in installs if piece in made.moved]
+    staying = next((piece for piece in installs if piece not in made.moved), None)
+    if not moved or staying is None:
+        return
+    reason = f"line {staying.first} also installs packages, and stays in the job"
+    for piece in made.moved:
+        if piece.first >= moved[0].first:
+            made.reasons.update((command.span, reason) for command in piece.commands)
+    made.moved = [piece for piece in made.moved if piece.first < moved[0].first]
+
+
+def _installs(models: Models, command: Command) -> bool:
+    """Return whether a command installs packages in any case, and not only where they are missing."""
+    return bool(install_tool(models, command)) and not command.conditional
 
 
 def _made_folders(made: Plan, found: Sequence[Piece]) -> list[Piece]:

@@ -22,10 +22,11 @@ run.
 Fix safety
 Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs. Elsewhere, plain installs of pip,
 conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
-``Dockerfile.gpulint`` beside the launcher; the job does not find the packages before you have built the image. Left in
-place, with advice, are installs under a condition, of the job's own code, into an environment that the script
-activates, with values that only the job knows, or within a Python program, and lists of packages of jobs whose image
-the tree does not build.
+``Dockerfile.gpulint`` beside a launcher that names its image; the job does not find the packages before you have built
+the image. Left in place, with advice, are installs under a condition, of the job's own code, into an environment that
+the script activates, with values that only the job knows, or within a Python program, and lists of packages of jobs
+whose image the tree does not build. If one of them stays, or a command that sets a mirror or clones code to install, so
+do the others.
 
 References
 https://docs.docker.com/build/cache/optimize/
