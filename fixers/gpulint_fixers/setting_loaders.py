@@ -39,7 +39,9 @@ def _obstacle(project: Project, key: str) -> str:
 def _loaders(project: Project, key: str) -> Iterator[Loader]:
     for path in sorted(project.word_index.mentioning(word_of(key))):
         module = project.module_at(path)
-        for loader in project.fact(LoaderFlow).in_module(module) if module is not None else ():
+        if module is None:
+            continue
+        for loader in project.fact(LoaderFlow).in_module(module):
             if any(_reads(module, ref, key) for ref in loader_argument(project, loader, "num_workers").refs):
                 yield loader
 

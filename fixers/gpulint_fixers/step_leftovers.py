@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.wait_groups import other_waits
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix
 from gpulint.project import Project
 from gpulint.source import Span
-from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.log_intervals import is_seldom
 from gpulint_fixers.step_tests import branches_around
 
 _READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
@@ -27,11 +28,19 @@ def left_by(project: Project, found: HostWait, made: Fix) -> Declined | None:
     own = [edit for edit in made.edits if edit.path == loop.module.path]
     for edit in own:
         statement = _statement(loop.module, loop.node, edit.span) if _READS.fullmatch(edit.text) else None
-        if statement is None or project.fact(Guards).is_periodic(loop.module, statement):
+        if statement is None or is_seldom(project, loop.module, statement):
             continue
         if branches_around(loop.module, statement, loop.node) <= here and not _is_seldom(loop.module, statement, own):
             return Declined(f"line {statement.lineno} needs the number in every step")
     return None
+
+
+def waiting_scaler(project: Project, found: HostWait) -> Declined | None:
+    """Return why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
+    loop = found.context.loop
+    waits = other_waits(project, loop.module, [loop.node])
+    line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
+    return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
 
 
 def _left_in(found: HostWait, made: Fix) -> str | None:

@@ -6,7 +6,6 @@ import ast
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
-from gpulint_rules.data.wait_groups import other_waits
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
@@ -33,7 +32,7 @@ from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.step_leftovers import left_by
+from gpulint_fixers.step_leftovers import left_by, waiting_scaler
 from gpulint_fixers.step_tests import (
     branches_around,
     hidden_waits,
@@ -58,7 +57,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := read_together(project, found)) is not None:
         few = together.description.startswith(OF_TABLE)
-        stays = (_stays(project, finding, found, of_table=True) or _scaler(project, found)) if few else None
+        stays = (_stays(project, finding, found, of_table=True) or waiting_scaler(project, found)) if few else None
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
     inner = _inner_loop(found.module, found.statement) if found.context.calls else None
@@ -106,7 +105,7 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
     if of_table:
-        staying = {around: other for around, other in staying.items() if read_together(project, other.payload) is None}
+        staying = {around: other for around, other in staying.items() if not _is_of_table(project, other)}
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
@@ -116,12 +115,8 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     return None
 
 
-def _scaler(project: Project, found: HostWait) -> Declined | None:
-    """Return why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
-    loop = found.context.loop
-    waits = other_waits(project, loop.module, [loop.node])
-    line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
-    return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+def _is_of_table(project: Project, finding: Finding) -> bool:
+    return isinstance(finding.payload, HostWait) and read_together(project, finding.payload) is not None
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:

@@ -16,6 +16,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.gradient_accumulation import Accumulation
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
@@ -97,6 +98,8 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         return Declined(
             f"`{early}` uses the gradients of every micro-step, which would no longer be averaged over the processes"
         )
+    if _is_every_step(project, module, found.last):
+        return Declined("each update has one micro-step where nothing else is set")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
     edit = insert_above(syntax, loop.body[0], text)
     if edit is None:
@@ -106,6 +109,13 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         Safety.UNSAFE,
         (edit,),
     )
+
+
+def _is_every_step(project: Project, module: ModuleIndex, last: ast.expr) -> bool:
+    """Return whether all that ``n`` of ``(step + 1) % n == 0`` may be in the tree is 1."""
+    counts = [part.right for part in walk(last) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)]
+    known = [project.fact(Constants).of(module, count) for count in counts]
+    return any(values.values and all(value.value == 1 for value in values.values) for values in known)
 
 
 def _reads_gradients(module: ModuleIndex, loop: ast.For, last: ast.expr) -> str | None:
