@@ -228,15 +228,18 @@ def _comprehension(
     source = generator.iter
     paired = isinstance(generator.target, ast.Tuple)
     read = f"{torch}.stack(list({table}.values())).tolist()"
-    whole = False
+    whole, made = False, "dict({})"
     match inner:
+        case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) if not paired and not generator.ifs:
+            whole = value is reads[0].whole
+            made = "({})" if syntax.text(inner).startswith("(") else "{}"
         case ast.DictComp(key=ast.Name(id=key), value=value) if paired and not generator.ifs:
             whole = value is reads[0].whole and key == generator.target.elts[0].id
 
     def edits(values: str) -> tuple[Edit, ...]:
         pairs = f"zip({table}, {values})" if paired else values
         if whole:
-            return (_replaced(module, inner, f"dict({pairs})"),)
+            return (_replaced(module, inner, made.format(pairs)),)
         return (_replaced(module, source, pairs), *_numbers(module, reads, name))
 
     changed = syntax.text(inner if whole else source)
