@@ -34,6 +34,7 @@ from gpulint_fixers.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.moved_copies import SWAPPED, copies_new, is_new, no_gain, swapped_conversion, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
+from gpulint_fixers.unpinned_classes import UNPINNED, unpinned_class
 from gpulint_fixers.versions import predates_device_argument
 
 MAX_FILES = 4
@@ -159,6 +160,8 @@ def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -
     training process, and pays only if this goes on while the GPU works."""
     if loaders and all(is_one_batch(project, loader) for loader in loaders):
         return ONE_BATCH
+    if name := next(filter(None, (unpinned_class(project, loader) for loader in loaders)), ""):
+        return UNPINNED.format(name)
     unpinned = [loader for loader in loaders if project.fact(HostToDevice).is_pinned(loader) is False]
     if not unpinned or not all(loads_in_process(project, loader) for loader in unpinned):
         return ""

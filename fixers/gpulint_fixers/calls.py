@@ -60,6 +60,8 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
     if isinstance(module.parents.get(call), ast.Tuple | ast.IfExp):
         return " "  # in the middle of an expression a continuation would stand below nothing
     line, _ = source.position(end)
+    if _shares_line(module, call):
+        return " "  # a continuation would stand between two statements
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
     width = max(WIDTH, source.width)
     length = len(source.line(line).rstrip()) + 2 + more
@@ -74,6 +76,17 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
             else " "
         )
     return "\n" + " " * (start - 1) if start - 1 + more < width else " "
+
+
+def _shares_line(module: PythonModule, call: ast.Call) -> bool:
+    """Return whether the statement of a call has others on its line."""
+    statement = next((up for up in module.ancestors(call) if isinstance(up, ast.stmt)), None)
+    place = module.place(statement) if statement is not None else None
+    if statement is None or place is None:
+        return False
+    block = getattr(module.parents[statement], place[0])
+    near = block[max(place[1] - 1, 0) : place[1] + 2]
+    return any(one is not statement and one.lineno == statement.lineno for one in near)
 
 
 def _edit(module: PythonModule, start: int, end: int, text: str) -> Edit:

@@ -195,15 +195,15 @@ def _made(project: Project, ref: NodeRef, depth: int) -> Samples:
     if name in _METHODS and isinstance(node.func, ast.Attribute):
         return _of(project, ref.module, node.func.value, depth + 1)
     names = resolver.call_names(ref.module, node)
-    if any(full.partition(".")[0] in _LIBRARIES for full in names) and not _gets_device(node):
+    if any(full.partition(".")[0] in _LIBRARIES for full in names) and not gets_device(node):
         return Samples.HOST
     if any(library_data_set(project.models, full) is not None for full in names):
         return Samples.HOST
     classes = resolver.classes_of(ref.module, node)
     if classes:
-        uses = any(_uses_device(where, owner) for where, owner in classes)
-        return (Samples.MAYBE_GPU if _gets_device(node) else Samples.UNKNOWN) if uses else Samples.HOST
-    return Samples.MAYBE_GPU if _gets_device(node) else Samples.UNKNOWN
+        uses = any(uses_device(where, owner) for where, owner in classes)
+        return (Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN) if uses else Samples.HOST
+    return Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN
 
 
 def _is_host(project: Project, module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
@@ -214,7 +214,7 @@ def _is_host(project: Project, module: ModuleIndex, node: ast.expr, depth: int =
         return True
     parts = list[ast.expr]()
     match node:
-        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr not in ("to", "cuda") and not _gets_device(
+        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr not in ("to", "cuda") and not gets_device(
             node
         ):
             parts = [value] if not isinstance(value, ast.Name) or module.scope(value).lookup(value.id) else []
@@ -249,7 +249,7 @@ def _names_device(module: ModuleIndex, node: ast.expr, depth: int) -> bool:
     return False
 
 
-def _gets_device(call: ast.Call) -> bool:
+def gets_device(call: ast.Call) -> bool:
     """``get_dataset(cfg, device)``"""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(
@@ -260,11 +260,11 @@ def _gets_device(call: ast.Call) -> bool:
     )
 
 
-def _uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
+def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether a class moves anything to a device, or makes tensors on one."""
     return any(
         (isinstance(part, ast.Call) and last_name(part.func) in ("cuda", "to_device"))
-        or (isinstance(part, ast.Call) and last_name(part.func) == "to" and _gets_device(part))
+        or (isinstance(part, ast.Call) and last_name(part.func) == "to" and gets_device(part))
         or (isinstance(part, ast.keyword) and part.arg == "device")
         for method in owner.body
         if isinstance(method, FUNCTIONS)

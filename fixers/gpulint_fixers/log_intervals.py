@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import chain
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -10,11 +11,12 @@ from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, nested_exits
 from gpulint.training.guards import Guards
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.values.counter_names import counts_epochs
+from gpulint.values.periodic_tests import is_periodic
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.logging_runs import is_logging
@@ -318,5 +320,15 @@ def _is_bar(module: ModuleIndex, loop: ast.For) -> bool:
 
 def logged_seldom(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a place of a loop is reached every N steps only, or on the way out."""
-    guards = project.fact(Guards)
-    return guards.is_periodic(module, node) or guards.is_before_loop_exit(module, node)
+    return is_seldom(project, module, node) or project.fact(Guards).is_before_loop_exit(module, node)
+
+
+def is_seldom(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place is reached every N steps only. A test that ends the program, and that is itself made every
+    N steps (``if step % 50 == 0 and isnan(loss): exit()``), lets most of them go on."""
+    for test, holds in chain(conditions(module, node), nested_exits(module, node)):
+        both = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and not holds
+        parts: list[ast.expr] = test.values if both else [test]  # type: ignore[attr-defined]
+        if all(is_periodic(project, module, part, holds) for part in parts):
+            return True
+    return False

@@ -17,6 +17,7 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
+from gpulint_fixers.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
 _MODULES = ("multiprocessing.", "torch.multiprocessing.")
@@ -34,6 +35,8 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     syntax = loader.module.syntax
     if _may_be_sparse(loader.module):
         return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
+    if name := unpinned_class(project, loader):
+        return Declined(UNPINNED.format(name))
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
         value = "True"  # forked processes could not use the GPU after a question for it

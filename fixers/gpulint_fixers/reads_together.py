@@ -19,6 +19,8 @@ from gpulint_fixers.inner_lists import collected
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.versions import predates_device_argument
 
+OF_TABLE = "read the values of the table in one copy instead of one by one"
+"""What is done with a table of losses, which are few."""
 _NAMES = ("values", "numbers", "read_values")
 _VALUE = ("value", "number", "read_value")
 
@@ -43,8 +45,7 @@ def _of_values(found: HostWait) -> Fix | None:
     edits = _of_table(module, inner, reads, torch)
     if edits is None:
         return collected(found, inner, reads, torch)
-    what = "read the values of the table in one copy instead of one by one"
-    return Fix(f"{what}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
+    return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
 
 
 def torch_of(module: ModuleIndex) -> str | None:
@@ -231,15 +232,18 @@ def _comprehension(
     source = generator.iter
     paired = isinstance(generator.target, ast.Tuple)
     read = f"{torch}.stack(list({table}.values())).tolist()"
-    whole = False
+    whole, made = False, "dict({})"
     match inner:
+        case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) if not paired and not generator.ifs:
+            whole = value is reads[0].whole
+            made = "({})" if syntax.text(inner).startswith("(") else "{}"
         case ast.DictComp(key=ast.Name(id=key), value=value) if paired and not generator.ifs:
             whole = value is reads[0].whole and key == generator.target.elts[0].id
 
     def edits(values: str) -> tuple[Edit, ...]:
         pairs = f"zip({table}, {values})" if paired else values
         if whole:
-            return (_replaced(module, inner, f"dict({pairs})"),)
+            return (_replaced(module, inner, made.format(pairs)),)
         return (_replaced(module, source, pairs), *_numbers(module, reads, name))
 
     changed = syntax.text(inner if whole else source)

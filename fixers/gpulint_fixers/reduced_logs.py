@@ -71,7 +71,10 @@ def _averages(statement: ast.stmt) -> bool:
 
 
 def _less_often(module: ModuleIndex, branch: ast.If) -> tuple[Interval, ast.expr] | None:
-    """``(step + 1) % (50 * n) == 0`` for a condition ``(step + 1) % n == 0``, and that condition."""
+    """``(step + 1) % (50 * n) == n`` for a condition ``(step + 1) % n == 0``, and that condition.
+
+    It first holds in the first update, so that epochs of fewer steps log as well.
+    """
     for part in branch.test.values if isinstance(branch.test, ast.BoolOp) else [branch.test]:
         match part:
             case ast.Compare(
@@ -86,7 +89,8 @@ def _less_often(module: ModuleIndex, branch: ast.If) -> tuple[Interval, ast.expr
                 steps = module.syntax.text(counter)
                 steps = f"({steps})" if isinstance(counter, ast.BinOp) else steps
                 count = f"{EVERY} * {module.syntax.text(every)}"
-                return Interval(f"{steps} % ({count}) == 0", (), count), part
+                rest = module.syntax.text(every) if isinstance(counter, ast.BinOp) else "0"
+                return Interval(f"{steps} % ({count}) == {rest}", (), count), part
     return None
 
 

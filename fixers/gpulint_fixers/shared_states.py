@@ -50,7 +50,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     if (get := methods.get("__getitem__")) is None:
         return ""
     opened = dict(_opened(project, module, owner))
-    for method in _reached(methods, get):
+    for method in reached(methods, get):
         for part in walk(method):
             match part:
                 case ast.Call(func=ast.Name(id="next"), args=[ast.Attribute(value=ast.Name(id="self"), attr=name), *_]):
@@ -65,7 +65,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     return ""
 
 
-def _reached(methods: dict[str, ast.FunctionDef], first: ast.FunctionDef) -> list[ast.FunctionDef]:
+def reached(methods: dict[str, ast.FunctionDef], first: ast.FunctionDef) -> list[ast.FunctionDef]:
     """A method, and those of the class that it calls on ``self``."""
     found = [first]
     for method in found:
@@ -83,7 +83,7 @@ def _opened(
 ) -> Iterator[tuple[str, str]]:
     """The attributes that hold files and clients which exist before the workers do, and what workers would share."""
     resolver = project.fact(Resolver)
-    for name, made in _kept(owner):
+    for name, made in kept_attributes(owner):
         if isinstance(made, ast.Call) and resolver.call_names(module, made) & _FILES:
             yield name, "an open file, whose position"
         elif (
@@ -97,7 +97,7 @@ def _opened(
             yield name, _SHARED
 
 
-def _kept(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+def kept_attributes(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     """The attributes that a constructor sets, and what it sets them to."""
     init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None)
     for part in walk(init) if init is not None else ():

@@ -37,6 +37,12 @@ def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None
             left=ast.Name() | ast.Attribute() as left, ops=[ast.IsNot()], comparators=[ast.Constant(None)]
         ):
             return loop is None or ast.unparse(left) not in _set_in(module, loop)
+        case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In()]):
+            return True  # what batches and outputs have, they have in all steps
+        case ast.Call(func=ast.Attribute(attr="any" | "all"), args=[], keywords=[]):
+            return True  # a mask: the test waits whether it holds or not
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(holds_in_all_steps(module, value, loop) for value in values)
         case ast.Name() | ast.Attribute() if loop is not None and ast.unparse(test) not in _set_in(module, loop):
             return True  # a switch, which is on: what is off by default is not reported
         case ast.Compare(ops=[ast.Eq() | ast.Is()]) | ast.Name() | ast.Attribute() | ast.Call():

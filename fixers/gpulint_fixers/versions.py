@@ -9,9 +9,13 @@ from gpulint.workspace.module_index import ModuleIndex
 _BEFORE_0_4 = regex.compile(r"\bvolatile\s*=\s*True|\.data(\.cpu\(\))?\[0\]|\.cuda\([^()]*\basync\s*=")
 """What raises an error, or has no effect, since tensors and variables are one."""
 
+_SINCE_0_4 = regex.compile(r"\btorch\.(no_grad|device|inference_mode)\b|\bnon_blocking\s*=|\.item\(\)")
+"""What only newer releases have: some such code is left beside it."""
+
 
 @query
 def predates_device_argument(module: ModuleIndex) -> bool:
     """Return whether a module is for PyTorch before 0.4, which has no ``torch.no_grad``, ``device=`` or
     ``non_blocking=``."""
-    return "torch" in module.packages and regex.occurs(_BEFORE_0_4, module.syntax.source.text)
+    text = module.syntax.source.text
+    return "torch" in module.packages and regex.occurs(_BEFORE_0_4, text) and not regex.occurs(_SINCE_0_4, text)

@@ -21,6 +21,7 @@ from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.gpu_samples import gpu_part
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
 from gpulint_fixers.shared_states import shared_state
@@ -58,7 +59,9 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return ONE_BATCH
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
-    if _is_stream(project, loader):
+    if name := gpu_part(project, loader):
+        return f"each sample is made with `self.{name}`, which may be on the GPU; forked workers cannot use it"
+    if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
     if reason := shared_state(project, loader):
         return reason
@@ -139,7 +142,7 @@ def _parts(node: ast.AST) -> Iterable[ast.expr]:
     return ()
 
 
-def _is_stream(project: Project, loader: Loader) -> bool:
+def is_stream(project: Project, loader: Loader) -> bool:
     """Return whether the data set is a stream of the tree (``__iter__`` without ``__getitem__``)."""
     resolver = project.fact(Resolver)
     for source in project.fact(HostToDevice).sources(loader):

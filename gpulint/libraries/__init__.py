@@ -56,6 +56,7 @@ FILES = {
         "operations",
     ),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
+    "new-api": "releases",
 }
 """The module and TOML file of each kind of rows."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.numerals import whole
 from gpulint.query import query
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -17,8 +18,16 @@ if TYPE_CHECKING:
 Release = tuple[int, ...]
 
 _LISTS = regex.compile(
-    r"(?:requirements[\w-]*\.txt|environment\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml|Dockerfile[\w.-]*)", re.IGNORECASE
+    r"(?:[\w-]*requirements?[\w-]*\.txt|[\w-]*(?:env|conda)[\w-]*\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
+    r"|constraints[\w-]*\.txt|Dockerfile[\w.-]*)",
+    re.IGNORECASE,
 )
+_LOCKS = regex.compile(r"(?:poetry|uv|pdm)\.lock|Pipfile\.lock", re.IGNORECASE)
+_YAML = regex.compile(r"[\w-]+\.ya?ml", re.IGNORECASE)
+_CONDA = regex.compile(r"^dependencies:\s*$", re.MULTILINE)
+_SCRIPTS = regex.compile(r"README[\w.-]*|INSTALL[\w.-]*|[\w-]+\.(?:sh|sbatch|slurm)", re.IGNORECASE)
+"""Files whose install lines say what a program runs with where no list does."""
+_MOST_YAML = 12
 _LEAST = r"(?:\[[\w,-]+\])?[\"' ]*(?:===?|~=|>=|=)[\"' ]*[\^~v]?(?P<release>\d+(?:\.\d+)*)"
 """``==2.3``, ``>=2.3``, ``~=2.3``, conda's ``=2.3``, Poetry's ``= "^2.3"``: no older release is allowed."""
 
@@ -41,15 +50,98 @@ def requires(project: Project, path: Path, packages: tuple[str, ...], least: Rel
     return False
 
 
+def is_too_old(project: Project, path: Path, packages: tuple[str, ...], since: Release) -> str | None:
+    """Return the bound (``torch==1.3.0``) of a list or install line nearest to a file that allows no release from
+    ``since`` on."""
+    for folder in path.parents:
+        for files in (_lists(project, folder), _others(project, folder)):
+            bounds = [bound for one in files for bound in _bounds(project, one, packages)]
+            if bounds:
+                return next((bound.shown for bound in bounds if not bound.allows(since)), None)
+        if folder == project.root:
+            break
+    return None
+
+
 @query
 def _lists(project: Project, folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(folder / name for name in project.entries(folder) if _LISTS.fullmatch(name)))
 
 
 @query
+def _others(project: Project, folder: Path) -> tuple[Path, ...]:
+    """Lock files, environments of conda by another name, and texts with install lines in a folder."""
+    names = sorted(project.entries(folder))
+    locked = [folder / name for name in names if _LOCKS.fullmatch(name)]
+    yaml = [folder / name for name in names if _YAML.fullmatch(name) and not _LISTS.fullmatch(name)]
+    conda = [path for path in yaml if regex.occurs(_CONDA, _text(project, path))] if len(yaml) <= _MOST_YAML else []
+    scripts = [folder / name for name in names if _SCRIPTS.fullmatch(name)]
+    return tuple(path for path in (*locked, *conda, *scripts) if project.is_file(path))
+
+
+def _text(project: Project, path: Path) -> str:
+    return project.data(path).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a list says of the newest release of a package."""
+
+    shown: str
+    how: str
+    release: Release
+
+    def allows(self, since: Release) -> bool:
+        """Return whether ``since`` or a newer release is allowed."""
+        release, any_more = self.release, (_ANY,)
+        match self.how:
+            case "<":
+                return release > since
+            case "~=":
+                release = release[:-1] or release
+            case "^":
+                release = release[:1] if release[0] else release[:2]
+            case "~":
+                release = release[:2]
+        return (*release, *any_more) >= since
+
+
+_ANY = 10**9
+"""A part of a release that nothing bounds."""
+_SPECIFIER = r"(?P<how>===?|~=|<=|<|=|\^|~)\s*v?(?P<release>\d+(?:\.\d+)*)"
+_NEXT = re.compile(rf"[\s,]*(?:[>!]=?\s*[\w.*]+\s*,\s*)*{_SPECIFIER}")
+
+
+@query
+def _bounds(project: Project, path: Path, packages: tuple[str, ...]) -> tuple[_Bound, ...]:
+    """The upper bounds of packages in a list."""
+    text, found = _text(project, path), list[_Bound]()
+    for package in packages:
+        name = re.escape(package)
+        pins = [
+            *re.finditer(
+                rf"(?<![\w./-]){name}(?:\[[\w,-]+\])?[\"']?[ \t]*(?=[=<>~!^])(?:=[ \t]*[\"'](?=[\d^~<>=]))?", text
+            ),
+            *re.finditer(rf"(?:^FROM\s+\S*/|image:\s*\S*/){name}(?=:\d)", text, re.MULTILINE),
+        ]
+        for pin in pins:
+            rest = text[pin.end() : pin.end() + 60].split("\n")[0]
+            if rest.startswith(":"):
+                rest = "==" + rest[1:]
+            elif pin[0].endswith(("'", '"')) and rest[:1].isdigit():
+                rest = "==" + rest  # Poetry's and Pipenv's tables
+            if bound := _NEXT.match(rest):
+                parts = tuple(int(part) for part in bound["release"].split("."))
+                found.append(_Bound(f"{package}{bound['how']}{bound['release']}", bound["how"], parts))
+        for lock in re.finditer(rf"name = \"{name}\"\nversion = \"(\d+(?:\.\d+)*)", text):
+            found.append(_Bound(f"{package}=={lock[1]}", "==", tuple(int(part) for part in lock[1].split("."))))
+    return tuple(found)
+
+
+@query
 def _oldest(project: Project, path: Path, packages: tuple[str, ...]) -> tuple[Release, ...]:
     """The oldest releases of packages that the lines of a list allow; the empty one where a line sets no bound."""
-    text = project.data(path).decode("utf-8", "replace")
+    text = _text(project, path)
     found = list[Release]()
     for package in packages:
         for named in re.finditer(rf"(?<![\w./-]){re.escape(package)}(?![\w-])(?:{_LEAST})?", text):

@@ -12,6 +12,7 @@ from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, chec
 from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.api_releases import lacks
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of
@@ -23,6 +24,7 @@ from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.loader_lifetimes import serves_one_pass
 from gpulint_fixers.numbers import replace_number
+from gpulint_fixers.setting_loaders import obstacle_of_setting
 from gpulint_fixers.worker_obstacles import SENT, SENT_BY_TRAINER, not_sent, obstacle, unpicklable
 from gpulint_fixers.workers import USUAL, worker_count
 
@@ -86,7 +88,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     if workers == "1":
         return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    persistent = "" if said or serves_one_pass(project, loader) else "persistent_workers=True"
+    lost = said or serves_one_pass(project, loader) or lacks(project, loader.module.path, "persistent_workers")
+    persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     if payload.workers is None:
         if (option := _option(project, loader)) is not None:
@@ -209,6 +212,8 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the number of workers is set elsewhere; raise it there")
     if "#" in line[found.end() :] or "worker" in source.line(span.line - 1).partition("#")[2].lower():
         return Declined("the comment beside it may explain why there are none")
+    if reason := obstacle_of_setting(project, line[: found.start(1)]):
+        return Declined(reason)
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)
     return Fix(
         f"load with {USUAL} workers (measure how many help), which have their own random states",

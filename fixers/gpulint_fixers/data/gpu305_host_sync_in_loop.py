@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.query import query
@@ -19,6 +19,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.abort_tests import test_less_often
+from gpulint_fixers.barriers import is_barrier, without_barriers
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
 from gpulint_fixers.device_sums import accumulated, stored_in_tensor
@@ -26,11 +27,13 @@ from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.loader_lifetimes import has_one_step
+from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.object_sums import kept_in_object
-from gpulint_fixers.reads_together import read_together
+from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.step_leftovers import left_by, waiting_scaler
 from gpulint_fixers.step_tests import (
     branches_around,
     hidden_waits,
@@ -42,7 +45,7 @@ from gpulint_fixers.step_tests import (
     trained_on,
 )
 from gpulint_fixers.versions import predates_device_argument
-from gpulint_fixers.waits import remove_wait
+from gpulint_fixers.waits import ONCE, remove_wait
 
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MOST = 200
@@ -57,7 +60,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
     if (together := read_together(project, found)) is not None:
-        return together  # one wait instead of one per round of an inner loop is worth it beside others
+        few = together.description.startswith(OF_TABLE)
+        stays = (_stays(project, finding, found, of_table=True) or waiting_scaler(project, found)) if few else None
+        # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
+        return together if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     summed = _fix(project, found) if inner is not None else made
     return summed if isinstance(summed, Fix) else made
@@ -72,22 +78,16 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     loop = found.context.loop
     if has_one_step(project, loop.module, loop.node):
         return Declined("one batch holds all samples: the step of each epoch is read in any case")
-    if found.context.calls:
-        line = _waits_beside(project, finding, found)
-        return made if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
-    if isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
+    if not found.context.calls and isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
+    if (stays := _stays(project, finding, found)) is not None or (stays := left_by(project, found, made)) is not None:
+        return stays
+    if found.context.calls:
+        return made
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
-    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
-        file = "" if stays.path == found.module.path else f" of {stays.path.name}"
-        return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
-    hidden = hidden_waits(project, found.module, loop.node)
-    if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
-        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
-    if not _is_barrier(found):
-        made = _without_barriers(found.module, made, others, here)
+    if not is_barrier(found):
+        made = without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
@@ -99,6 +99,30 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     return made
 
 
+def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool = False) -> Declined | None:
+    """Return why nothing is gained: another wait of the same step stays, other than those for tables beside one."""
+    loop = found.context.loop
+    if found.context.calls:
+        line = _waits_beside(project, finding, found)
+        return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+    here = branches_around(found.module, found.statement, loop.node)
+    others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
+    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
+    if of_table:
+        staying = {around: other for around, other in staying.items() if not _is_of_table(project, other)}
+    if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
+        file = "" if stays.path == found.module.path else f" of {stays.path.name}"
+        return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    hidden = hidden_waits(project, found.module, loop.node)
+    if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
+        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
+    return None
+
+
+def _is_of_table(project: Project, finding: Finding) -> bool:
+    return isinstance(finding.payload, HostWait) and read_together(project, finding.payload) is not None
+
+
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
     """The line of a wait that stays in a function that the loop calls, or in the loop, whenever the function waits."""
     loop, call = found.context.loop, found.context.calls[0]
@@ -106,7 +130,9 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
         return None
     outside = branches_around(loop.module, call.node, loop.node)
     inside = branches_around(found.module, found.statement, found.module.function(found.statement))
-    for other, fixed, around in _waits(project, loop.module, loop.node):
+    near = () if found.module in _called(project, loop.module, loop.node) else (found.module,)
+    far = (one for where in near for one in _waits_in(project, where, loop.module, loop.node))
+    for other, fixed, around in (*_waits(project, loop.module, loop.node), *far):
         wait = other.payload
         if isinstance(fixed, Fix) or other == finding or not isinstance(wait, HostWait) or not around <= outside:
             continue
@@ -114,34 +140,6 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
         if not wait.context.calls or own <= inside:
             return other.span.line
     return None
-
-
-def _is_barrier(found: HostWait) -> bool:
-    return all(sync.kind is SyncKind.BARRIER for sync in found.syncs)
-
-
-def _without_barriers(
-    module: ModuleIndex,
-    made: Fix,
-    others: list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]],
-    here: frozenset[ast.AST],
-) -> Fix:
-    """The fix, and the removal of waits for all queued work in the same step: their findings may be of a lower impact,
-    so that they are not shown, but each step waits as long as they are there."""
-    edits = list[Edit]()
-    for other, fixed, around in others:
-        found = other.payload
-        if isinstance(fixed, Fix) and isinstance(found, HostWait) and _is_barrier(found):
-            tests = [
-                ast.unparse(up.test) for up in map(module.syntax.parents.get, around - here) if isinstance(up, ast.If)
-            ]
-            if all("cuda" in test for test in tests):
-                edits += fixed.edits
-    if not edits:
-        return made
-    more = "do not wait for all queued work in every step"
-    edits = [*dict.fromkeys([*made.edits, *edits])]
-    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}", edits=tuple(edits))
 
 
 def _is_part_of_step(project: Project, found: HostWait) -> bool:
@@ -163,14 +161,23 @@ def _waits(
     project: Project, module: ModuleIndex, loop: ast.AST
 ) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
     """The waits of the loop's body and of loops in it, with their fixes and the conditions around them."""
+    return tuple(one for where in _called(project, module, loop) for one in _waits_in(project, where, module, loop))
+
+
+@query
+def _waits_in(
+    project: Project, where: ModuleIndex, module: ModuleIndex, loop: ast.AST
+) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
+    """Those of one module."""
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
-    for finding in (one for where in _called(project, module, loop) for one in _findings(project, where)):
+    for finding in _findings(project, where):
         found = finding.payload
         if not isinstance(found, HostWait) or (
             found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
         ):
             continue
-        fixed = _fix(project, found)
+        if (fixed := _fix(project, found)) is ONCE:
+            continue
         for site in _sites(project, module, found, loop):
             if loop in module.syntax.ancestors(site):
                 made.append((finding, fixed, branches_around(module, site, loop)))
@@ -255,7 +262,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return test_less_often(project, found)
     if is_read_by_optimizer(found.module, statement):
         return Declined("the optimizer reads the loss in each call of the function as well")
-    if _is_barrier(found):
+    if is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):
         return handed_over(found)
@@ -278,7 +285,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the code is for PyTorch before 0.4, whose variables are no numbers")
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
-    return _by_use(project, found, statement, loop)
+    under = under_condition(project, found.module, statement, loop)
+    return _by_use(project, found, statement, loop) if under is None else under
 
 
 def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:

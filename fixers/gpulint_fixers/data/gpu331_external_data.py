@@ -1,9 +1,10 @@
-"""Move downloads into a stage before the job, or into a script to run before the program."""
+"""Move downloads into a stage before the job."""
 
 from __future__ import annotations
 
+from gpulint import regex
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, NewFile, Safety
+from gpulint.fix import Declined, Fix, Fixer
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.downloads import HUB
@@ -15,11 +16,13 @@ from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint.transfers.downloads import Download, Downloads
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.stages.prefetch import Prefetch, line, names_several, of_launchers, of_module
-from gpulint_fixers.stages.split import split, split_for
-from gpulint_fixers.stages.writing import prefetch_script
+from gpulint_fixers.stages.plan import Plan
+from gpulint_fixers.stages.prefetch import Prefetch, are_small, is_folder, line, names_several, of_module
+from gpulint_fixers.stages.split import planned, split, split_for
 
-_SEVERAL = "# Its launchers name one of these models each: keep the lines of those that you start."
+_UNWIRED = Declined("nothing in the tree starts a step before the program: fetch it where no GPU is held")
+_ARRAY = regex.compile(r"--array|SLURM_ARRAY")
+"""Many jobs, each of which would fetch the model."""
 _SUBMITS = "submitit"
 """What starts its jobs with Slurm."""
 
@@ -32,6 +35,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if module is None:
         return Declined("only downloads of scripts and programs are moved so far")
     item = _by_span(project, module).get(finding.span)
+    if item is not None and HUB in item.origin and is_folder(project, module, item.what):
+        return Declined(f"`{item.what}` may be a folder, which a program of the tree writes")
     if item is None or line(project, module, item) is None:
         named = item is not None and HUB in item.origin
         return Declined(
@@ -72,14 +77,9 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
     if not any(job.task.system in batch_systems or _starts_several(job) for job in jobs):
         return Declined("the machine that runs the program downloads it once and keeps it, whoever starts the download")
     if names_several(project, module):
-        several = of_launchers(project, module)
-        if several is None:
-            return Declined("its launchers name different models: fetch each in a step before its own job")
-        return _script(project, module, several, note=_SEVERAL)
+        return Declined("its launchers name different models: fetch each in a step before its own job")
     batch = [job for job in jobs if job.task.system == "slurm" and job.task.scripts == job.document.scripts]
-    if len(batch) == 1 and isinstance(staged := split_for(project, batch[0], found), Fix):
-        return staged
-    return _script(project, module, found)
+    return _in_batch(project, batch, found)
 
 
 def _starts_several(job: Job) -> bool:
@@ -102,20 +102,18 @@ def _jobs(project: Project, module: ModuleIndex) -> list[Job]:
     return list({id(start.job): start.job for start in starts}.values())
 
 
-def _script(project: Project, module: ModuleIndex, found: Prefetch, note: str = "") -> Fix | Declined:
-    if not project.fact(GpuPrograms).runs_on_gpu(module):
-        return Declined("the program computes nothing: run it where no GPU is held")
-    if not project.fact(JobIndex).launches_of(module.path):
-        return Declined("programs import the module, and decide what is fetched: fetch it in a step before them")
-    path = module.path.with_name(f"prefetch_{module.path.stem.strip('_')}.sh")
-    if project.exists(path):
-        return Declined(f"{path.name} exists already")
-    return Fix(
-        f"write {path.name}, which fetches what {module.path.name} downloads; run it before the program, with "
-        f"{'HF_HOME' if found.uses_hub else 'the folders that it fills'} on storage that both see",
-        Safety.UNSAFE,
-        files=(NewFile(path, prefetch_script(module.path.name, found, note)),),
-    )
+def _in_batch(project: Project, batch: list[Job], found: Prefetch) -> Fix | Declined:
+    """The downloads in a stage before the job of Slurm that starts a program; nothing starts a script of its own."""
+    if len(batch) != 1:
+        return _UNWIRED
+    script = batch[0].document
+    made = planned(project, script, batch[0])
+    if isinstance(made, Plan) and not made.moved and are_small(found) and not _ARRAY.search(script.source.text):
+        return Declined("a small model is fetched once and kept, which is not worth two job files")
+    staged = split_for(project, batch[0], found)
+    if isinstance(staged, Fix):
+        return staged
+    return Declined(f"{script.path.name} cannot be split ({staged.reason}); fetch it in a step before")
 
 
 FIXER = Fixer("GPU331", fix)

@@ -16,10 +16,16 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.gradient_accumulation import Accumulation
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 
+_PLAIN = frozenset({"DistributedDataParallel", "DDP"})
+_OTHER = regex.compile(
+    r"FSDP|[Ff]ully_?[Ss]hard|deepspeed|^initialize$|^prepare|^setup|^DataParallel$|compile|script|trace"
+)
+"""What wraps a model otherwise. A model that is not wrapped takes the attribute as any other."""
 _ROUNDED = "their sums are rounded differently"
 _GRADIENTS = regex.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
 _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
@@ -84,7 +90,7 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         return Declined("the loop does not show which model is wrapped or when its parameters are updated")
     origins = [ref.node for ref in project.fact(Resolver).points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
-    if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in syntax.source.text:
+    if (made and not made & _PLAIN) or any(map(_OTHER.search, made)) or "torch.compile" in syntax.source.text:
         return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
     if changed := _changed(loop, found.last):
         return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
@@ -92,6 +98,8 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         return Declined(
             f"`{early}` uses the gradients of every micro-step, which would no longer be averaged over the processes"
         )
+    if _is_every_step(project, module, found.last):
+        return Declined("each update has one micro-step where nothing else is set")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
     edit = insert_above(syntax, loop.body[0], text)
     if edit is None:
@@ -101,6 +109,13 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         Safety.UNSAFE,
         (edit,),
     )
+
+
+def _is_every_step(project: Project, module: ModuleIndex, last: ast.expr) -> bool:
+    """Return whether all that ``n`` of ``(step + 1) % n == 0`` may be in the tree is 1."""
+    counts = [part.right for part in walk(last) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)]
+    known = [project.fact(Constants).of(module, count) for count in counts]
+    return any(values.values and all(value.value == 1 for value in values.values) for values in known)
 
 
 def _reads_gradients(module: ModuleIndex, loop: ast.For, last: ast.expr) -> str | None:

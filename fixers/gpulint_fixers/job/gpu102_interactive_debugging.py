@@ -17,6 +17,7 @@ from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import remove_statement
 
+_ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
 
@@ -30,6 +31,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = project.module(document)
     if module is not None and _ends_own_test(project, module, found.statement):
         return Declined("it ends the module's own test, to look at the results")
+    if _empties_block(document.python, found.statement):
+        return Declined(_ALL)
     import_ = _own_import(document.python, found.statement)
     edit = remove_statement(document.python, found.statement)
     if edit is None and import_ is not None:
@@ -39,7 +42,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if edit.text or (import_ is not None and len(_block(document.python, found.statement)) == 2):
         edit = _without_test(document.python, found.statement)
         if edit is None:
-            return Declined("the debugger is all that the block does: raise an error for the case that it waits for")
+            return Declined(_ALL)
         return Fix("remove the debugger's call and its condition", Safety.SAFE, (edit,))
     both = _with_import(document.python, import_, edit) if import_ is not None else None
     if both is not None:
@@ -77,6 +80,17 @@ def _block(module: PythonModule, statement: ast.stmt) -> list[ast.stmt]:
         if isinstance(block, list) and statement in block:
             return block
     return []
+
+
+def _empties_block(module: PythonModule, statement: ast.stmt) -> bool:
+    """Return whether a block has several such calls or tests that wait for a case, and nothing else: without all of
+    them it would be empty, and without one it would look for a part of the cases."""
+    call = ast.unparse(statement)
+    parent = module.parents.get(statement)
+    guard = parent if isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse else statement
+    block = _block(module, guard)
+    tests = (one.body if isinstance(one, ast.If) and not one.orelse else [one] for one in block)
+    return len(block) > 1 and all([*map(ast.unparse, body)] == [call] for body in tests)
 
 
 def _own_import(module: PythonModule, statement: ast.stmt) -> ast.stmt | None:

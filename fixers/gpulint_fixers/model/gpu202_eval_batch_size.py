@@ -36,6 +36,9 @@ _ENOUGH = 1024
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, EvalBatch):
+        module = project.module_at(finding.path)
+        if module is not None and "backward" not in module.calls_by_name and "train" not in module.calls_by_name:
+            return Declined("the program computes samples one by one; putting them into batches is your decision")
         return Declined("training and evaluation share one batch size; separating them is your decision")
     source = found.evaluation
     drops = project.fact(Arguments).of(source.call.module, source.node, "drop_last")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from gpulint_rules.data.gpu331_external_data import downloads_of
@@ -30,8 +29,6 @@ from gpulint_fixers.stages.library_calls import UNKNOWN, only_value
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
 _TALKS = re.compile(r"push_to_hub|create_repo|upload_f|HfApi|\blogin\(|evaluate\.load|load_metric|load_checkpoint_and")
 """Needs the hub while the program runs."""
-_MOST_MODELS = 6
-"""Models that launchers name in turn, beyond which a list of all is no help."""
 _SMALL = re.compile(r"Tokenizer|Processor|Extractor|Config\b")
 """Classes whose files are small."""
 _OPTIONS = ("revision", "cache_dir", "local_dir")
@@ -40,6 +37,16 @@ _ELSEWHERE = frozenset({"cache_folder", "download_dir", "download_root", "root"}
 """Arguments of other libraries that put what they fetch into a folder of their own."""
 _OTHER_FORMATS = ("*.h5", "*.msgpack", "*.ot", "onnx/*", "original/*")
 """Copies of the weights that PyTorch does not read."""
+_WRITTEN = re.compile(
+    r"(?:final|best|last|latest|merged|saved|trained)?[_-]?(?:check_?points?|ckpts?|outputs?|results?|weights|models?|runs?"
+    r"|logs?)|checkpoint-\d+|final|best|last|latest|merged",
+    re.IGNORECASE,
+)
+"""Folders that programs write: ``training/checkpoints``."""
+_FETCHED = re.compile(r"snapshot_download\('([^']+)'")
+_BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_FEW_BILLIONS = 3
+_NAMED_SMALL = re.compile(r"(?:^|[-_/])(?:tiny|mini|small|base|distil\w*|\d+m)(?![a-z])|minilm|gpt2$", re.IGNORECASE)
 _VARIABLE = re.compile(r"\"?\$(?:[@*]|\w+|\{\w+\}|\{\w*\[?[@*]\]?\})\"?")
 """``"$@"``, ``$args`` and ``"${args[@]}"``"""
 _DATA_ARGUMENTS = ("path", "name", "data_dir", "data_files", "revision", "trust_remote_code", "cache_dir")
@@ -145,27 +152,6 @@ def names_several(project: Project, module: ModuleIndex) -> bool:
     return False
 
 
-def of_launchers(project: Project, module: ModuleIndex) -> Prefetch | None:
-    """Return what a module downloads with the identifiers of all launchers; None if some are unknown or there are
-    many."""
-    lines = list[str]()
-    for item in reported(project, module):
-        first = _first(item.node)
-        if item.place is None or HUB not in item.origin or first is None:
-            made = line(project, module, item)
-            lines += [made] if made is not None else []
-            continue
-        found = project.fact(Constants).of(module, first)
-        names = sorted({str(known.value) for known in found.values})
-        if not found.complete or len(names) > _MOST_MODELS or item.kind != "weights":
-            return None
-        made_lines = [line(project, module, replace(item, what=name)) for name in names]
-        if None in made_lines:
-            return None
-        lines += filter(None, made_lines)
-    return Prefetch(tuple(dict.fromkeys(lines)), uses_hub=True, is_large=True)
-
-
 def _is_named_in(item: Download, named: frozenset[Path]) -> bool:
     """Return whether a program loads what an item names in every start, or in those of some launchers."""
     at = item.place.path if item.place is not None else None
@@ -192,6 +178,8 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
         return library_calls.command(project, module, item)
     if not item.what or re.search(r"[^\w./-]", item.what):
         return None
+    if is_folder(project, module, item.what):
+        return None
     if item.kind == "data":
         return _data_set(project, module, item)
     if item.kind != "weights" or not is_model_id(item.what, (), lambda path: False):
@@ -206,6 +194,27 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
         options += [f"{name}={value!r}"] if value else []
     code = _small(project, module, item, options) if _SMALL.search(item.name) else _snapshot(item.what, options)
     return None if code is None or any(mark in code for mark in '"$`\\\n!') else f'python -c "{code}"'
+
+
+def is_folder(project: Project, module: ModuleIndex, name: str) -> bool:
+    """Return whether a name that may be one of the hub is that of a folder of the tree, or of what a program writes."""
+    first, _, rest = name.partition("/")
+    if not rest:
+        return any(project.is_dir(folder / name) for folder in {project.root, module.path.parent})
+    if "/" in rest or _WRITTEN.fullmatch(rest):
+        return True
+    return any(project.is_dir(folder / first) for folder in {project.root, module.path.parent})
+
+
+def are_small(found: Prefetch) -> bool:
+    """Return whether all that is fetched is models of few parameters, as their names say."""
+    weights = [match[1] for text in found.lines if (match := _FETCHED.search(text))]
+    return len(weights) == len(found.lines) > 0 and all(map(_is_small, weights))
+
+
+def _is_small(name: str) -> bool:
+    sizes = [float(size) for size in _BILLIONS.findall(name)]
+    return max(sizes) < _FEW_BILLIONS if sizes else _NAMED_SMALL.search(name) is not None
 
 
 def _small(project: Project, module: ModuleIndex, item: Download, options: list[str]) -> str | None:

@@ -140,14 +140,3 @@ def _shown(piece: Piece) -> str:
 def _gap(piece: Piece) -> bool:
     """Return whether an empty line stands above."""
     return not piece.source.line(piece.start - 1).strip()
-
-
-def prefetch_script(name: str, fetch: Prefetch, note: str = "") -> str:
-    """A script of its own for downloads of a program that no job of the tree starts."""
-    where = "HF_HOME (~/.cache/huggingface if it is not set) is" if fetch.uses_hub else "the folders that it fills are"
-    head = [
-        "#!/bin/bash",
-        f"# What {name} downloads: run this once where no GPU is held, in the folder in which the program runs.",
-        f"# It assumes that {where} on storage that the program sees.",
-    ]
-    return "\n".join([*head, *([note] if note else []), "set -e", *fetch.lines, ""])

@@ -61,7 +61,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         sync for sync, context in found if sync not in needed and is_shown(project, module, _read_of(sync), context)
     ]
     others = [
-        SyncPoint(call, SyncKind.BARRIER, None) for call in _other_waits(project, module, _blocks(module, found, loop))
+        SyncPoint(call, SyncKind.BARRIER, None) for call in other_waits(project, module, _blocks(module, found, loop))
     ]
     own = [*needed, *shown]
     staying = [*own, *others]
@@ -138,7 +138,7 @@ def _blocks(module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]],
     return [*blocks]
 
 
-def _other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
+def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
     """Yield calls that make each round wait, which no finding of the rule names: a scaler of gradients that decides
     whether to step, a clock, the return of all cached memory."""
     guards = project.fact(Guards)

@@ -1,0 +1,35 @@
+"""Rows on releases: from which one on a library has what fixes write."""
+
+from __future__ import annotations
+
+from gpulint.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NewApi:
+    """Names and arguments that older releases of a library lack."""
+
+    written: tuple[str, ...]
+    """The text that a fix writes."""
+    packages: tuple[str, ...]
+    """How lists of packages name the library."""
+    since: str
+    """The first release that has it: ``1.7``."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.written[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """No file is a finding for what a fix would write."""
+        return frozenset()
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The first release, as numbers."""
+        return tuple(int(part) for part in self.since.split("."))
+
+
+KINDS = {"new-api": NewApi}

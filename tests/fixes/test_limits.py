@@ -1,0 +1,371 @@
+"""What fixes leave alone because of the releases that a program is installed with, or of what stays beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+TABLES = """\
+import torch
+
+
+def train(model, criterion, optimizer, scaler, train_loader):
+    for images in train_loader:
+        losses = criterion(model(images.cuda(non_blocking=True)))
+        {before}
+        scaler.scale(losses["total"]).backward()
+        {step}
+        shown = {{k: v.item() for k, v in losses.items()}}
+        if max(shown.values()) > 100:
+            raise ValueError(shown)
+"""
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+model = model.cuda()
+for epoch in range(90):
+    for x, y in loader:
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+"""
+CASES = {
+    "a scaler of gradients waits beside a table": (
+        "GPU305",
+        {"train.py": TABLES.format(before="pass", step="scaler.step(optimizer)")},
+        "every step waits in line 9 as well",
+    ),
+    "the step needs a number of a mask beside a table": (
+        "GPU305",
+        {
+            "train.py": TABLES.format(
+                before='if "boxes" in losses:\n            model.limit(int(losses["boxes"].sum()))',
+                step="optimizer.step()",
+            )
+        },
+        "every step waits in line 8 as well",
+    ),
+    "requirements of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "numpy\ntorch==1.3.0\n"},
+        "`persistent_workers` needs torch 1.7, and the program is installed with `torch==1.3.0`",
+    ),
+    "an environment of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "work.yml": "name: work\ndependencies:\n  - python=3.7\n  - pytorch=1.6.0=py3.7_cuda\n"},
+        "the program is installed with `pytorch=1.6.0`",
+    ),
+    "a bound below": (
+        "GPU304",
+        {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
+        "the program is installed with `torch<1.7`",
+    ),
+    "a locked release": (
+        "GPU304",
+        {"train.py": LOADER, "poetry.lock": '[[package]]\nname = "torch"\nversion = "1.6.0"\n'},
+        "the program is installed with `torch==1.6.0`",
+    ),
+    "an install line of the documentation": (
+        "GPU304",
+        {"train.py": LOADER, "README.md": "Install:\n\n    pip install torch==1.5.1 torchvision==0.6.1\n"},
+        "the program is installed with `torch==1.5.1`",
+    ),
+}
+
+CASES |= {
+    "a setting that reaches a stream": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from omegaconf import OmegaConf
+            from torch.utils.data import DataLoader, IterableDataset
+
+            cfg = OmegaConf.load("config.yaml")
+
+
+            class Lines(IterableDataset):
+                def __iter__(self):
+                    for line in open("lines.txt"):
+                        yield parse(line)
+
+
+            loader = DataLoader(Lines(), batch_size=64, num_workers=cfg.num_workers)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """,
+            "config.yaml": "lr: 0.1\nnum_workers: 0\n",
+        },
+        "a stream, all of which each of several workers would yield",
+    ),
+    "samples of a model on the GPU": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader, Dataset, Subset
+
+            from encoder import Encoder
+
+
+            class Texts(Dataset):
+                def __init__(self):
+                    self.encoder = Encoder("cuda" if torch.cuda.is_available() else "cpu")
+
+                def __len__(self):
+                    return 9000
+
+                def __getitem__(self, index):
+                    return self._encoded(open(f"{index}.txt").read())
+
+                def _encoded(self, text):
+                    return self.encoder.encode(text)
+
+
+            loader = DataLoader(Subset(Texts(), range(8000)), batch_size=64, num_workers=0)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """,
+            "encoder.py": """\
+            from transformers import AutoModel
+
+
+            class Encoder:
+                def __init__(self, device):
+                    self.device = device
+                    self.model = AutoModel.from_pretrained("/models/esm").to(self.device)
+
+                def encode(self, text):
+                    return self.model(text)
+            """,
+        },
+        "`self.encoder`, which may be on the GPU",
+    ),
+    "tests of a debugger that are all of a loop": (
+        "GPU102",
+        {
+            "train.py": """\
+            import pdb
+
+            import torch
+
+            for x, y in train_loader:
+                losses = criterion(model(x.cuda()), y.cuda())
+                for value in losses.values():
+                    if torch.isnan(value).sum() > 0:
+                        pdb.set_trace()
+                    if torch.isinf(value).sum() > 0:
+                        pdb.set_trace()
+                losses["total"].backward()
+                optimizer.step()
+            """,
+            "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n",
+        },
+        "raise an error for the case that it waits for",
+    ),
+    "a wait under a condition that holds once": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Learner(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.need_to_share = True
+
+                def learn(self, x, y):
+                    loss = self.student(x, y)
+                    loss.backward()
+                    self.share()
+                    return loss
+
+                def share(self):
+                    if self.need_to_share:
+                        torch.cuda.synchronize()
+                        self.student.streams = self.teacher.streams
+                        self.need_to_share = False
+
+
+            def main():
+                learner = Learner().cuda()
+                for x, y in train_loader:
+                    learner.learn(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
+                    optimizer.step()
+
+
+            main()
+            """
+        },
+        "the condition around it holds once",
+    ),
+    "samples that a program without training computes one by one": (
+        "GPU202",
+        {
+            "generate.py": """\
+            import pandas as pd
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+
+            df = pd.read_csv("terms.csv")
+            tokenizer = AutoTokenizer.from_pretrained("/models/llama")
+            model = AutoModelForCausalLM.from_pretrained("/models/llama").to("cuda")
+            generator = pipeline("text-generation", model=model, tokenizer=tokenizer, max_new_tokens=40)
+            rows = []
+            for index, row in df.iterrows():
+                text = generator(f"Explain {row['term']}.", temperature=0.8)[0]["generated_text"]
+                rows.append({"term": row["term"], "text": text})
+            """
+        },
+        "putting them into batches is your decision",
+    ),
+    "batches of a class without `pin_memory`": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            class Padded:
+                def __init__(self, images, mask):
+                    self.images, self.mask = images, mask
+
+                def to(self, device, non_blocking=False):
+                    images = self.images.to(device, non_blocking=non_blocking)
+                    return Padded(images, self.mask.to(device, non_blocking=non_blocking))
+
+
+            def padded(images):
+                return Padded(torch.stack(images), torch.ones(len(images)))
+
+
+            def collate(samples):
+                return padded([image for image, _ in samples]), [target for _, target in samples]
+
+
+            device = torch.device("cuda")
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, collate_fn=collate)
+            for images, targets in loader:
+                images = images.to(device)
+                targets = [target.to(device) for target in targets]
+                loss = model(images, targets)
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "objects of `Padded`, which has no method `pin_memory`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "torch==1.10.0\n"),
+        ("requirements.txt", "torch>=1.3\n"),
+        ("requirements.txt", "torchvision==0.4.1\ntorch\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.3"\n'),
+        ("environment.yml", "dependencies:\n  - pytorch::pytorch=1.8\n"),
+        ("README.md", "Tested with torch 1.3.\n"),
+    ],
+)
+def test_releases_that_have_it(job: MakeJob, name: str, text: str) -> None:
+    assert job({"train.py": LOADER, name: text}).offer("GPU304").changes
+
+
+def test_two_statements_of_a_line_stay_on_it(job: MakeJob) -> None:
+    files = {
+        "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+train_loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+for images, labels in train_loader:
+    images = images.to(device).float().contiguous().mul(255.0); labels = labels.to(device).long()
+    loss = criterion(model(images), labels)
+    loss.backward()
+    optimizer.step()
+"""
+    }
+    made = job(files)
+    assert made.repair("GPU302")
+    (line,) = [line for line in made.text("train.py").splitlines() if "images.to" in line]
+    assert line.count("non_blocking=True") == 2
+
+
+def test_code_with_rests_of_old_releases_gets_no_grad(job: MakeJob) -> None:
+    files = {
+        "evaluate.py": """\
+import torch
+from torch.autograd import Variable
+
+
+def old(x):
+    return Variable(x, volatile=True)
+
+
+def validate(model, loader):
+    model.eval()
+    seen = []
+    for x, y in loader:
+        x = Variable(x.cuda(non_blocking=True))
+        seen.append(model(x).argmax(1).cpu())
+    return torch.cat(seen)
+
+
+model = torch.load("model.pt").cuda()
+print(validate(model, loader))
+"""
+    }
+    assert "no_grad" in str(job(files).offer("GPU203"))
+
+
+def test_a_model_that_is_wrapped_where_there_are_several_processes(job: MakeJob) -> None:
+    files = {
+        "train.py": """\
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+
+
+def main(args):
+    torch.distributed.init_process_group("nccl")
+    model = models.build(args).cuda()
+    if args.distributed:
+        model = DistributedDataParallel(model, device_ids=[args.gpu])
+    for step, (x, y) in enumerate(train_loader):
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)) / 4
+        loss.backward()
+        if (step + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "models.py": "import torch\n\n\ndef build(args):\n    return torch.nn.Linear(args.size, 2)\n",
+    }
+    fix = job(files).offer("GPU353")
+    assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)
