@@ -10,7 +10,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Safety
-from gpulint.placement.synchronization import SyncKind
+from gpulint.placement.sync_points import SyncKind
 from gpulint.workspace.module_index import ModuleIndex
 
 

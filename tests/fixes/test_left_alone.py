@@ -176,7 +176,7 @@ def test_copies_of_one_step_are_one_fix(job: MakeJob) -> None:
     results = job({"train.py": program}).scan("GPU302")
     assert [len(result.fix.edits) for result in results] == [2, 2]
     converted = job({"train.py": program.replace("y.cuda()", "y.float().cuda()")}).scan("GPU302")
-    assert all(isinstance(result.fix, Declined) for result in converted)
+    assert {result.fix.safety for result in converted} == {Safety.UNSAFE}  # converted on the GPU then
 
 
 def test_findings_that_fixes_make_cheaper_are_fixed_as_well(job: MakeJob) -> None:

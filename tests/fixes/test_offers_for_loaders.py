@@ -157,6 +157,9 @@ class NestedTensor:
     def to(self, device{more}):
         return NestedTensor(self.tensors.to(device), self.mask.to(device))
 
+    def pin_memory(self):
+        return NestedTensor(self.tensors.pin_memory(), self.mask.pin_memory())
+
 
 def collate(samples):
     return NestedTensor(samples), [sample.label for sample in samples]
