@@ -154,6 +154,9 @@ from torch.utils.data import DataLoader
 
 
 class NestedTensor:
+    def pin_memory(self):
+        return self
+
     def to(self, device{more}):
         return NestedTensor(self.tensors.to(device), self.mask.to(device))
 
