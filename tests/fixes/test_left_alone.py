@@ -9,7 +9,7 @@ import pytest
 
 from gpulint import fixing, plugins
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.fix import Edit, Fix, Fixer, Safety
 from gpulint.outcomes import State
 from gpulint.project import Project
 from gpulint.report import Result
