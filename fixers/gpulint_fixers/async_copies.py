@@ -99,21 +99,9 @@ def _beside(project: Project, payload: Blocking) -> list[Blocking]:
 
 
 def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
-    if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
-        return Declined("the call forwards its callers' options, which may include `non_blocking`")
-    if any(map(_forwards_choice, payload.transfers)):
-        return Declined("the function's callers choose `non_blocking`: pass it there")
-    if predates_device_argument(payload.transfers[0].call.module):
-        return Declined("the code is for PyTorch before 0.4, which has no `non_blocking=`")
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
-    if Device.CPU in elsewhere:
-        return Declined(
-            "the function also copies results to the CPU; without synchronisation they could be read too early"
-        )
-    if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
-        return Declined(
-            "tensors of arrays are not in pinned memory: call `.pin_memory()` first, or make them in the loader"
-        )
+    if reason := _obstacle(payload, elsewhere):
+        return Declined(reason)
     for transfer in payload.transfers:
         if reason := no_gain(project, transfer):
             return Declined(reason)
@@ -153,6 +141,21 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
         return Declined("its loader does not pin its memory, and could not be changed")
     return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
+
+
+def _obstacle(payload: Blocking, elsewhere: set[Device]) -> str:
+    """Return what is against copies that do not wait, whatever their loaders do."""
+    if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
+        return "the call forwards its callers' options, which may include `non_blocking`"
+    if any(map(_forwards_choice, payload.transfers)):
+        return "the function's callers choose `non_blocking`: pass it there"
+    if predates_device_argument(payload.transfers[0].call.module):
+        return "the code is for PyTorch before 0.4, which has no `non_blocking=`"
+    if Device.CPU in elsewhere:
+        return "the function also copies results to the CPU; without synchronisation they could be read too early"
+    if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
+        return "tensors of arrays are not in pinned memory: call `.pin_memory()` first, or make them in the loader"
+    return ""
 
 
 def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -> str:

@@ -11,7 +11,6 @@ from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint_fixers.statements import remove_statement
 
-ONCE = Declined("the condition around it holds once: the block sets what it asks for")
 _TIMED = regex.compile(r"tflops|throughput|benchmark|profil|samples_per_sec|images_per_sec|imgs_per_sec|time_meter")
 _TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up|debug|probe")
 
@@ -26,8 +25,6 @@ def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> F
     within = module.syntax.text(around[0]) if around and isinstance(around[0], FUNCTIONS) else module.syntax.source.text
     if _TIMED.search(within.lower().replace("cudnn.benchmark", "")):
         return Declined("the loop measures speed, for which it has to wait")
-    if _runs_once(module, statement):
-        return ONCE
     edit = remove_statement(module.syntax, _alone(module, statement))
     if edit is None:
         return Declined("the statement shares its line with another one")
@@ -43,20 +40,6 @@ def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> F
             edit = Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "")
     timed = "; times of single steps then only count what the host does" if "time" in within else ""
     return Fix(f"{description}{timed}", Safety.UNSAFE, (edit,))
-
-
-def _runs_once(module: ModuleIndex, statement: ast.stmt) -> bool:
-    """``if self.must_wait: synchronize(); ...; self.must_wait = False``"""
-    up = module.syntax.parents.get(statement)
-    if not isinstance(up, ast.If):
-        return False
-    asked = {ast.unparse(part) for part in walk(up.test) if isinstance(part, ast.Name | ast.Attribute)}
-    return any(
-        isinstance(one, ast.Assign)
-        and isinstance(one.value, ast.Constant)
-        and any(ast.unparse(target) in asked for target in one.targets)
-        for one in up.body
-    )
 
 
 def _alone(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:

@@ -179,43 +179,6 @@ CASES |= {
         },
         "raise an error for the case that it waits for",
     ),
-    "a wait under a condition that holds once": (
-        "GPU305",
-        {
-            "train.py": """\
-            import torch
-
-
-            class Learner(torch.nn.Module):
-                def __init__(self):
-                    super().__init__()
-                    self.need_to_share = True
-
-                def learn(self, x, y):
-                    loss = self.student(x, y)
-                    loss.backward()
-                    self.share()
-                    return loss
-
-                def share(self):
-                    if self.need_to_share:
-                        torch.cuda.synchronize()
-                        self.student.streams = self.teacher.streams
-                        self.need_to_share = False
-
-
-            def main():
-                learner = Learner().cuda()
-                for x, y in train_loader:
-                    learner.learn(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
-                    optimizer.step()
-
-
-            main()
-            """
-        },
-        "the condition around it holds once",
-    ),
     "samples that a program without training computes one by one": (
         "GPU202",
         {

@@ -45,7 +45,7 @@ from gpulint_fixers.step_tests import (
     trained_on,
 )
 from gpulint_fixers.versions import predates_device_argument
-from gpulint_fixers.waits import ONCE, remove_wait
+from gpulint_fixers.waits import remove_wait
 
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MOST = 200
@@ -176,8 +176,7 @@ def _waits_in(
             found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
         ):
             continue
-        if (fixed := _fix(project, found)) is ONCE:
-            continue
+        fixed = _fix(project, found)
         for site in _sites(project, module, found, loop):
             if loop in module.syntax.ancestors(site):
                 made.append((finding, fixed, branches_around(module, site, loop)))
