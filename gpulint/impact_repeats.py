@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
-from gpulint.assessment.jobs import most_gpus
 from gpulint.impact import Level
 from gpulint.rule import Kind
 
@@ -217,6 +216,8 @@ def _writer(finding: Finding, project: Project) -> str:
 
 def _rank(finding: Finding, project: Project) -> tuple[int, int]:
     """Those that cost most first, then those of jobs with several GPUs."""
+    from gpulint.assessment.jobs import most_gpus  # the whole analysis, which a cached report does not need
+
     return -finding.impact.level, -max(most_gpus(project, finding.path) or 1, 1)
 
 

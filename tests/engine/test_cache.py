@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +298,20 @@ def test_a_folder_that_appears_where_one_was_looked_for_is_noticed(tmp_path: Pat
         shutil.rmtree(tmp_path / folder.relative_to(tmp_path).parts[0])
         (tmp_path / "here").mkdir(exist_ok=True)
         (tmp_path / "a-file").touch()
+
+
+ANALYSIS = ("launch", "placement", "programs", "semantic", "training", "transfers", "values", "workload")
+
+
+def test_a_cached_report_needs_no_analysis(tmp_path: Path, cache: Path) -> None:
+    """The analysis takes longer to import than such a scan takes."""
+    program = (
+        "import sys\nfrom gpulint.cli import main\n"
+        f"main({['scan', '--isolated', '--output-file', os.devnull, str(EXAMPLES / 'unpinned-loader')]!r})\n"
+        "print(*(name for name in sys.modules if name.startswith('gpulint.')))\n"
+    )
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    imported = {name.split(".")[1] for name in run.stdout.split()}
+    assert imported
+    assert not imported & set(ANALYSIS)
