@@ -160,7 +160,7 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
             "            norms.append(part.grad.norm().item())\n",
             "medium",
         ),
-        ("    shown = {name: value.item() for name, value in losses.items()}\n", "low"),
+        ("    shown = {name: value.item() for name, value in losses.items()}\n", "medium"),
         (
             "    for part in range(len(images) // 8):\n"
             "        again = model(images[part * 8 : part * 8 + 8].cuda())\n"
