@@ -425,3 +425,40 @@ def test_help_fits_what_is_read(tmp_path: Path, program: str, part: str) -> None
     report = engine.run(project, [path], select(LOADED.rules, ["GPU305"], (), ()))
     (advice,) = [result.finding.help for result in report.results]
     assert part in advice
+
+
+EVALUATION = """\
+import torch
+
+net.cuda().eval()
+for images in test_loader:
+    scores.append(net(images.cuda()))
+"""
+MAYBE_WRAPPED = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+if args.distributed:
+    net = DDP(net)
+for index, batch in enumerate(loader):
+    net(batch).backward()
+    if (index + 1) % accumulate_steps == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "program", "part", "said"),
+    [
+        ("GPU203", EVALUATION, "decorate", False),
+        ("GPU353", MAYBE_WRAPPED, "Without DDP, the model has no `no_sync()`", True),
+        ("GPU353", MAYBE_WRAPPED.replace("if args.distributed:\n    ", ""), "Without DDP", False),
+    ],
+)
+def test_help_can_be_followed(tmp_path: Path, code: str, program: str, part: str, said: bool) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(program)
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], select(LOADED.rules, [code], (), ()))
+    (advice,) = [result.finding.help for result in report.results]
+    assert (part in advice) is said

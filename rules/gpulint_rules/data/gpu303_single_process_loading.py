@@ -222,6 +222,7 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
                 "the training process loads its batches itself (dataloader_num_workers is 0 by default)",
                 help="set `dataloader_num_workers=` to the job's cores per GPU",
                 payload=found,
+                cost=Cost("in-process-loading", basis=f"{found.work} in the training process"),
                 related=(project.fact(Constants).place(found.step, f"{found.work} in the training process"),),
             )
     for call in module.calls:
