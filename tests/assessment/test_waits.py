@@ -238,3 +238,13 @@ def test_waits_beside_many_steps_of_an_environment_cost_little(
     )
     assert scanned(write(tmp_path, step + READS + EACH), capsys, "GPU305") != []
     assert scanned(write(tmp_path, rollout + "    return state\n\n\n" + step + READS + EACH), capsys, "GPU305") == []
+
+
+@pytest.mark.parametrize(("comment", "level"), [("Copy the stats (sync point).", "low"), ("Copy the stats.", "medium")])
+def test_a_comment_that_names_a_sync_point_shows_a_choice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], comment: str, level: str
+) -> None:
+    reads = "    total, best, worst = (\n        loss.item(),\n        output.max().item(),\n        output.min().item(),\n    )\n"
+    write(tmp_path, STEP + f"    # {comment}\n" + reads)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found["impact"]["level"] == level

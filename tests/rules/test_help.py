@@ -430,7 +430,9 @@ def test_help_fits_what_is_read(tmp_path: Path, program: str, part: str) -> None
 EVALUATION = """\
 import torch
 
-net.cuda().eval()
+net = net.cuda()
+net.eval()
+scores = []
 for images in test_loader:
     scores.append(net(images.cuda()))
 """
