@@ -19,6 +19,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.gpu_samples import gets_device, uses_device
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     Binding,
@@ -29,7 +30,6 @@ from gpulint.workspace.module_index import (
     last_name,
 )
 
-_DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
 _PARTS = frozenset({"Subset", "random_split", "ConcatDataset", "deepcopy", "Dataset"})
 """Data sets of samples of others."""
 _METHODS = frozenset(
@@ -247,26 +247,3 @@ def _names_device(module: ModuleIndex, node: ast.expr, depth: int) -> bool:
         if any(one.value is not None and _names_device(module, one.value, depth - 1) for one in bound):
             return True
     return False
-
-
-def gets_device(call: ast.Call) -> bool:
-    """``get_dataset(cfg, device)``"""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(
-        _DEVICE.search(str(value.value) if isinstance(value, ast.Constant) else last_name(value)) is not None
-        for value in given
-        if isinstance(value, ast.Name | ast.Attribute | ast.Constant)
-        or (isinstance(value, ast.Call) and last_name(value.func) == "device")
-    )
-
-
-def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether a class moves anything to a device, or makes tensors on one."""
-    return any(
-        (isinstance(part, ast.Call) and last_name(part.func) in ("cuda", "to_device"))
-        or (isinstance(part, ast.Call) and last_name(part.func) == "to" and gets_device(part))
-        or (isinstance(part, ast.keyword) and part.arg == "device")
-        for method in owner.body
-        if isinstance(method, FUNCTIONS)
-        for part in walk(method)
-    )

@@ -24,7 +24,7 @@ from gpulint.assessment import (
     step_lengths,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason, names_transport
+from gpulint.assessment.reasons import has_reason, names_transport, names_wait
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause",
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
+    Circumstance("a comment names it a sync point", TO_LOW, names_wait, kinds=_WAITS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
@@ -121,9 +122,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
     Circumstance("nothing shows a second GPU", TO_LOW, gpu_signs.shows_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
-    Circumstance(
-        "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
-    ),
+    Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
@@ -160,6 +159,12 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
+    ),
+    Circumstance(
+        "workers cannot import a data set of the notebook there",
+        TO_LOW,
+        worker_facts.cannot_import_data_set,
+        kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),

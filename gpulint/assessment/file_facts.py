@@ -94,6 +94,9 @@ _PURPOSE = regex.compile(
 )
 _WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
+_NOTES = (".md", ".rst", ".txt")
+_ORDERED = regex.compile(rb"""--[\w-]*workers[ =](\d+)\b""")
+"""The number of workers in a command."""
 
 
 def is_demo(subject: Subject) -> bool:
@@ -247,7 +250,8 @@ def is_for_people(subject: Subject) -> bool:
 
 
 def has_workers_set(subject: Subject) -> bool:
-    """Return whether each script and configuration that names the number of workers, which is 0 by default, sets it."""
+    """Return whether each script, configuration and documented command that names the number of workers, which is 0 by
+    default, sets it."""
     return subject.finding.severity is Severity.INFO and _sets_workers(subject.project)
 
 
@@ -259,4 +263,6 @@ def _sets_workers(project: Project) -> bool:
         if path.suffix in _SETTINGS
         for match in _WORKERS.finditer(project.data(path))
     ]
+    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
+    found += (int(match[1]) for path in notes for match in _ORDERED.finditer(project.data(path)))
     return bool(found) and all(found)

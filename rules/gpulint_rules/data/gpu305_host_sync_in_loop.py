@@ -148,6 +148,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
         if guards.is_off_by_default(module, sync.node, context.loop.node):
             continue
+        if guards.answers_peer(module, sync.node, context.loop.node):
+            continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
         if any(_is_seldom_reached(project, site, context, without_gradients) for site in context.calls):
@@ -189,6 +191,7 @@ def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, wi
         or (without_gradients and guards.is_without_gradients(site.module, site.node))
         or guards.is_off_by_default(site.module, site.node, context.loop.node)
         or guards.is_error_path(site.module, site.node)
+        or guards.answers_peer(site.module, site.node, context.loop.node)
         or guards.runs_once(site.module, site.node)
         or is_model_variant_branch(project, site.module, site.node)
         or only_evaluates(site.module, site.node)

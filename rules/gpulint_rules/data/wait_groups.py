@@ -27,6 +27,8 @@ from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, us
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
+IN_BRANCH = 0.5
+"""What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -86,6 +88,8 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(usual_rounds(module, one.node, loop) for one in syncs)
     )
+    if project.fact(Guards).is_conditional(module, sync.node, loop):
+        own *= IN_BRANCH
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
