@@ -239,6 +239,48 @@ CASES |= {
 }
 
 
+CASES |= {
+    "a layer that the model does not use": (
+        "GPU351",
+        {
+            "nets.py": """\
+            import torch
+            from torch import nn
+
+
+            class Autoencoder(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = nn.Linear(8, 8)
+                    self.positions = nn.Parameter(torch.zeros(8), requires_grad=False)
+                    self.mask_token = nn.Parameter(torch.zeros(8))
+                    nn.init.normal_(self.mask_token)
+
+                def forward(self, x):
+                    return self.encoded(x)
+
+                def encoded(self, x):
+                    return self.encoder(x)
+
+
+            def small(**kwargs):
+                return Autoencoder(**kwargs)
+            """,
+            "train.py": """\
+            import nets
+            from torch.nn.parallel import DistributedDataParallel
+
+            model = nets.__dict__[args.model](norm=args.norm).cuda()
+            model = DistributedDataParallel(model, find_unused_parameters=True)
+            for x in loader:
+                model(x.cuda()).mean().backward()
+            """,
+        },
+        "`forward` never reads `Autoencoder.mask_token`",
+    ),
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
     check_declined(job, *CASES[case])
@@ -332,3 +374,9 @@ def main(args):
     }
     fix = job(files).offer("GPU353")
     assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)
+
+
+def test_a_model_that_uses_all_layers_needs_no_search(job: MakeJob) -> None:
+    (_, files, _) = CASES["a layer that the model does not use"]
+    used = files["nets.py"].replace("return self.encoder(x)", "return self.encoder(x) + self.mask_token")
+    assert job({**files, "nets.py": used}).offer("GPU351").changes
