@@ -63,6 +63,16 @@ CASES = {
         {"train.py": LOADER, "work.yml": "name: work\ndependencies:\n  - python=3.7\n  - pytorch=1.6.0=py3.7_cuda\n"},
         "the program is installed with `pytorch=1.6.0`",
     ),
+    "a release of another library that needs an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "torchvision==0.4.1\ntorch\n"},
+        "the program is installed with `torchvision==0.4.1`",
+    ),
+    "a container": (
+        "GPU304",
+        {"train.py": LOADER, "run.sh": '#!/bin/bash\ncreate --container "me/fastai:1.0-CUDA9.2" --command train.py\n'},
+        "the program is installed with `fastai==1.0`",
+    ),
     "a bound below": (
         "GPU304",
         {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
@@ -291,7 +301,7 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
     [
         ("requirements.txt", "torch==1.10.0\n"),
         ("requirements.txt", "torch>=1.3\n"),
-        ("requirements.txt", "torchvision==0.4.1\ntorch\n"),
+        ("requirements.txt", "torchvision==0.9.0\ntorch\n"),
         ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.3"\n'),
         ("environment.yml", "dependencies:\n  - pytorch::pytorch=1.8\n"),
         ("README.md", "Tested with torch 1.3.\n"),
@@ -380,3 +390,15 @@ def test_a_model_that_uses_all_layers_needs_no_search(job: MakeJob) -> None:
     (_, files, _) = CASES["a layer that the model does not use"]
     used = files["nets.py"].replace("return self.encoder(x)", "return self.encoder(x) + self.mask_token")
     assert job({**files, "nets.py": used}).offer("GPU351").changes
+
+
+def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJob) -> None:
+    program = LOADER.replace(", num_workers=4", "")
+    texts = {
+        bound: [
+            edit.text for edit in job({"train.py": program, "requirements.txt": f"{bound}\n"}).offer("GPU303").edits
+        ]
+        for bound in ("torch>=1.0.0", "torch>=1.7", "torch")
+    }
+    assert all("num_workers=4" in text for (text,) in texts.values())
+    assert [bound for bound, (text,) in texts.items() if "persistent_workers" in text] == ["torch>=1.7", "torch"]

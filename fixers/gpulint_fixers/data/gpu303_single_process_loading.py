@@ -12,7 +12,7 @@ from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, chec
 from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.programs.api_releases import lacks
+from gpulint.programs.api_releases import may_lack
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of
@@ -88,7 +88,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     if workers == "1":
         return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    lost = said or serves_one_pass(project, loader) or lacks(project, loader.module.path, "persistent_workers")
+    lost = said or serves_one_pass(project, loader) or may_lack(project, loader.module.path, "persistent_workers")
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     if payload.workers is None:
