@@ -73,6 +73,14 @@ CASES = {
         {"train.py": LOADER, "run.sh": '#!/bin/bash\ncreate --container "me/fastai:1.0-CUDA9.2" --command train.py\n'},
         "the program is installed with `fastai==1.0`",
     ),
+    "a reason in the documentation": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
+        },
+        "DOCUMENTATION.md:3 says why there are no workers",
+    ),
     "a bound below": (
         "GPU304",
         {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
@@ -402,3 +410,8 @@ def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJo
     }
     assert all("num_workers=4" in text for (text,) in texts.values())
     assert [bound for bound, (text,) in texts.items() if "persistent_workers" in text] == ["torch>=1.7", "torch"]
+
+
+def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
+    files = {"train.py": LOADER.replace(", num_workers=4", ""), "README.md": "If it hangs, use `num_workers=0`.\n"}
+    assert job(files).offer("GPU303").changes

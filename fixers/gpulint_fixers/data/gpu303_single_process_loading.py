@@ -19,6 +19,7 @@ from gpulint.semantic.argument_binding import attribute_of
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
+from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.calls import add_keyword
@@ -46,6 +47,8 @@ _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher requests, else a usual number."""
     payload = finding.payload
+    if reason := documented_reason(project, finding.path):
+        return Declined(f"{reason} says why there are no workers")
     if not isinstance(payload, SingleProcess):
         return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
     made = _fix(project, payload)
