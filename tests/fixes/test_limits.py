@@ -81,6 +81,49 @@ CASES = {
         },
         "DOCUMENTATION.md:3 says why there are no workers",
     ),
+    "a file that a part of a base of the data set opens": (
+        "GPU303",
+        {
+            "train.py": """\
+            import h5py
+            import torch
+            from torch.utils.data import DataLoader, Dataset, random_split
+
+
+            class Store:
+                def __init__(self, path):
+                    self.file = h5py.File(path)
+                    self.images = self.file["images"]
+
+                def read(self, index):
+                    return self.images[index]
+
+
+            class Base(Dataset):
+                def __init__(self, path):
+                    self.store = Store(path)
+
+
+            class Cases(Base):
+                def __getitem__(self, index):
+                    return prepared(self.store.read(index))
+
+                def __len__(self):
+                    return 9000
+
+
+            train_set, val_set = random_split(Cases("cases.h5"), [8000, 1000])
+            loader = DataLoader(train_set, batch_size=64)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "opens a file before its workers start",
+    ),
     "a bound below": (
         "GPU304",
         {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
