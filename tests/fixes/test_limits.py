@@ -301,6 +301,33 @@ CASES |= {
 
 
 CASES |= {
+    "gloo in a program that is on the CPU unless told otherwise": (
+        "GPU355",
+        {
+            "train.py": """\
+            import argparse
+
+            import torch
+            import torch.distributed as dist
+            from torch.nn.parallel import DistributedDataParallel
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--gpu", action="store_true")
+            args = parser.parse_args()
+            dist.init_process_group(backend="gloo")
+            model = torch.nn.Linear(8, 8)
+            if args.gpu:
+                model = model.cuda()
+            model = DistributedDataParallel(model)
+            for x in loader:
+                if args.gpu:
+                    x = x.cuda()
+                model(x).mean().backward()
+                optimizer.step()
+            """
+        },
+        "only uses a GPU with an option that is off by default",
+    ),
     "a layer that the model does not use": (
         "GPU351",
         {
