@@ -13,6 +13,7 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.gpu_samples import kept_attributes, reached
+from gpulint.workload.worker_supply import shares_handle
 from gpulint.workspace.module_index import ModuleIndex
 
 _FILES = frozenset({"open", "h5py.File", "zipfile.ZipFile", "tarfile.open", "tables.open_file"})
@@ -43,6 +44,10 @@ def shared_state(project: Project, loader: Loader) -> str:
         for where, owner in resolver.classes_of(source.module, source.node):
             if reason := _of_class(project, where, owner):
                 return reason
+    if shares_handle(project, loader):
+        return (
+            "the data set opens a file before its workers start, which they would share: open it in each worker first"
+        )
     return ""
 
 

@@ -75,6 +75,7 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause",
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
+    Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("a comment names it a sync point", TO_LOW, names_wait, kinds=_WAITS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),

@@ -12,6 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
@@ -156,3 +157,8 @@ def is_chosen(subject: Subject) -> bool:
     span = loader.module.syntax.span(workers)
     comment = subject.document.cell_source(span.cell).line(span.line).partition("#")[2]
     return bool(_CHOSEN.search(comment)) and not _TO_DO.search(comment)
+
+
+def is_documented(subject: Subject) -> bool:
+    """Return whether the documentation of the tree says why the loaders have no workers."""
+    return bool(documented_reason(subject.project, subject.finding.path))

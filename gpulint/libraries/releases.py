@@ -19,7 +19,7 @@ class NewApi:
     @property
     def label(self) -> str:
         """What tells the row from others of its kind."""
-        return self.written[0]
+        return f"{self.written[0]} of {self.packages[0]}"
 
     @property
     def words(self) -> frozenset[str]:

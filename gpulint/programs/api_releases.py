@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.fix import Declined, Fix
-from gpulint.programs.package_lists import is_too_old
+from gpulint.programs.package_lists import is_too_old, may_be_too_old
 
 if TYPE_CHECKING:
     from gpulint.libraries.releases import NewApi
@@ -21,6 +21,15 @@ def lacks(project: Project, path: Path, written: str) -> str | None:
             if name in written and (reason := _reason(project, path, row, name)):
                 return reason
     return None
+
+
+def may_lack(project: Project, path: Path, written: str) -> bool:
+    """Return whether a program's lists of packages allow a release that lacks something (``torch>=1.0``)."""
+    return lacks(project, path, written) is not None or any(
+        may_be_too_old(project, path, row.packages, row.release)
+        for row in project.models.rows("new-api")
+        if any(name in written for name in row.written)
+    )
 
 
 def unless_lacking(project: Project, fix: Fix | Declined) -> Fix | Declined:

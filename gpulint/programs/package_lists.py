@@ -50,6 +50,16 @@ def requires(project: Project, path: Path, packages: tuple[str, ...], least: Rel
     return False
 
 
+def may_be_too_old(project: Project, path: Path, packages: tuple[str, ...], since: Release) -> bool:
+    """Return whether the nearest lists of packages with a bound on one of ``packages`` allow a release before
+    ``since``."""
+    for found in lists_above(project, path):
+        releases = [release for one in found for release in _oldest(project, one, packages) if release]
+        if releases:
+            return min(releases) < since
+    return False
+
+
 def is_too_old(project: Project, path: Path, packages: tuple[str, ...], since: Release) -> str | None:
     """Return the bound (``torch==1.3.0``) of a list or install line nearest to a file that allows no release from
     ``since`` on."""
@@ -122,7 +132,9 @@ def _bounds(project: Project, path: Path, packages: tuple[str, ...]) -> tuple[_B
             *re.finditer(
                 rf"(?<![\w./-]){name}(?:\[[\w,-]+\])?[\"']?[ \t]*(?=[=<>~!^])(?:=[ \t]*[\"'](?=[\d^~<>=]))?", text
             ),
-            *re.finditer(rf"(?:^FROM\s+\S*/|image:\s*\S*/){name}(?=:\d)", text, re.MULTILINE),
+            *re.finditer(
+                rf"(?:^FROM\s+|image:\s*|--(?:container|image)[= ]\s*[\"']?)\S*/{name}(?=:\d)", text, re.MULTILINE
+            ),
         ]
         for pin in pins:
             rest = text[pin.end() : pin.end() + 60].split("\n")[0]

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,6 +26,9 @@ MANY_WORKERS = 10
 
 _OPENERS = frozenset({"h5py.File", "lmdb.open", "sqlite3.connect"})
 """What opens a file that forked processes cannot share."""
+_NO_READERS = frozenset({"__init__", "__del__", "__exit__", "close"})
+_MAX_HOLDERS = 2
+"""How many objects deep what a data set holds is looked at."""
 
 
 def loads_in_process(project: Project, loader: Loader) -> bool:
@@ -41,32 +46,54 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
 
 def shares_handle(project: Project, loader: Loader) -> bool:
     """Return whether the data set of a loader is given an open file, or opens one before its workers start, and reads
-    samples from it."""
+    samples from it. What the data set is a part of or holds counts as well."""
     resolver = project.fact(Resolver)
-    for source in project.fact(HostToDevice).sources(loader):
-        for made in resolver.points_to(source.module, source.node):
-            given = (
-                [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
-            )
-            if any(_is_open(resolver, made.module, value) for value in given):
+    for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
+        given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
+        if any(_is_open(resolver, made.module, value) for value in given):
+            return True
+        if isinstance(made.node, ast.expr) and any(
+            _keeps_open(project, where, owner, _MAX_HOLDERS)
+            for where, owner in resolver.classes_of(made.module, made.node)
+        ):
+            return True
+    return False
+
+
+def _made(project: Project, loader: Loader) -> list[NodeRef]:
+    resolver = project.fact(Resolver)
+    return [
+        made
+        for source in project.fact(HostToDevice).sources(loader)
+        for made in resolver.points_to(source.module, source.node)
+    ]
+
+
+@query
+def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, holders: int) -> bool:
+    """Return whether the constructor of a class or a base opens a file that its objects, or an object which it makes,
+    read later."""
+    resolver = project.fact(Resolver)
+    for where, base in resolver.mro(module, owner):
+        for (home, name), stored in where.attributes.items():
+            made = [one.value for one in stored if one.value is not None and _is_in_constructor(where, one.node)]
+            if home is not base or not made:
+                continue
+            if any(_is_open(resolver, where, value) for value in made) and _reads_samples(base, name):
                 return True
-        assert isinstance(source.node, ast.expr)
-        for where, owner in resolver.classes_of(source.module, source.node):
-            kept = (
-                binding
-                for (home, name), stored in where.attributes.items()
-                if home is owner and _reads_samples(owner, name)
-                for binding in stored
-            )
-            if any(
-                binding.value is not None
-                and _is_open(resolver, where, binding.value)
-                and (home := where.function(binding.node)) is not None
-                and home.name == "__init__"
-                for binding in kept
+            if holders and any(
+                _keeps_open(project, *held, holders - 1)
+                for value in made
+                if isinstance(value, ast.Call)
+                for held in resolver.classes_of(where, value)
             ):
                 return True
     return False
+
+
+def _is_in_constructor(module: ModuleIndex, node: ast.AST) -> bool:
+    function = module.function(node)
+    return function is not None and function.name == "__init__"
 
 
 def _reads_samples(owner: ast.ClassDef, name: str) -> bool:
@@ -74,7 +101,7 @@ def _reads_samples(owner: ast.ClassDef, name: str) -> bool:
     memory (``self.labels = self.file["labels"][:]``)."""
     for method in (part for part in owner.body if isinstance(part, FUNCTIONS)):
         for part in walk(method):
-            if method.name != "__init__" and _uses(part, name):
+            if method.name not in _NO_READERS and _uses(part, name):
                 return True
             if (
                 isinstance(part, ast.Assign)

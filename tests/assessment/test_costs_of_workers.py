@@ -159,3 +159,10 @@ def test_a_loader_that_is_left_after_some_batches_needs_one_iterator(tmp_path: P
     report = scan(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + steps})
     (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
     assert found.help.startswith("draw the batches of `loader` from one iterator")
+
+
+def test_documentation_may_say_why_there_are_no_workers(tmp_path: Path) -> None:
+    notes = "Shared memory is full on the GPU host, therefore `num_workers: 0` is the default.\n"
+    files = {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "NOTES.md": notes}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith("low") and "documentation" in found

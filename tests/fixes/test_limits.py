@@ -63,6 +63,67 @@ CASES = {
         {"train.py": LOADER, "work.yml": "name: work\ndependencies:\n  - python=3.7\n  - pytorch=1.6.0=py3.7_cuda\n"},
         "the program is installed with `pytorch=1.6.0`",
     ),
+    "a release of another library that needs an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "torchvision==0.4.1\ntorch\n"},
+        "the program is installed with `torchvision==0.4.1`",
+    ),
+    "a container": (
+        "GPU304",
+        {"train.py": LOADER, "run.sh": '#!/bin/bash\ncreate --container "me/fastai:1.0-CUDA9.2" --command train.py\n'},
+        "the program is installed with `fastai==1.0`",
+    ),
+    "a reason in the documentation": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
+        },
+        "DOCUMENTATION.md:3 says why there are no workers",
+    ),
+    "a file that a part of a base of the data set opens": (
+        "GPU303",
+        {
+            "train.py": """\
+            import h5py
+            import torch
+            from torch.utils.data import DataLoader, Dataset, random_split
+
+
+            class Store:
+                def __init__(self, path):
+                    self.file = h5py.File(path)
+                    self.images = self.file["images"]
+
+                def read(self, index):
+                    return self.images[index]
+
+
+            class Base(Dataset):
+                def __init__(self, path):
+                    self.store = Store(path)
+
+
+            class Cases(Base):
+                def __getitem__(self, index):
+                    return prepared(self.store.read(index))
+
+                def __len__(self):
+                    return 9000
+
+
+            train_set, val_set = random_split(Cases("cases.h5"), [8000, 1000])
+            loader = DataLoader(train_set, batch_size=64)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "opens a file before its workers start",
+    ),
     "a bound below": (
         "GPU304",
         {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
@@ -239,6 +300,75 @@ CASES |= {
 }
 
 
+CASES |= {
+    "gloo in a program that is on the CPU unless told otherwise": (
+        "GPU355",
+        {
+            "train.py": """\
+            import argparse
+
+            import torch
+            import torch.distributed as dist
+            from torch.nn.parallel import DistributedDataParallel
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--gpu", action="store_true")
+            args = parser.parse_args()
+            dist.init_process_group(backend="gloo")
+            model = torch.nn.Linear(8, 8)
+            if args.gpu:
+                model = model.cuda()
+            model = DistributedDataParallel(model)
+            for x in loader:
+                if args.gpu:
+                    x = x.cuda()
+                model(x).mean().backward()
+                optimizer.step()
+            """
+        },
+        "only uses a GPU with an option that is off by default",
+    ),
+    "a layer that the model does not use": (
+        "GPU351",
+        {
+            "nets.py": """\
+            import torch
+            from torch import nn
+
+
+            class Autoencoder(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = nn.Linear(8, 8)
+                    self.positions = nn.Parameter(torch.zeros(8), requires_grad=False)
+                    self.mask_token = nn.Parameter(torch.zeros(8))
+                    nn.init.normal_(self.mask_token)
+
+                def forward(self, x):
+                    return self.encoded(x)
+
+                def encoded(self, x):
+                    return self.encoder(x)
+
+
+            def small(**kwargs):
+                return Autoencoder(**kwargs)
+            """,
+            "train.py": """\
+            import nets
+            from torch.nn.parallel import DistributedDataParallel
+
+            model = nets.__dict__[args.model](norm=args.norm).cuda()
+            model = DistributedDataParallel(model, find_unused_parameters=True)
+            for x in loader:
+                model(x.cuda()).mean().backward()
+            """,
+        },
+        "`forward` never reads `Autoencoder.mask_token`",
+    ),
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
     check_declined(job, *CASES[case])
@@ -249,7 +379,7 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
     [
         ("requirements.txt", "torch==1.10.0\n"),
         ("requirements.txt", "torch>=1.3\n"),
-        ("requirements.txt", "torchvision==0.4.1\ntorch\n"),
+        ("requirements.txt", "torchvision==0.9.0\ntorch\n"),
         ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.3"\n'),
         ("environment.yml", "dependencies:\n  - pytorch::pytorch=1.8\n"),
         ("README.md", "Tested with torch 1.3.\n"),
@@ -332,3 +462,26 @@ def main(args):
     }
     fix = job(files).offer("GPU353")
     assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)
+
+
+def test_a_model_that_uses_all_layers_needs_no_search(job: MakeJob) -> None:
+    (_, files, _) = CASES["a layer that the model does not use"]
+    used = files["nets.py"].replace("return self.encoder(x)", "return self.encoder(x) + self.mask_token")
+    assert job({**files, "nets.py": used}).offer("GPU351").changes
+
+
+def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJob) -> None:
+    program = LOADER.replace(", num_workers=4", "")
+    texts = {
+        bound: [
+            edit.text for edit in job({"train.py": program, "requirements.txt": f"{bound}\n"}).offer("GPU303").edits
+        ]
+        for bound in ("torch>=1.0.0", "torch>=1.7", "torch")
+    }
+    assert all("num_workers=4" in text for (text,) in texts.values())
+    assert [bound for bound, (text,) in texts.items() if "persistent_workers" in text] == ["torch>=1.7", "torch"]
+
+
+def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
+    files = {"train.py": LOADER.replace(", num_workers=4", ""), "README.md": "If it hangs, use `num_workers=0`.\n"}
+    assert job(files).offer("GPU303").changes

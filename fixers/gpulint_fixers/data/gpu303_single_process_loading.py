@@ -12,13 +12,14 @@ from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, chec
 from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.programs.api_releases import lacks
+from gpulint.programs.api_releases import may_lack
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
+from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.calls import add_keyword
@@ -46,6 +47,8 @@ _RECORDS = frozenset({"runs", "wandb", "lightning_logs", "mlruns", "multirun"})
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher requests, else a usual number."""
     payload = finding.payload
+    if reason := documented_reason(project, finding.path):
+        return Declined(f"{reason} says why there are no workers")
     if not isinstance(payload, SingleProcess):
         return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
     made = _fix(project, payload)
@@ -88,7 +91,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     if workers == "1":
         return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    lost = said or serves_one_pass(project, loader) or lacks(project, loader.module.path, "persistent_workers")
+    lost = said or serves_one_pass(project, loader) or may_lack(project, loader.module.path, "persistent_workers")
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     if payload.workers is None:

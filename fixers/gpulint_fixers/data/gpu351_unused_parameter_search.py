@@ -21,6 +21,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.unread_layers import unread_layer
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -39,6 +40,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("which model is trained is decided at run time; all that it may be need a gradient everywhere")
     if _has_auxiliary_heads(project, document.path):
         return Declined("the model has auxiliary heads, which get no gradient if the loss leaves their outputs out")
+    if name := unread_layer(project, document.path, found.call.args[0] if found.call.args else None):
+        return Declined(f"`forward` never reads `{name}`, which gets no gradient: remove it first")
     edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(
         "disable the search; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 from gpulint_rules.data.gpu355_cpu_backend_for_gpus import CpuBackend
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.project import Project
+from gpulint.training.guards import Guards
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -18,6 +21,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     node = found.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return Declined("the backend is not a literal in the call")
+    if _is_on_cpu_by_default(project, finding.path):
+        return Declined(
+            "the program only uses a GPU with an option that is off by default, and NCCL takes no CPU tensors"
+        )
     text = document.python.text(node)
     quote = text[-1]
     line = document.python.source.position(document.python.offsets(node)[1])[0]
@@ -27,6 +34,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the line beside it, a comment, has the other backend already: choose between them")
     edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
     return Fix("use NCCL, which cannot exchange CPU tensors", Safety.UNSAFE, (edit,))
+
+
+def _is_on_cpu_by_default(project: Project, path: Path) -> bool:
+    """Return whether all transfers of a module to a GPU need an option that is off by default."""
+    module = project.module_at(path)
+    if module is None:
+        return False
+    moved = [transfer for transfer in project.fact(DeviceTransfers).transfers(module) if transfer.to_gpu]
+    guards = project.fact(Guards)
+    return bool(moved) and all(guards.is_off_by_default(module, transfer.node) for transfer in moved)
 
 
 FIXER = Fixer("GPU355", fix)

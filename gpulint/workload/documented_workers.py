@@ -1,0 +1,47 @@
+"""What the documentation of a tree says of loaders without workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.query import query
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TEXTS = regex.compile(r"README[\w.-]*|[\w.-]+\.(?:md|rst)", re.IGNORECASE)
+_NONE = regex.compile(r"\bnum[_-]?workers\W{1,8}(?:(?:is|to|of|set)\W{1,4}){0,2}0(?![\w.])", re.IGNORECASE)
+_REASON = regex.compile(
+    r"shared.?memory|\bshm\b|/dev/shm|bus error|deadlock|\bhangs?\b|\bhung\b|crash|segfault|too many open files|\bfork",
+    re.IGNORECASE,
+)
+_IF = regex.compile(r"\b(?:if|when|in case|try)\b", re.IGNORECASE)
+"""Words of advice for machines on which something goes wrong."""
+
+
+def documented_reason(project: Project, path: Path) -> str:
+    """Return the line (``README.md:12``) in a folder above a program that says why its loaders have no workers; empty
+    if there is none."""
+    for folder in path.parents:
+        if found := _reason_in(project, folder):
+            return found
+        if folder == project.root:
+            break
+    return ""
+
+
+@query
+def _reason_in(project: Project, folder: Path) -> str:
+    for name in sorted(project.entries(folder)):
+        if not _TEXTS.fullmatch(name) or not project.is_file(folder / name):
+            continue
+        text = project.data(folder / name).decode("utf-8", "replace")
+        if _NONE.search(text) is None:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if _NONE.search(line) and _REASON.search(line) and not _IF.search(line):
+                return f"{(folder / name).relative_to(project.root).as_posix()}:{number}"
+    return ""
