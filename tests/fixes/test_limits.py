@@ -238,6 +238,79 @@ CASES |= {
     ),
 }
 
+CASES |= {
+    "a comment behind that gives the reason for a switch": (
+        "GPU414",
+        {
+            "actors.py": """\
+            import torch
+
+
+            class ExpActor(Actor):
+                def __init__(self, space):
+                    torch.autograd.set_detect_anomaly(
+                        True
+                    )  # the exponential is currently causing NaNs
+                    super().__init__(space)
+
+                def learn(self, loader):
+                    for x in loader:
+                        self.network(x.cuda()).sum().backward()
+            """
+        },
+        "the comment beside it says why it is on",
+    ),
+    "a comment above that gives the reason for a switch": (
+        "GPU414",
+        {
+            "train.py": """\
+            import torch
+
+            # Debug mode, because the loss becomes NaN
+            # with long inputs.
+            torch.autograd.set_detect_anomaly(True)
+            for x in loader:
+                model(x.cuda()).sum().backward()
+            """
+        },
+        "the comment beside it says why it is on",
+    ),
+    "an image without CUDA": (
+        "GPU411",
+        {
+            "src/train.py": """\
+            import os
+
+            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+            import tensorflow as tf
+
+            model.fit(data)
+            """,
+            "Dockerfile": "FROM tensorflow/tensorflow\nCOPY src /src\n",
+        },
+        "built from `tensorflow/tensorflow`, which has no CUDA",
+    ),
+    "zero in the place of a model that is not there": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+            magface = load("magface") if available("magface") else None
+            device = torch.device("cuda")
+            for x in loader:
+                x = x.to(device)
+                magnitude = magface(x) if magface else torch.tensor(0.0).to(device)
+                loss = model(x) + magnitude
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "it only stands in for what a model that is not there would compute",
+    ),
+}
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
@@ -332,3 +405,55 @@ def main(args):
     }
     fix = job(files).offer("GPU353")
     assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)
+
+
+def test_a_line_is_put_above_the_comment_of_the_next_one(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+from torch.nn.parallel import DistributedDataParallel
+
+model = DistributedDataParallel(model, device_ids=[args.gpu])
+for step, (x, y) in enumerate(train_loader):
+    # a schedule by iterations
+    # instead of epochs
+    if step % 4 == 0:
+        adjust(optimizer, step)
+    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)) / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+        }
+    )
+    assert made.repair("GPU353")
+    assert (
+        "    model.require_backward_grad_sync = (step + 1) % 4 == 0\n    # a schedule by iterations\n"
+        "    # instead of epochs\n    if step % 4 == 0:\n"
+    ) in made.text("train.py")
+
+
+def test_the_comment_behind_goes_with_the_line(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+import torch
+
+device = torch.device("cuda")
+# all batches
+for x in loader:
+    x = x.to(device)
+    beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper
+    sigma = 0.05  # temperature
+    loss = (model(x) * beta).sum() / sigma
+    loss.backward()
+    optimizer.step()
+"""
+        }
+    )
+    assert made.repair("GPU306")
+    assert (
+        "beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper\n# all batches\nfor x in loader:\n"
+        "    x = x.to(device)\n    sigma = 0.05  # temperature\n"
+    ) in made.text("train.py")
