@@ -275,6 +275,37 @@ CASES |= {
         },
         "the comment beside it says why it is on",
     ),
+    "a job file that a script writes": (
+        "GPU106",
+        {
+            "slurm/jobs/check_511_2022_09_28_05_17_AM.job.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            """,
+            "run_check.sh": """\
+            #!/bin/bash
+            job_file="slurm/jobs/check_${task}_$(date +"%Y_%m_%d_%I_%M_%p").job.sh"
+            echo "#!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            " > $job_file
+            sbatch $job_file
+            """,
+        },
+        "run_check.sh writes this file; request no GPUs there",
+    ),
+    "a job file that somebody else's script wrote": (
+        "GPU106",
+        {
+            "check_20221114170359.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            """
+        },
+        "a script wrote this file at the time in its name",
+    ),
     "an image without CUDA": (
         "GPU411",
         {
