@@ -1,4 +1,4 @@
-"""Gives evaluation a batch size of its own (the study's Figure 2): an option or a constant beside the training one.
+"""Gives evaluation a batch size of its own (the study's Figure 2), a constant beside the training one if that is one.
 
 It is what fits if that was estimated, else twice the training one.
 """
@@ -23,7 +23,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.shared_sizes import double
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.batch_loops import relies_on_size
 from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
 from gpulint_fixers.numbers import follow, replace_number
@@ -86,7 +86,8 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
         return Declined("the batch size is in a dictionary of options")
     if source.call.node not in set(syntax.ancestors(node)):
         return Declined("the batch size is set elsewhere and may also apply to training")
-    if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
+    named = _constant(source.call.module, source.node, node, found.fits) if isinstance(node, ast.Name) else None
+    if not found.size and named:
         return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
     training = found.training.batch
     text = training.module.syntax.text(training.node) if isinstance(training.node, ast.expr) else found.training.text
@@ -195,47 +196,6 @@ def _divides(module: ModuleIndex, size: str) -> bool:
     return False
 
 
-def _named(module: ModuleIndex, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:
-    """Edits that declare a batch size for evaluation in the user's style, and the expression that reads it."""
-    if isinstance(size, ast.Attribute) and isinstance(size.value, ast.Name):
-        return _option(module, size, fits)
-    return _constant(module, call, size, fits) if isinstance(size, ast.Name) else None
-
-
-def _option(module: ModuleIndex, size: ast.Attribute, fits: int) -> tuple[tuple[Edit, ...], str] | None:
-    """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
-    declared = {_flag(call): call for call in module.calls_by_name.get("add_argument", [])}
-    flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
-    if flag is None or _is_settings(module, size):
-        return None
-    if _derives(module, size.attr):
-        return None  # where the size is divided among processes the option would do nothing
-    dashes, stem = flag[: len(flag) - len(flag.lstrip("-"))], flag.lstrip("-")
-    mine = f"{dashes}{_styled(stem)}"
-    text = f"{ast.unparse(size.value)}.{_destination(mine)} or {fits or double(ast.unparse(size))}"
-    if mine in declared:
-        return (), text
-    call, syntax = declared[flag], module.syntax
-    statement = syntax.parents.get(call)
-    if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
-        return None
-    quote = syntax.text(call.args[0])[-1]
-    default = fits or f"twice {flag}"
-    line = f"{syntax.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
-    edit = insert_below(syntax, statement, line)
-    return None if edit is None else ((edit,), text)
-
-
-def _is_settings(module: ModuleIndex, size: ast.Attribute) -> bool:
-    """Return whether an object is not what the options are parsed to: it is made by something else, or the module sets
-    the attribute itself (``cfg.batch_size = 32``)."""
-    assert isinstance(size.value, ast.Name)
-    if any(part.attr == size.attr and isinstance(part.ctx, ast.Store) for part in module.syntax.of(ast.Attribute)):
-        return True
-    made = [one.value for one in module.scope(size).lookup(size.value.id) if isinstance(one.value, ast.Call)]
-    return bool(made) and not any("parse" in last_name(call.func) for call in made)
-
-
 def _derives(module: ModuleIndex, option: str) -> bool:
     """Return whether one loader takes an option as its batch size, and another what is computed from it."""
     taken = [
@@ -254,17 +214,6 @@ def _derives(module: ModuleIndex, option: str) -> bool:
         and any(isinstance(part, ast.Attribute) and part.attr == option for part in walk(node.value))
         for node in module.syntax.nodes
     )
-
-
-def _flag(call: ast.Call) -> str:
-    """The long flag of an option that is named after it; "" if there is none."""
-    flags = [value.value for value in call.args if isinstance(value, ast.Constant) and isinstance(value.value, str)]
-    long = [flag for flag in flags if flag.startswith("--")]
-    return long[0] if long and not any(keyword.arg == "dest" for keyword in call.keywords) else ""
-
-
-def _destination(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")
 
 
 def _styled(name: str) -> str:
