@@ -37,6 +37,20 @@ for epoch in range(90):
         loss.backward()
         optimizer.step()
 """
+OWN_BATCH = """\
+import argparse
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=64)
+parser.add_argument("--eval_batch_size", type=int, default=64)
+args = parser.parse_args()
+train_loader = DataLoader(train_set, batch_size=args.batch_size)
+val_loader = DataLoader(val_set, batch_size=args.eval_batch_size)
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+validate(model, val_loader)
+"""
 CASES = {
     "a scaler of gradients waits beside a table": (
         "GPU305",
@@ -305,6 +319,35 @@ CASES |= {
             """
         },
         "a script wrote this file at the time in its name",
+    ),
+    "a program that computes on the CPU": (
+        "GPU202",
+        {
+            "results.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            training_loader = DataLoader(training_set, batch_size=4, shuffle=True)
+            validation_loader = DataLoader(validation_set, batch_size=4)
+            for epoch in range(9):
+                for x, y in training_loader:
+                    optimizer.zero_grad()
+                    criterion(model(x), y).backward()
+                    optimizer.step()
+                for x, y in validation_loader:
+                    print(criterion(model(x), y))
+            """
+        },
+        "nothing in the program moves the model or its batches to a GPU",
+    ),
+    "a size of evaluation that the launcher states": (
+        "GPU202",
+        {
+            "train.py": OWN_BATCH,
+            "train.sh": "#!/bin/bash\npython train.py --batch_size 64 --eval_batch_size 32\n",
+        },
+        "the launcher states how many samples",
     ),
     "an image without CUDA": (
         "GPU411",

@@ -9,11 +9,14 @@ import ast
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch
 
+from gpulint import regex
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.rule import Kind
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
@@ -23,7 +26,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.shared_sizes import double
-from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.batch_loops import relies_on_size
 from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
 from gpulint_fixers.numbers import follow, replace_number
@@ -31,6 +34,15 @@ from gpulint_fixers.statements import insert_below
 
 _ENOUGH = 1024
 """Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""
+
+_STATED = "the launcher states how many samples evaluation takes at a time; raise it there if more fit"
+_MOVES = regex.compile(
+    r"^(to|prepare|prepare_model|setup|initialize)$|cuda|gpu|to_device|device_put|default_device|tensor_type|Parallel"
+)
+"""Calls that may move a model or batches, or have a library do so."""
+_DEVICE = regex.compile(r"(?i)device|cuda|gpu|local_rank|accelerator")
+_TRAINS = regex.compile(r"(?i)\.fit|\btrain\w*\(|trainer|GradientTape|value_and_grad|optim")
+"""Training that a library or a function from elsewhere may do."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -55,7 +67,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("nothing reads the loader; remove it")
     if "per_device" in source.keyword and _only_evaluates(source.call.module):
         return Declined("the program only evaluates, so that its one batch size is that of evaluation")
-    if (reason := relies_on_size(project, source)) is not None:
+    if project.kind(finding.path) is Kind.SHELL:
+        return Declined(_STATED)
+    if (reason := _without_training(project, source.call.module) or relies_on_size(project, source)) is not None:
         return Declined(reason)
     return _enlarge(finding, project, found)
 
@@ -118,6 +132,8 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     source = found.evaluation
     places = {value.place for value in project.fact(Constants).of(source.batch.module, source.batch.node).values}
     place = places.pop() if len(places) == 1 else None
+    if place is not None and project.kind(place.path) is Kind.SHELL:
+        return Declined(_STATED)
     document = project.document(place.path) if place is not None else None
     if place is None or document is None or split_of(source.text) is not Split.EVAL:
         return Declined(f"`{source.text}` may also apply to training; raise it where it is set")
@@ -164,6 +180,27 @@ def _is_unread(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
                 case ast.Constant(value=str(text)) if text == name:
                     return False
     return True
+
+
+def _without_training(project: Project, module: ModuleIndex) -> str | None:
+    """Why it gains nothing in a program that trains nothing, or that computes on the CPU for all that it shows."""
+    named = module.calls_by_name
+    if "backward" in named:
+        moves = any(map(_MOVES.search, named)) or _passes_device(module)
+        return None if moves else "nothing in the program moves the model or its batches to a GPU"
+    uses = any(project.fact(GpuPrograms).users(module.path)) or _TRAINS.search(module.syntax.source.text) is not None
+    loops = any(isinstance(node, ast.For) for node in module.syntax.nodes)
+    return "the program goes through all splits in the same way, without training" if loops and not uses else None
+
+
+def _passes_device(module: ModuleIndex) -> bool:
+    """Return whether a call other than that of a method of ``torch`` itself gets a device: ``train(model, device)``."""
+    return any(
+        isinstance(part, ast.Name | ast.Attribute) and _DEVICE.search(ast.unparse(part)) is not None
+        for call in module.calls
+        if last_name(call.func) not in ("print", "device", "format", "info")
+        for part in (*call.args, *(keyword.value for keyword in call.keywords))
+    )
 
 
 def _only_evaluates(module: ModuleIndex) -> bool:
