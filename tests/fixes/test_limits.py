@@ -185,53 +185,6 @@ CASES |= {
         },
         "a stream, all of which each of several workers would yield",
     ),
-    "samples of a model on the GPU": (
-        "GPU303",
-        {
-            "train.py": """\
-            import torch
-            from torch.utils.data import DataLoader, Dataset, Subset
-
-            from encoder import Encoder
-
-
-            class Texts(Dataset):
-                def __init__(self):
-                    self.encoder = Encoder("cuda" if torch.cuda.is_available() else "cpu")
-
-                def __len__(self):
-                    return 9000
-
-                def __getitem__(self, index):
-                    return self._encoded(open(f"{index}.txt").read())
-
-                def _encoded(self, text):
-                    return self.encoder.encode(text)
-
-
-            loader = DataLoader(Subset(Texts(), range(8000)), batch_size=64, num_workers=0)
-            model = model.cuda()
-            for epoch in range(90):
-                for x, y in loader:
-                    loss = criterion(model(x.cuda()), y.cuda())
-                    loss.backward()
-                    optimizer.step()
-            """,
-            "encoder.py": """\
-            from transformers import AutoModel
-
-
-            class Encoder:
-                def __init__(self, device):
-                    self.device = device
-                    self.model = AutoModel.from_pretrained("/models/esm").to(self.device)
-
-                def encode(self, text):
-                    return self.model(text)
-            """,
-        },
-        "`self.encoder`, which may be on the GPU",
-    ),
     "tests of a debugger that are all of a loop": (
         "GPU102",
         {
