@@ -22,6 +22,8 @@ _SAMPLES = regex.compile(
     r"^(n|num)_?(val|valid|validation|test|eval|dev)?(_?(samples|images|examples))?$|data(set)?_?size"
 )
 """Names of a number of samples, other than of batches."""
+_DECIDES = regex.compile(r"sched\w*\.step$|plateau\w*\.step$|early_?stop\w*(\.\w+)?$|stopper(\.\w+)?$", re.IGNORECASE)
+"""Calls that reduce the learning rate or end the training."""
 _SUMMED = regex.compile(r"reduction\s*=\s*['\"](sum|none)|size_average\s*=\s*False|reduce\s*=\s*False")
 
 
@@ -38,6 +40,8 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
         if total := _mean_of_sums(module, loop):
             return f"`{total}` sums batch means and is divided by the number of samples, so a larger batch changes it"
+        if total := _sum_that_decides(module, loop):
+            return f"`{total}` sums batch means and decides how training goes on, so that half as many batches halve it"
         made_here = isinstance(region, FUNCTIONS) and source.node in set(walk(region))
         named = (part for part in walk(loop if made_here else region) if isinstance(part, ast.Name | ast.Attribute))
         if size and any(last_name(part) == size and isinstance(part.ctx, ast.Load) for part in named):
@@ -47,11 +51,7 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
 
 def _mean_of_sums(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:
     """Return the sum of the batches' mean losses that is divided by a number of samples; empty if there is none."""
-    totals = {
-        ast.unparse(part.target)
-        for part in walk(loop)
-        if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add) and _is_loss(part.value)
-    }
+    totals = _sums(loop)
     if not totals or _SUMMED.search(module.syntax.source.text):
         return ""
     function = module.function(loop)
@@ -66,6 +66,48 @@ def _mean_of_sums(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:
         ),
         "",
     )
+
+
+def _sums(loop: ast.For | ast.AsyncFor) -> set[str]:
+    """The names of sums of losses."""
+    return {
+        ast.unparse(part.target)
+        for part in walk(loop)
+        if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add) and _is_loss(part.value)
+    }
+
+
+def _sum_that_decides(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:
+    """Return the sum of the batches' mean losses that a scheduler or early stopping gets before anything divides it;
+    empty if there is none."""
+    totals, function = _sums(loop), module.function(loop)
+    if not totals or _SUMMED.search(module.syntax.source.text):
+        return ""
+    around = function or next((up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Module)), loop)
+    later = [part for part in walk(around) if getattr(part, "lineno", 0) > (loop.end_lineno or loop.lineno)]
+    for total in sorted(totals):
+        uses = [part.lineno for part in later if isinstance(part, ast.expr) and _decides(part, total)]
+        made = [part.lineno for part in later if _is_set(part, total)]
+        if uses and min(uses) < min(made, default=min(uses) + 1):
+            return total
+    return ""
+
+
+def _decides(part: ast.expr, total: str) -> bool:
+    """``scheduler.step(val_loss)`` and ``early_stopping(val_loss, model)``"""
+    match part:
+        case ast.Call(func=func, args=args):
+            return _DECIDES.search(ast.unparse(func)) is not None and total in map(ast.unparse, args)
+    return False
+
+
+def _is_set(part: ast.AST, total: str) -> bool:
+    match part:
+        case ast.AugAssign(target=target):
+            return ast.unparse(target) == total
+        case ast.Assign(targets=targets):
+            return total in map(ast.unparse, targets)
+    return False
 
 
 def _is_loss(value: ast.expr) -> bool:

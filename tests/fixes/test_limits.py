@@ -428,6 +428,32 @@ CASES |= {
         },
         "only uses a GPU with an option that is off by default",
     ),
+    "a sum of mean losses that a scheduler gets": (
+        "GPU202",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def run(train, val_dataset, model, batch_size=32):
+                loader = DataLoader(train, batch_size=batch_size)
+                val_loader = DataLoader(val_dataset, batch_size=batch_size)
+                for epoch in range(9):
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                    val_loss = 0.0
+                    with torch.no_grad():
+                        for x, y in val_loader:
+                            loss = criterion(model(x.cuda()), y.cuda())
+                            val_loss += loss.item()
+                    scheduler.step(val_loss)
+                    val_loss /= len(val_loader)
+            """
+        },
+        "`val_loss` sums batch means and decides how training goes on",
+    ),
     "a layer that the model does not use": (
         "GPU351",
         {
@@ -637,3 +663,10 @@ for x in loader:
         "beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper\n# all batches\nfor x in loader:\n"
         "    x = x.to(device)\n    sigma = 0.05  # temperature\n"
     ) in made.text("train.py")
+
+
+def test_a_mean_over_batches_that_a_scheduler_gets_stays_about_the_same(job: MakeJob) -> None:
+    (_, files, _) = CASES["a sum of mean losses that a scheduler gets"]
+    step, mean = "scheduler.step(val_loss)", "val_loss /= len(val_loader)"
+    program = files["train.py"].replace(step, "").replace(mean, f"{mean}\n        {' ' * 12}{step}")
+    assert job({"train.py": program}).offer("GPU202").changes
