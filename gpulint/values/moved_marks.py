@@ -24,9 +24,11 @@ def waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
-def moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> bool:
+def moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
     """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
     1000``."""
+    if not holds:
+        return False
     match part:
         case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name(id=name)]):
             pass

@@ -83,7 +83,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
 def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext, group: Group) -> Cost:
     """Return the cost of the waits of a statement, as some of those of its loop in the same file."""
     sync, loop = syncs[0], context.loop.node
-    own = (
+    own: float = (
         0
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(usual_rounds(module, one.node, loop) for one in syncs)
