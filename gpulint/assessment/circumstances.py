@@ -24,7 +24,7 @@ from gpulint.assessment import (
     step_lengths,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason, names_transport, names_wait
+from gpulint.assessment.reasons import has_reason, names_transport
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
-    Circumstance("a comment names it a sync point", TO_LOW, names_wait, kinds=_WAITS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),

@@ -94,6 +94,8 @@ _PURPOSE = regex.compile(
 )
 _WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
+_CHANGED = regex.compile(r"[_-](custom|modified|forked|fork|local|copy|patched)$", re.IGNORECASE)
+"""Ends of names of copies that were changed: ``ultralytics_custom``."""
 _NOTES = (".md", ".rst", ".txt")
 _ORDERED = regex.compile(rb"""--[\w-]*workers[ =](\d+)\b""")
 """The number of workers in a command."""
@@ -160,7 +162,8 @@ def _has_files_beside(project: Project, folder: Path) -> bool:
 def is_library_copy(subject: Subject) -> bool:
     """Return whether the file belongs to a copy of a library's package, and the tree is not the library's own."""
     known = subject.project.models.derived(_copied_packages)
-    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in known]
+    folders = (_CHANGED.sub("", part) for part in subject.place.split("/")[:-1])
+    packages = [part for part in folders if part.lower() in known]
     root = subject.project.root.name.lower().replace("-", "_")
     return bool(packages) and not any(part.lower() in root for part in packages)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
-_SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _TRANSPORT = regex.compile(r"\b(p2p|peer|ib|infiniband|rdma|roce|shm|shared memory|nvlink)\b", re.IGNORECASE)
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
@@ -82,19 +80,6 @@ def names_transport(subject: Subject) -> bool:
     source = document.cell_source(span.cell)
     above = source.line(span.line - 1).strip()
     return above.startswith("#") and "NCCL_" in source.line(span.line) and bool(_TRANSPORT.search(above))
-
-
-def names_wait(subject: Subject) -> bool:
-    """Return whether a comment on a statement, or right above it, says that the host waits there: somebody knows it
-    (``# Copy the stats from GPU to CPU (sync point).``)."""
-    module, node = subject.module, subject.node
-    if module is None or node is None or subject.is_notebook:
-        return False
-    statement = next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), None)
-    first = statement.lineno if statement is not None else 0
-    texts = [module.syntax.source.line(number) for number in range(max(first - 2, 1), first + 1)]
-    above = [text for text in texts[:-1] if text.lstrip().startswith("#")]
-    return any(_SYNC_POINT.search(_comment(text)) for text in (*above, *texts[-1:]))
 
 
 def _subject_words(subject: Subject, marked: str) -> frozenset[str]:

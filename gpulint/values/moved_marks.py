@@ -12,7 +12,12 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 
 
-def waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
+def passes_mark(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
+    """Return whether a part of a test asks how far a number has come since a mark, which is moved on in the loop."""
+    return _waits_since(module, part) or (holds and _moves_threshold(module, test, part))
+
+
+def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
     """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
     if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return False
@@ -24,7 +29,7 @@ def waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
-def moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> bool:
+def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> bool:
     """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
     1000``."""
     match part:

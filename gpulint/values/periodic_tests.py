@@ -18,7 +18,7 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
-from gpulint.values.moved_marks import moves_threshold, waits_since
+from gpulint.values.moved_marks import passes_mark
 from gpulint.values.option_tests import asked_options
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
@@ -92,10 +92,8 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and waits_since(module, part):
+        elif isinstance(part, ast.Compare) and passes_mark(module, test, part, holds):
             return True  # `if images < last_images + interval: continue`
-        elif isinstance(part, ast.Compare) and holds and moves_threshold(module, test, part):
-            return True  # `if seen > threshold: ...; threshold += 1000`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch
         elif holds and (made := _seldom_made(module, part)) is not None and _is_made_seldom(project, module, made):

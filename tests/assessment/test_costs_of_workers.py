@@ -126,6 +126,17 @@ def test_one_batch_of_all_samples_leaves_none_to_prepare(tmp_path: Path, samples
     assert levels(tmp_path, {"net.py": "", "train.py": text + TRAINING}, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(("limit", "level"), [(8, "low"), (80_000, "high")])
+def test_a_limit_tells_how_many_samples_there_are(tmp_path: Path, limit: int, level: str) -> None:
+    limited = IMAGES.replace("def __init__(self, paths)", "def __init__(self, paths, limit=None)")
+    limited = limited.replace("self.paths = paths", "self.paths = paths[:limit] if limit is not None else paths")
+    counted = limited.replace(
+        "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
+    )
+    text = HEAD + counted.replace("Photos(paths)", f"Photos(paths, limit={limit})")
+    assert levels(tmp_path, {"net.py": "", "train.py": text + TRAINING}, "GPU303") == [level]
+
+
 @pytest.mark.parametrize(
     ("comment", "level"), [("# 4 is usually enough", "low"), ("# TODO: 4", "high"), ("# the photos", "high")]
 )

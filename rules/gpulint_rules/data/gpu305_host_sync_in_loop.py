@@ -146,9 +146,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         return None
     for context in contexts:
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
-        if guards.is_off_by_default(module, sync.node, context.loop.node):
-            continue
-        if guards.answers_peer(module, sync.node, context.loop.node):
+        loop = context.loop
+        if guards.is_off_by_default(module, sync.node, loop.node) or guards.answers_peer(module, sync.node, loop.node):
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
@@ -160,7 +159,6 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
-        loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node):
             continue
         if belongs_to_other_phase(
