@@ -349,6 +349,49 @@ CASES |= {
         },
         "the launcher states how many samples",
     ),
+    "a program that measures": (
+        "GPU302",
+        {
+            "vram_profiler.py": """\
+            import time
+
+            import torch
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+            for images, targets in loader:
+                torch.cuda.synchronize()
+                started = time.perf_counter()
+                loss = criterion(model(images.cuda()), targets.cuda())
+                loss.backward()
+                torch.cuda.synchronize()
+                print(time.perf_counter() - started)
+            """
+        },
+        "the program measures",
+    ),
+    "a loader for explanations of some samples": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def run_xai(model):
+                loader = DataLoader(Images("data"), batch_size=1, num_workers=2)
+                for images, targets in loader:
+                    save(explain(model, images.cuda()))
+
+
+            def train(model, optimizer):
+                for images, targets in DataLoader(Images("data"), batch_size=8, num_workers=2, pin_memory=True):
+                    criterion(model(images.cuda(non_blocking=True)), targets.cuda(non_blocking=True)).backward()
+                    optimizer.step()
+            """
+        },
+        "a look at a few samples",
+    ),
     "an image without CUDA": (
         "GPU411",
         {
