@@ -392,6 +392,32 @@ CASES |= {
         },
         "a look at a few samples",
     ),
+    "one read beside several steps": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+            from tqdm import trange
+
+
+            def train(net, outer, loaders, optimizer, inner_optimizer, criterion):
+                progress = trange(1000)
+                for step in progress:
+                    with torch.no_grad():
+                        x, y = next(iter(loaders[step % 8]))
+                        known = (net(x.cuda()).argmax(1) == y.cuda()).sum().item() / len(y)
+                    for _ in range(50):
+                        x, y = next(iter(loaders[step % 8]))
+                        loss = criterion(net(x.cuda()), y.cuda())
+                        loss.backward()
+                        inner_optimizer.step()
+                    outer(net).backward()
+                    optimizer.step()
+                    progress.set_description(f"{known:.4f}")
+            """
+        },
+        "each round trains for several steps",
+    ),
     "an image without CUDA": (
         "GPU411",
         {
