@@ -600,3 +600,30 @@ for x in loader:
         "beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper\n# all batches\nfor x in loader:\n"
         "    x = x.to(device)\n    sigma = 0.05  # temperature\n"
     ) in made.text("train.py")
+
+
+def test_equal_sums_of_a_loop_are_treated_alike(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+import torch
+
+
+def train(model, criterion, train_loader, optimizer):
+    for epoch in range(90):
+        run_a, run_b = 0.0, 0.0
+        for step, (x, y) in enumerate(train_loader):
+            loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+            loss.backward()
+            optimizer.step()
+            run_a += loss.item(); run_b += loss.sqrt().item()
+            if step % 50 == 0:
+                print(f"{run_a / (step + 1):.4f}, {run_b / (step + 1):.4f}")
+        print(run_a, run_b)
+"""
+        }
+    )
+    assert made.repair("GPU305")
+    text = made.text("train.py")
+    assert "float(" not in text.partition("if step % 50")[0]
+    assert text.count("float(run_a)") == text.count("float(run_b)") == 1
