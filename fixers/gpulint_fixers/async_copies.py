@@ -23,8 +23,11 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import is_benchmark
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
@@ -102,6 +105,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
     if reason := _obstacle(payload, elsewhere):
         return Declined(reason)
+    if is_benchmark(payload.transfers[0].call.module.path):
+        return Declined("the program measures, for which it waits for the GPU")
     for transfer in payload.transfers:
         if reason := no_gain(project, transfer):
             return Declined(reason)
@@ -174,13 +179,21 @@ def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -
 def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
     """Return why pinned batches gain nothing for loaders without workers: all their loops wait for each batch."""
     reads = (transfer.batch_read for transfer in transfers if transfer.batch_read is not None)
-    lines = [waiting_line(project, where) for where in dict.fromkeys(read.where for read in reads)]
+    places = dict.fromkeys(read.where for read in reads)
+    if places and all(_evaluates_in_notebook(project, where) for where in places):
+        return "the loader has no workers, and the notebook only evaluates with it: set `num_workers` first"
+    lines = [waiting_line(project, where) for where in places]
     if not lines or None in lines:
         return ""
     return (
         f"the loader has no workers, and line {lines[0]} waits for each batch: nothing would overlap with the copy; "
         "set `num_workers` first"
     )
+
+
+def _evaluates_in_notebook(project: Project, where: NodeRef) -> bool:
+    in_cell = where.module.syntax.span(where.node).cell is not None
+    return in_cell and project.fact(LoopContexts).role(where.module, where.node) is Role.EVAL
 
 
 def converts_first(copy: Blocking) -> bool:

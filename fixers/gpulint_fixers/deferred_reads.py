@@ -199,7 +199,9 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         edits += (*wrapped, *(inner or ()))
         logs = when
     for statements in seldom.values():
-        few = partial_reads(variable.module, [*chain.from_iterable(statements.values())], convert)
+        names = [*chain.from_iterable(statements.values())]
+        shown = not _is_of_list(convert) and all(_formats(variable.module, node) for node in names)
+        few = [] if shown else partial_reads(variable.module, names, convert)
         if few is not None:
             edits += few
             continue
@@ -253,8 +255,7 @@ def _in_each_place(variable: Variable, names: list[ast.Name], convert: str) -> l
 
 
 def _is_of_list(convert: str) -> bool:
-    """Return whether a conversion reads each value of a list. What is converted for good is not read again by the next
-    round of a loop."""
+    """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
     return convert.startswith("[")
 
 

@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 
 ONE_BATCH = "one batch holds all samples, so that nothing else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
-_LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display)(_|$)", re.IGNORECASE)
+_LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display|xai|explain|gradcam|tsne)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
 
 

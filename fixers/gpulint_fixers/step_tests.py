@@ -79,6 +79,19 @@ def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
     return bool(steps) and not any(step in inside for step in steps)
 
 
+def trains_inside(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> bool:
+    """Return whether each round of a loop goes through another one with backward passes and steps of an optimizer,
+    which a statement is not in."""
+    around = set(module.syntax.ancestors(statement))
+    for inner in walk(loop):
+        if not isinstance(inner, LOOPS) or inner is loop or inner in around:
+            continue
+        calls = [part for part in walk(inner) if isinstance(part, ast.Call)]
+        if any(map(_is_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
+            return True
+    return False
+
+
 def joined_branches(
     module: ModuleIndex, staying: Mapping[frozenset[ast.AST], Finding]
 ) -> Iterator[tuple[frozenset[ast.AST], Finding]]:

@@ -363,6 +363,75 @@ CASES |= {
         },
         "the launcher states how many samples",
     ),
+    "a program that measures": (
+        "GPU302",
+        {
+            "vram_profiler.py": """\
+            import time
+
+            import torch
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+            for images, targets in loader:
+                torch.cuda.synchronize()
+                started = time.perf_counter()
+                loss = criterion(model(images.cuda()), targets.cuda())
+                loss.backward()
+                torch.cuda.synchronize()
+                print(time.perf_counter() - started)
+            """
+        },
+        "the program measures",
+    ),
+    "a loader for explanations of some samples": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def run_xai(model):
+                loader = DataLoader(Images("data"), batch_size=1, num_workers=2)
+                for images, targets in loader:
+                    save(explain(model, images.cuda()))
+
+
+            def train(model, optimizer):
+                for images, targets in DataLoader(Images("data"), batch_size=8, num_workers=2, pin_memory=True):
+                    criterion(model(images.cuda(non_blocking=True)), targets.cuda(non_blocking=True)).backward()
+                    optimizer.step()
+            """
+        },
+        "a look at a few samples",
+    ),
+    "one read beside several steps": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+            from tqdm import trange
+
+
+            def train(net, outer, loaders, optimizer, inner_optimizer, criterion):
+                progress = trange(1000)
+                for step in progress:
+                    with torch.no_grad():
+                        x, y = next(iter(loaders[step % 8]))
+                        known = (net(x.cuda()).argmax(1) == y.cuda()).sum().item() / len(y)
+                    for _ in range(50):
+                        x, y = next(iter(loaders[step % 8]))
+                        loss = criterion(net(x.cuda()), y.cuda())
+                        loss.backward()
+                        inner_optimizer.step()
+                    outer(net).backward()
+                    optimizer.step()
+                    progress.set_description(f"{known:.4f}")
+            """
+        },
+        "each round trains for several steps",
+    ),
     "an image without CUDA": (
         "GPU411",
         {
@@ -670,3 +739,30 @@ def test_a_mean_over_batches_that_a_scheduler_gets_stays_about_the_same(job: Mak
     step, mean = "scheduler.step(val_loss)", "val_loss /= len(val_loader)"
     program = files["train.py"].replace(step, "").replace(mean, f"{mean}\n        {' ' * 12}{step}")
     assert job({"train.py": program}).offer("GPU202").changes
+
+
+def test_equal_sums_of_a_loop_are_treated_alike(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+import torch
+
+
+def train(model, criterion, train_loader, optimizer):
+    for epoch in range(90):
+        run_a, run_b = 0.0, 0.0
+        for step, (x, y) in enumerate(train_loader):
+            loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+            loss.backward()
+            optimizer.step()
+            run_a += loss.item(); run_b += loss.sqrt().item()
+            if step % 50 == 0:
+                print(f"{run_a / (step + 1):.4f}, {run_b / (step + 1):.4f}")
+        print(run_a, run_b)
+"""
+        }
+    )
+    assert made.repair("GPU305")
+    text = made.text("train.py")
+    assert "float(" not in text.partition("if step % 50")[0]
+    assert text.count("float(run_a)") == text.count("float(run_b)") == 1

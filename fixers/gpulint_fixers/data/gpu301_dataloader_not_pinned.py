@@ -15,7 +15,7 @@ from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.loader_lifetimes import ONE_BATCH
+from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
 from gpulint_fixers.pinning import pin
 
@@ -32,6 +32,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the loader is never made: the code in front of it always leaves its block")
     if is_one_batch(project, loader):
         return Declined(ONE_BATCH)
+    if is_for_a_look(loader):
+        return Declined("the loader feeds a look at a few samples")
     samples = samples_of(project, loader)
     if samples.risk:
         return Declined(samples.risk)

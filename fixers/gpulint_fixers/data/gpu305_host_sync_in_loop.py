@@ -44,6 +44,7 @@ from gpulint_fixers.step_tests import (
     micro_batches,
     shown,
     trained_on,
+    trains_inside,
 )
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
@@ -83,6 +84,8 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("one batch holds all samples: the step of each epoch is read in any case")
     if not found.context.calls and isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
         return Declined("the loop is a part of each step, which would wait after it")
+    if trains_inside(found.module, found.statement, loop.node):
+        return Declined("each round trains for several steps, beside which one wait costs little")
     if (stays := _stays(project, finding, found)) is not None or (stays := left_by(project, found, made)) is not None:
         return stays
     if found.context.calls:
