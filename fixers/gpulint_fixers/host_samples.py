@@ -28,8 +28,9 @@ from gpulint.workspace.module_index import (
     NodeRef,
     last_name,
 )
+from gpulint_fixers.collected_samples import collects_moved
+from gpulint_fixers.device_names import gets_device
 
-_DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
 _PARTS = frozenset({"Subset", "random_split", "ConcatDataset", "deepcopy", "Dataset"})
 """Data sets of samples of others."""
 _METHODS = frozenset(
@@ -79,7 +80,10 @@ def samples_of(project: Project, loader: Loader) -> Samples:
     """Return where the samples are, by what makes the data set; on the host where a framework makes it."""
     if _defaults_to_gpu(project, loader.module):
         return Samples.MAYBE_GPU
-    found = [_of(project, source.module, source.node, 0) for source in project.fact(HostToDevice).sources(loader)]
+    sources = project.fact(HostToDevice).sources(loader)
+    if any(collects_moved(source.module, source.node) for source in sources):
+        return Samples.MAYBE_GPU
+    found = [_of(project, source.module, source.node, 0) for source in sources]
     found += [_collated(project, loader, ref) for ref in _collates(project, loader)]
     return max(found, key=lambda one: one.value, default=Samples.HOST)
 
@@ -247,17 +251,6 @@ def _names_device(module: ModuleIndex, node: ast.expr, depth: int) -> bool:
         if any(one.value is not None and _names_device(module, one.value, depth - 1) for one in bound):
             return True
     return False
-
-
-def gets_device(call: ast.Call) -> bool:
-    """``get_dataset(cfg, device)``"""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(
-        _DEVICE.search(str(value.value) if isinstance(value, ast.Constant) else last_name(value)) is not None
-        for value in given
-        if isinstance(value, ast.Name | ast.Attribute | ast.Constant)
-        or (isinstance(value, ast.Call) and last_name(value.func) == "device")
-    )
 
 
 def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:

@@ -19,6 +19,7 @@ _ASKED = frozenset({"platform.system", "sys.platform", "os.name", "platform.plat
 _HERE = ("linux", "posix")
 _SPAWNS = regex.compile(
     r"""['"](/Users/\w|[A-Z]:[\\/]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
+    r"""|['"]\w+(?:\\(?:\\|(?![ntr0]))\w[\w -]*)+\.\w{2,4}['"]"""
     r"""|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
