@@ -14,6 +14,8 @@ from gpulint.report import Result
 REPAIRED_TOGETHER = {"host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache"}
 """Costs of which it pays only to repair all of a cause, and with which others: a loop that still waits elsewhere is as
 slow."""
+_WHAT = {"host-wait": "waits for the GPU", "host-tensor": "a tensor is made on the host"}
+"""What is at a place that another finding names which is about something else."""
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -38,21 +40,37 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
 
 
 def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None:
-    leader = min(numbers, key=lambda number: _rank(found[number], number))
+    weights = dict.fromkeys((_kind(found[number]) for number in numbers), 0.0)
+    for number in numbers:
+        weights[_kind(found[number])] += found[number].finding.impact.own
+    leader = min(numbers, key=lambda number: _rank(found[number], weights[_kind(found[number])], number))
     first = found[leader].finding
     others = [number for number in numbers if number != leader]
     place = f"{project.place(first.path)}:{first.span.line}"
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
-    places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
-    found[leader] = _changed(found[leader], _also(found, others, first, project), places)
+    kinds = sorted({_kind(found[number]) for number in others}, key=lambda kind: (kind != _kind(found[leader]), kind))
+    places, parts = list[Place](), list[str]()
+    for kind in kinds:
+        what = "" if kind == _kind(found[leader]) else _WHAT.get(kind, kind)
+        same = [number for number in others if _kind(found[number]) == kind]
+        said = f"{what}, too" if what else "as well"
+        places += (Place(found[number].finding.path, found[number].finding.span, said) for number in same)
+        lines = _also(found, same, first, project)
+        parts.append(f"{what} {lines.removeprefix('also ').replace('line', 'in line', 1)}" if what else lines)
+    found[leader] = _changed(found[leader], ", ".join(parts), tuple(places))
 
 
-def _rank(result: Result, number: int) -> tuple[int, int, float, bool, int]:
-    """Those that cost most first, then the surest, then those of which the place has most, then those with a fix, in
-    the order of the report."""
-    finding = result.finding
-    return -finding.impact.level, -finding.severity, -finding.impact.own, not isinstance(result.fix, Fix), number
+def _kind(result: Result) -> str:
+    cost = result.finding.rule.cost
+    return cost.kind if cost is not None else ""
+
+
+def _rank(result: Result, weight: float, number: int) -> tuple[int, int, float, float, bool, int]:
+    """Those that cost most first, then the surest, then those of the kind that there is most of, then those of which
+    the place has most, then those with a fix, in the order of the report."""
+    finding, fixed = result.finding, isinstance(result.fix, Fix)
+    return -finding.impact.level, -finding.severity, -weight, -finding.impact.own, not fixed, number
 
 
 def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:

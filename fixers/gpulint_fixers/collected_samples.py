@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workload.gpu_samples import gets_device
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_fixers.device_names import gets_device
 
 _TO_HOST = frozenset({"cpu", "numpy", "tolist", "item"})
 _STEPS = 3

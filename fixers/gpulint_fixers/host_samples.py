@@ -19,6 +19,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.gpu_samples import gets_device, uses_device
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     Binding,
@@ -29,7 +30,6 @@ from gpulint.workspace.module_index import (
     last_name,
 )
 from gpulint_fixers.collected_samples import collects_moved
-from gpulint_fixers.device_names import gets_device
 
 _PARTS = frozenset({"Subset", "random_split", "ConcatDataset", "deepcopy", "Dataset"})
 """Data sets of samples of others."""
@@ -251,15 +251,3 @@ def _names_device(module: ModuleIndex, node: ast.expr, depth: int) -> bool:
         if any(one.value is not None and _names_device(module, one.value, depth - 1) for one in bound):
             return True
     return False
-
-
-def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether a class moves anything to a device, or makes tensors on one."""
-    return any(
-        (isinstance(part, ast.Call) and last_name(part.func) in ("cuda", "to_device"))
-        or (isinstance(part, ast.Call) and last_name(part.func) == "to" and gets_device(part))
-        or (isinstance(part, ast.keyword) and part.arg == "device")
-        for method in owner.body
-        if isinstance(method, FUNCTIONS)
-        for part in walk(method)
-    )

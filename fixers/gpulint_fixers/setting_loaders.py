@@ -11,9 +11,9 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.gpu_samples import gpu_part
 from gpulint_fixers.worker_obstacles import is_stream
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")

@@ -12,6 +12,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.worker_supply import shares_handle
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -70,19 +71,6 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     return ""
 
 
-def reached(methods: dict[str, ast.FunctionDef], first: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """A method, and those of the class that it calls on ``self``."""
-    found = [first]
-    for method in found:
-        for part in walk(method):
-            match part:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if (
-                    called := methods.get(name)
-                ) is not None and called not in found:
-                    found.append(called)
-    return found
-
-
 def _opened(
     project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int = _MAX_HOLDERS
 ) -> Iterator[tuple[str, str]]:
@@ -100,22 +88,6 @@ def _opened(
             or any(_holds_client(project, *held, depth - 1) for held in resolver.classes_of(module, made))
         ):
             yield name, _SHARED
-
-
-def kept_attributes(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
-    """The attributes that a constructor sets, and what it sets them to."""
-    init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None)
-    for part in walk(init) if init is not None else ():
-        match part:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = list(zip(targets, values, strict=False))
-            case ast.Assign(targets=[target], value=value):
-                pairs = [(target, value)]
-            case _:
-                continue
-        for target, value in pairs:
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
-                yield target.attr, value
 
 
 def _holds_client(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int) -> bool:

@@ -75,6 +75,13 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+def comment_behind(module: PythonModule, statement: ast.stmt) -> str:
+    """The comment at the end of a statement's last line, with the blanks before it."""
+    line, column = module.source.position(module.offsets(statement)[1])
+    behind = module.source.line(line)[column - 1 :].rstrip()
+    return behind if behind.lstrip().startswith("#") else ""
+
+
 def _alone(module: PythonModule, statement: ast.stmt) -> bool:
     parent, place = module.parents.get(statement), module.place(statement)
     return place is None or (len(getattr(parent, place[0])) == 1 and not isinstance(parent, ast.Module))
@@ -88,13 +95,34 @@ def start_of(module: PythonModule, statement: ast.stmt) -> int:
 
 
 def insert_above(module: PythonModule, statement: ast.stmt, text: str) -> Edit | None:
-    """Put ``text`` above a statement and its decorators; None if its line is shared.
+    """Put ``text`` above a statement, its decorators and the comment about it; None if its line is shared.
 
     The first line of ``text`` is indented like the statement, the others stay as they are.
     """
     start = start_of(module, statement)
-    indent = module.source.text[module.source.line_starts[module.source.position(start)[0] - 1] : start]
-    return None if indent.strip() else Edit(module.path, module.span_at(start, start), f"{text}\n{indent}")
+    line = module.source.position(start)[0]
+    indent = module.source.text[module.source.line_starts[line - 1] : start]
+    if indent.strip():
+        return None
+    start = module.source.line_starts[_comment_above(module, line, len(indent)) - 1] + len(indent)
+    return Edit(module.path, module.span_at(start, start), f"{text}\n{indent}")
+
+
+_MARK = regex.compile(r"\s*#\s*(%%|!|In\[|-\*-|region\b|fmt:|isort:|type:|noqa|pylint:|pyright:|endregion\b)")
+"""Comments for tools, and those that begin a cell."""
+
+
+def _comment_above(module: PythonModule, line: int, indent: int) -> int:
+    """The first line of the comment that stands above a line at its indentation; the line itself if there is none, or
+    if the comment begins the file or a cell, of which it tells."""
+    source, first = module.source, line
+    cell = module.span_at(source.line_starts[line - 1], source.line_starts[line - 1]).cell
+    while first > 1 and _is_comment(above := source.line(first - 1)) and _indent(above) == indent:
+        at = source.line_starts[first - 2]
+        if _MARK.match(above) or module.span_at(at, at).cell != cell:
+            break
+        first -= 1
+    return line if first == 1 else first
 
 
 def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit | None:

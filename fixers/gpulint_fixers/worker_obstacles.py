@@ -17,11 +17,11 @@ from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.dataset_work import CHEAP, parts_of
+from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_fixers.gpu_samples import gpu_part
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
 from gpulint_fixers.shared_states import shared_state

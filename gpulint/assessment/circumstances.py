@@ -122,9 +122,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
     Circumstance("nothing shows a second GPU", TO_LOW, gpu_signs.shows_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
-    Circumstance(
-        "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
-    ),
+    Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
@@ -161,6 +159,12 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
+    ),
+    Circumstance(
+        "workers cannot import a data set of the notebook there",
+        TO_LOW,
+        worker_facts.cannot_import_data_set,
+        kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),

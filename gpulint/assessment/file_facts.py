@@ -94,6 +94,11 @@ _PURPOSE = regex.compile(
 )
 _WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
+_CHANGED = regex.compile(r"[_-](custom|modified|forked|fork|local|copy|patched)$", re.IGNORECASE)
+"""Ends of names of copies that were changed: ``ultralytics_custom``."""
+_NOTES = (".md", ".rst", ".txt")
+_ORDERED = regex.compile(rb"""--[\w-]*workers[ =](\d+)\b""")
+"""The number of workers in a command."""
 
 
 def is_demo(subject: Subject) -> bool:
@@ -157,7 +162,8 @@ def _has_files_beside(project: Project, folder: Path) -> bool:
 def is_library_copy(subject: Subject) -> bool:
     """Return whether the file belongs to a copy of a library's package, and the tree is not the library's own."""
     known = subject.project.models.derived(_copied_packages)
-    packages = [part for part in subject.place.split("/")[:-1] if part.lower() in known]
+    folders = (_CHANGED.sub("", part) for part in subject.place.split("/")[:-1])
+    packages = [part for part in folders if part.lower() in known]
     root = subject.project.root.name.lower().replace("-", "_")
     return bool(packages) and not any(part.lower() in root for part in packages)
 
@@ -247,7 +253,8 @@ def is_for_people(subject: Subject) -> bool:
 
 
 def has_workers_set(subject: Subject) -> bool:
-    """Return whether each script and configuration that names the number of workers, which is 0 by default, sets it."""
+    """Return whether each script, configuration and documented command that names the number of workers, which is 0 by
+    default, sets it."""
     return subject.finding.severity is Severity.INFO and _sets_workers(subject.project)
 
 
@@ -259,4 +266,6 @@ def _sets_workers(project: Project) -> bool:
         if path.suffix in _SETTINGS
         for match in _WORKERS.finditer(project.data(path))
     ]
+    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
+    found += (int(match[1]) for path in notes for match in _ORDERED.finditer(project.data(path)))
     return bool(found) and all(found)

@@ -11,6 +11,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system
 from gpulint.semantic.points_to import Resolver
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
@@ -70,6 +71,21 @@ def cannot_start_workers(subject: Subject) -> bool:
         bool(ways)
         and not any(_is_in_main(way[-1]) for way in ways)
         and any(is_of_another_system(place.module) for way in ways for place in way)
+    )
+
+
+def cannot_import_data_set(subject: Subject) -> bool:
+    """Return whether a notebook that was written on macOS or Windows defines the data set of the loader itself: workers
+    that are spawned there cannot import it."""
+    loader = _loader(subject)
+    if loader is None or not subject.is_notebook or subject.jobs or not is_of_another_system(loader.module):
+        return False
+    resolver = subject.project.fact(Resolver)
+    return any(
+        where is loader.module
+        for source in parts_of(subject.project, loader)
+        if isinstance(source.node, ast.expr)
+        for where, _ in resolver.classes_of(source.module, source.node)
     )
 
 

@@ -48,6 +48,18 @@ class JaxWaits:
         """Return whether a module computes with JAX."""
         return "jax" in module.packages
 
+    def waits_there(self, module: ModuleIndex, sync: SyncPoint) -> bool:
+        """Return whether a wait is one for JAX, by what is read, or as the module uses no other library for tensors."""
+        if not self.applies(module):
+            return False
+        if "torch" not in module.packages:
+            return True
+        if sync.value is not None:
+            return self._is_value(module, sync.value)
+        return isinstance(sync.node, ast.Call) and (
+            last_name(sync.node.func) == "block_until_ready" or bool(self._names(module, sync.node) & _BARRIERS)
+        )
+
     def of_call(self, module: ModuleIndex, call: ast.Call, shown: Iterable[ast.expr]) -> SyncPoint | None:
         """The wait of a call, which may make text of what is ``shown``; None if there is none, or it is unknown."""
         read, kind = self._read(module, call)

@@ -89,6 +89,10 @@ class SyncPoints:
             found += [sync for sync in self._of_jax(module) if sync.node not in known]
         return tuple(found)
 
+    def is_of_jax(self, module: ModuleIndex, sync: SyncPoint) -> bool:
+        """Return whether the host waits there for what JAX computes."""
+        return self._jax.waits_there(module, sync)
+
     def _of_jax(self, module: ModuleIndex) -> Iterator[SyncPoint]:
         for call in module.calls_where(lambda name: name in WAITING or self._may_wait(name)):
             name = last_name(call.func)

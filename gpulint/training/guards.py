@@ -39,10 +39,11 @@ _SEVERAL = regex.compile(
 """Names of flags for several processes."""
 _DEBUG = regex.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace"
-    r"|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)",
+    r"|(do_)?visuali[sz]e|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)",
     re.IGNORECASE,
 )
 _DEBUGS = regex.compile(r"(^|_)debug(_|$)")
+_RECEIVES = frozenset({"receive", "recv", "accept", "recv_json", "recv_pyobj"})
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = regex.compile(
     r"^(err|error|errors|exc|exception|warning_list|problem)$|(^|_)(nans?|diverged?|exploded|nonfinite|skipped|bad|invalid|overflow(ed)?)(_|$)",
@@ -144,6 +145,21 @@ class Guards:
                     constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
                     if constants and all(bool(value) is not wanted for value in constants):
                         return True
+        return False
+
+    def answers_peer(self, module: ModuleIndex, node: ast.AST, until: ast.AST) -> bool:
+        """Return whether ``node`` is in a loop inside of ``until`` that takes requests from another program while one
+        is connected (``while viewer.conn is not None: request = viewer.receive()``)."""
+        for up in module.syntax.ancestors(node):
+            if up is until or isinstance(up, FUNCTIONS):
+                return False
+            if isinstance(up, ast.While) and not isinstance(up.test, ast.Constant):
+                calls = (part.func for part in walk(up) if isinstance(part, ast.Call))
+                if any(
+                    isinstance(func, ast.Attribute) and func.attr in _RECEIVES and last_name(func.value) != "dist"
+                    for func in calls
+                ):
+                    return True
         return False
 
     def is_switched_off(self, module: ModuleIndex, node: ast.AST) -> bool:

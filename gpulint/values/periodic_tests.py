@@ -18,6 +18,7 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
+from gpulint.values.moved_marks import passes_mark
 from gpulint.values.option_tests import asked_options
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
@@ -40,7 +41,6 @@ _ENDS = regex.compile(r"^(n|num|max|total)_\w+$|(^|_)(epochs|steps|iters|iterati
 _DUE = regex.compile(
     r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
 )
-_MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 _FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20
 """Most first iterations that count as seldom."""
@@ -92,7 +92,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and _waits_since(module, part):
+        elif isinstance(part, ast.Compare) and passes_mark(module, test, part, holds):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch
@@ -201,18 +201,6 @@ def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return False
 
 
-def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
-    """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
-    if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-        return False
-    for side in (test.left, *test.comparators):
-        if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub):
-            for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
-                if _MARK.search(name.id) and _set_in_loop(module, name):
-                    return True
-    return False
-
-
 def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed: bool = True) -> bool:
     """A flag that is true where ``if step % 100 == 0: flag = True`` set it, also in all callers that pass it on."""
     bindings = module.scope(flag).lookup(flag.id)
@@ -281,18 +269,6 @@ def _is_made_seldom(project: Project, module: ModuleIndex, call: ast.Call) -> bo
 
 def _is_none(value: ast.expr | None) -> bool:
     return value is None or (isinstance(value, ast.Constant) and value.value is None)
-
-
-def _set_in_loop(module: ModuleIndex, name: ast.Name) -> bool:
-    for up in module.syntax.ancestors(name):
-        if isinstance(up, ast.For | ast.AsyncFor | ast.While):
-            return any(
-                isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
-                for part in walk(up)
-            )
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            return False
-    return False
 
 
 def _named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:

@@ -118,10 +118,27 @@ def _length_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth
         return ()
     match found.node.body[-1]:
         case ast.Return(value=ast.Call(func=ast.Name(id="len"), args=[held])):
+            if limit := _limit(found.module, owner, held):
+                return _numbers(project, NodeRef(found.module, limit))
             return _samples(project, NodeRef(found.module, held), depth - 1)
         case ast.Return(value=ast.expr() as value):
             return _numbers(project, NodeRef(found.module, value))
     return ()
+
+
+def _limit(module: ModuleIndex, owner: ast.ClassDef, held: ast.expr) -> ast.expr | None:
+    """Return the most samples that a class is told to hold: ``self.rows = rows[:limit] if limit is not None else
+    rows``."""
+    kept = module.attributes.get((owner, held.attr), ()) if isinstance(held, ast.Attribute) else ()
+    match [one.value for one in kept]:
+        case [
+            ast.IfExp(
+                test=ast.Name() | ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) as test,
+                body=ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Name() as limit, step=None)),
+            )
+        ] if last_name(test.left if isinstance(test, ast.Compare) else test) == limit.id:
+            return limit
+    return None
 
 
 def _numbers(project: Project, ref: NodeRef) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,32 @@ def test_a_program_without_a_guard_that_calls_what_makes_the_loader_needs_one(tm
     assert guarded.startswith("high") and linux.startswith("high")
 
 
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("photo = Image.open('data\\\\ada.jpg')\n", "low"),
+        ("workers = 0 if os.name == 'nt' else 8\n", "low"),
+        ("photo = Image.open('data/ada.jpg')\n", "medium"),
+    ],
+)
+def test_workers_cannot_import_what_a_notebook_on_windows_defines(tmp_path: Path, line: str, level: str) -> None:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": HEAD + IMAGES + line + TRAINING}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (found,) = bases(tmp_path, {"train.ipynb": json.dumps(notebook)}, "GPU303")
+    assert found.startswith(level)
+    assert ("cannot import a data set" in found) is (level == "low")
+
+
+@pytest.mark.parametrize(("workers", "level"), [("4", "low"), ("0", "medium")])
+def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, level: str) -> None:
+    option = 'parser.add_argument("--num_workers", type=int, default=0)\nargs = parser.parse_args()\n'
+    program = HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    (tmp_path / "README.md").write_text(f"```\npython train.py --num_workers {workers}\n```\n")
+    files = {"train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers")}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 @pytest.mark.parametrize(("code", "workers"), [("GPU303", "0"), ("GPU304", "4")])
 def test_samples_that_are_kept_lower_and_the_advice_says_whose_cache_it_is(
     tmp_path: Path, code: str, workers: str
@@ -96,6 +123,17 @@ def test_one_batch_of_all_samples_leaves_none_to_prepare(tmp_path: Path, samples
         "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
     )
     text = HEAD + counted.replace("loader = DataLoader(Photos(paths)", f"{samples}\nloader = DataLoader(samples")
+    assert levels(tmp_path, {"net.py": "", "train.py": text + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("limit", "level"), [(8, "low"), (80_000, "high")])
+def test_a_limit_tells_how_many_samples_there_are(tmp_path: Path, limit: int, level: str) -> None:
+    limited = IMAGES.replace("def __init__(self, paths)", "def __init__(self, paths, limit=None)")
+    limited = limited.replace("self.paths = paths", "self.paths = paths[:limit] if limit is not None else paths")
+    counted = limited.replace(
+        "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
+    )
+    text = HEAD + counted.replace("Photos(paths)", f"Photos(paths, limit={limit})")
     assert levels(tmp_path, {"net.py": "", "train.py": text + TRAINING}, "GPU303") == [level]
 
 

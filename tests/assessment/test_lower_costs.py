@@ -269,7 +269,11 @@ def test_a_project_of_somebody_else_inside_the_tree_costs_little(tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("name", "phrase"),
-    [("mmseg/apis/train.py", "a copy of a library"), (".claude/skills/train.py", "a vendored copy")],
+    [
+        ("mmseg/apis/train.py", "a copy of a library"),
+        ("ultralytics_custom/yolo/train.py", "a copy of a library"),
+        (".claude/skills/train.py", "a vendored copy"),
+    ],
 )
 def test_what_others_wrote_costs_little(tmp_path: Path, name: str, phrase: str) -> None:
     (found,) = bases(tmp_path, {name: HEAD + IMAGES + TRAINING}, "GPU303")

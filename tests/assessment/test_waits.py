@@ -83,7 +83,27 @@ def test_both_rules_have_one_finding_for_a_loop(tmp_path: Path, capsys: pytest.C
     write(tmp_path, STEP + EACH + "        ones = torch.ones(9).cuda()\n")
     (shown,) = scanned(tmp_path, capsys, "GPU305,GPU306")
     assert (shown["code"], shown["line"]) == ("GPU306", 13)
-    assert shown["impact"]["basis"].endswith("also line 12")
+    assert shown["impact"]["basis"].endswith("waits for the GPU in line 12")
+
+
+def test_the_kind_that_there_is_most_of_leads_and_a_branch_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = "    near = output.mean() if second else torch.zeros(9).cuda()\n    ones = torch.ones(9).cuda()\n"
+    write(tmp_path, STEP + made * 3 + READS + "    right += output.min().item()\n" * 6)
+    (shown,) = scanned(tmp_path, capsys, "GPU305,GPU306")
+    assert shown["code"] == "GPU305"
+    assert "a tensor is made on the host in lines 11, 12, 13" in shown["impact"]["basis"]
+    said = {place["line"]: place["message"] for place in shown["related"]}
+    assert said[11] == "a tensor is made on the host, too"
+    assert "as well" in said.values()
+
+
+def test_a_place_under_a_condition_does_not_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rare = "    if second:\n        other += output.min().item()\n"
+    write(tmp_path, STEP + rare + READS)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["line"] > 12 and 12 in [place["line"] for place in shown["related"]]
 
 
 def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +180,7 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
             "            norms.append(part.grad.norm().item())\n",
             "medium",
         ),
-        ("    shown = {name: value.item() for name, value in losses.items()}\n", "low"),
+        ("    shown = {name: value.item() for name, value in losses.items()}\n", "medium"),
         (
             "    for part in range(len(images) // 8):\n"
             "        again = model(images[part * 8 : part * 8 + 8].cuda())\n"
@@ -218,3 +238,13 @@ def test_waits_beside_many_steps_of_an_environment_cost_little(
     )
     assert scanned(write(tmp_path, step + READS + EACH), capsys, "GPU305") != []
     assert scanned(write(tmp_path, rollout + "    return state\n\n\n" + step + READS + EACH), capsys, "GPU305") == []
+
+
+@pytest.mark.parametrize(("comment", "level"), [("Copy the stats (sync point).", "low"), ("Copy the stats.", "medium")])
+def test_a_comment_that_names_a_sync_point_shows_a_choice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], comment: str, level: str
+) -> None:
+    reads = "    total, best, worst = (\n        loss.item(),\n        output.max().item(),\n        output.min().item(),\n    )\n"
+    write(tmp_path, STEP + f"    # {comment}\n" + reads)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found["impact"]["level"] == level

@@ -38,6 +38,20 @@ for epoch in range(90):
         loss.backward()
         optimizer.step()
 """
+OWN_BATCH = """\
+import argparse
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=64)
+parser.add_argument("--eval_batch_size", type=int, default=64)
+args = parser.parse_args()
+train_loader = DataLoader(train_set, batch_size=args.batch_size)
+val_loader = DataLoader(val_set, batch_size=args.eval_batch_size)
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+validate(model, val_loader)
+"""
 CASES = {
     "a scaler of gradients waits beside a table": (
         "GPU305",
@@ -236,53 +250,6 @@ CASES |= {
         },
         "a stream, all of which each of several workers would yield",
     ),
-    "samples of a model on the GPU": (
-        "GPU303",
-        {
-            "train.py": """\
-            import torch
-            from torch.utils.data import DataLoader, Dataset, Subset
-
-            from encoder import Encoder
-
-
-            class Texts(Dataset):
-                def __init__(self):
-                    self.encoder = Encoder("cuda" if torch.cuda.is_available() else "cpu")
-
-                def __len__(self):
-                    return 9000
-
-                def __getitem__(self, index):
-                    return self._encoded(open(f"{index}.txt").read())
-
-                def _encoded(self, text):
-                    return self.encoder.encode(text)
-
-
-            loader = DataLoader(Subset(Texts(), range(8000)), batch_size=64, num_workers=0)
-            model = model.cuda()
-            for epoch in range(90):
-                for x, y in loader:
-                    loss = criterion(model(x.cuda()), y.cuda())
-                    loss.backward()
-                    optimizer.step()
-            """,
-            "encoder.py": """\
-            from transformers import AutoModel
-
-
-            class Encoder:
-                def __init__(self, device):
-                    self.device = device
-                    self.model = AutoModel.from_pretrained("/models/esm").to(self.device)
-
-                def encode(self, text):
-                    return self.model(text)
-            """,
-        },
-        "`self.encoder`, which may be on the GPU",
-    ),
     "tests of a debugger that are all of a loop": (
         "GPU102",
         {
@@ -361,6 +328,139 @@ CASES |= {
             """
         },
         "objects of `Padded`, which has no method `pin_memory`",
+    ),
+}
+
+CASES |= {
+    "a comment behind that gives the reason for a switch": (
+        "GPU414",
+        {
+            "actors.py": """\
+            import torch
+
+
+            class ExpActor(Actor):
+                def __init__(self, space):
+                    torch.autograd.set_detect_anomaly(
+                        True
+                    )  # the exponential is currently causing NaNs
+                    super().__init__(space)
+
+                def learn(self, loader):
+                    for x in loader:
+                        self.network(x.cuda()).sum().backward()
+            """
+        },
+        "the comment beside it says why it is on",
+    ),
+    "a comment above that gives the reason for a switch": (
+        "GPU414",
+        {
+            "train.py": """\
+            import torch
+
+            # Debug mode, because the loss becomes NaN
+            # with long inputs.
+            torch.autograd.set_detect_anomaly(True)
+            for x in loader:
+                model(x.cuda()).sum().backward()
+            """
+        },
+        "the comment beside it says why it is on",
+    ),
+    "a job file that a script writes": (
+        "GPU106",
+        {
+            "slurm/jobs/check_511_2022_09_28_05_17_AM.job.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            """,
+            "run_check.sh": """\
+            #!/bin/bash
+            job_file="slurm/jobs/check_${task}_$(date +"%Y_%m_%d_%I_%M_%p").job.sh"
+            echo "#!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            " > $job_file
+            sbatch $job_file
+            """,
+        },
+        "run_check.sh writes this file; request no GPUs there",
+    ),
+    "a job file that somebody else's script wrote": (
+        "GPU106",
+        {
+            "check_20221114170359.sh": """\
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            tar xzf data.tar.gz
+            """
+        },
+        "a script wrote this file at the time in its name",
+    ),
+    "a program that computes on the CPU": (
+        "GPU202",
+        {
+            "results.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            training_loader = DataLoader(training_set, batch_size=4, shuffle=True)
+            validation_loader = DataLoader(validation_set, batch_size=4)
+            for epoch in range(9):
+                for x, y in training_loader:
+                    optimizer.zero_grad()
+                    criterion(model(x), y).backward()
+                    optimizer.step()
+                for x, y in validation_loader:
+                    print(criterion(model(x), y))
+            """
+        },
+        "nothing in the program moves the model or its batches to a GPU",
+    ),
+    "a size of evaluation that the launcher states": (
+        "GPU202",
+        {
+            "train.py": OWN_BATCH,
+            "train.sh": "#!/bin/bash\npython train.py --batch_size 64 --eval_batch_size 32\n",
+        },
+        "the launcher states how many samples",
+    ),
+    "an image without CUDA": (
+        "GPU411",
+        {
+            "src/train.py": """\
+            import os
+
+            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+            import tensorflow as tf
+
+            model.fit(data)
+            """,
+            "Dockerfile": "FROM tensorflow/tensorflow\nCOPY src /src\n",
+        },
+        "built from `tensorflow/tensorflow`, which has no CUDA",
+    ),
+    "zero in the place of a model that is not there": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+            magface = load("magface") if available("magface") else None
+            device = torch.device("cuda")
+            for x in loader:
+                x = x.to(device)
+                magnitude = magface(x) if magface else torch.tensor(0.0).to(device)
+                loss = model(x) + magnitude
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "it only stands in for what a model that is not there would compute",
     ),
 }
 
@@ -576,6 +676,58 @@ def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJo
 def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
     files = {"train.py": LOADER.replace(", num_workers=4", ""), "README.md": "If it hangs, use `num_workers=0`.\n"}
     assert job(files).offer("GPU303").changes
+
+
+def test_a_line_is_put_above_the_comment_of_the_next_one(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+from torch.nn.parallel import DistributedDataParallel
+
+model = DistributedDataParallel(model, device_ids=[args.gpu])
+for step, (x, y) in enumerate(train_loader):
+    # a schedule by iterations
+    # instead of epochs
+    if step % 4 == 0:
+        adjust(optimizer, step)
+    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)) / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+        }
+    )
+    assert made.repair("GPU353")
+    assert (
+        "    model.require_backward_grad_sync = (step + 1) % 4 == 0\n    # a schedule by iterations\n"
+        "    # instead of epochs\n    if step % 4 == 0:\n"
+    ) in made.text("train.py")
+
+
+def test_the_comment_behind_goes_with_the_line(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+import torch
+
+device = torch.device("cuda")
+# all batches
+for x in loader:
+    x = x.to(device)
+    beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper
+    sigma = 0.05  # temperature
+    loss = (model(x) * beta).sum() / sigma
+    loss.backward()
+    optimizer.step()
+"""
+        }
+    )
+    assert made.repair("GPU306")
+    assert (
+        "beta = torch.tensor([1.0, 1.2]).to(device)  # the factors of the paper\n# all batches\nfor x in loader:\n"
+        "    x = x.to(device)\n    sigma = 0.05  # temperature\n"
+    ) in made.text("train.py")
 
 
 def test_a_mean_over_batches_that_a_scheduler_gets_stays_about_the_same(job: MakeJob) -> None:

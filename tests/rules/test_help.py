@@ -49,6 +49,28 @@ for index, batch in enumerate(loader):
     if (index + 1) % accumulate_steps == 0:
         scaler.step(optimizer)
 """
+JAX_BESIDE = """\
+import jax
+import torch
+
+jax.config.update("jax_platform_name", "cpu")
+model = torch.nn.Linear(8, 8).cuda()
+for batch in loader:
+    loss = model(batch.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+"""
+HOST_TABLE = """\
+import torch
+
+for batch in loader:
+    loss = net(batch.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    labels = batch["labels"].cuda().cpu()[0]
+    rows = table[labels]
+"""
 HUB = """\
 from transformers import AutoModel
 
@@ -390,3 +412,55 @@ def found_in(folder: Path, code: str, program: str) -> list[Finding]:
     path.write_text(program)
     project = Project(folder, [path], Config(base=folder))
     return [item.finding for item in engine.run(project, [path], select(LOADED.rules, [code], (), ())).results]
+
+
+@pytest.mark.parametrize(
+    ("program", "part"),
+    [(JAX_BESIDE, "accumulate with `.detach()`"), (HOST_TABLE, "the indices from the host before the batch is moved")],
+)
+def test_help_fits_what_is_read(tmp_path: Path, program: str, part: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(program)
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], select(LOADED.rules, ["GPU305"], (), ()))
+    (advice,) = [result.finding.help for result in report.results]
+    assert part in advice
+
+
+EVALUATION = """\
+import torch
+
+net = net.cuda()
+net.eval()
+scores = []
+for images in test_loader:
+    scores.append(net(images.cuda()))
+"""
+MAYBE_WRAPPED = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+if args.distributed:
+    net = DDP(net)
+for index, batch in enumerate(loader):
+    net(batch).backward()
+    if (index + 1) % accumulate_steps == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "program", "part", "said"),
+    [
+        ("GPU203", EVALUATION, "decorate", False),
+        ("GPU353", MAYBE_WRAPPED, "Without DDP, the model has no `no_sync()`", True),
+        ("GPU353", MAYBE_WRAPPED.replace("if args.distributed:\n    ", ""), "Without DDP", False),
+    ],
+)
+def test_help_can_be_followed(tmp_path: Path, code: str, program: str, part: str, said: bool) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(program)
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], select(LOADED.rules, [code], (), ()))
+    (advice,) = [result.finding.help for result in report.results]
+    assert (part in advice) is said

@@ -11,6 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -54,7 +55,9 @@ _MOST = 200
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; else one read for all rounds of an inner loop."""
-    if isinstance(finding.payload, HostWait) and "jax" in finding.payload.module.packages:
+    if isinstance(finding.payload, HostWait) and project.fact(SyncPoints).is_of_jax(
+        finding.payload.module, finding.payload.syncs[0]
+    ):
         return Declined("arrays of JAX are kept and read in ways that no fix knows")
     made, found = _later(finding, project), finding.payload
     if not isinstance(made, Declined) or not isinstance(found, HostWait):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
 
@@ -16,7 +17,7 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.calls import add_keyword
-from gpulint_fixers.statements import insert_above, remove_statement
+from gpulint_fixers.statements import comment_behind, insert_above, remove_statement
 from gpulint_fixers.versions import predates_device_argument
 
 _COMPUTED = frozenset({"linspace", "logspace"})
@@ -39,6 +40,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("only the module's own test makes it")
     if _waits_anyway(project, payload.transfer.call.module, move):
         return Declined("the same statement waits for the GPU anyway")
+    if _stands_in(payload.transfer.call.module, move):
+        return Declined("it only stands in for what a model that is not there would compute")
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
@@ -85,6 +88,24 @@ def _waits_anyway(project: Project, module: ModuleIndex, move: ast.Call) -> bool
     )
 
 
+def _stands_in(module: ModuleIndex, move: ast.Call) -> bool:
+    """``similarity(critic(x)) if critic else torch.tensor(0.0).to(device)``, with a model that the program calls."""
+    for test, holds in conditions(module, move):
+        match test:
+            case ast.Name(id=name) if not holds:
+                pass
+            case ast.Compare(
+                left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
+            ):
+                if holds is not isinstance(test.ops[0], ast.Is):
+                    continue
+            case _:
+                continue
+        if any(isinstance(call.func, ast.Name) for call in module.calls_by_name.get(name, [])):
+            return True
+    return False
+
+
 def _number(module: ModuleIndex, move: ast.Call, made: ast.Call, chosen: tuple[str, ...]) -> Fix | Declined:
     """``torch.full((), 0.5, device=device)``, which a kernel fills; ``torch.tensor`` builds all values on the host."""
     syntax = module.syntax
@@ -124,10 +145,15 @@ def _made_once(module: ModuleIndex, move: ast.Call, made: ast.Call) -> Fix | Dec
         return refusal
     if "#" in syntax.text(statement) or "\n" in syntax.text(statement) or _is_changed(module, loop, name):
         return refusal
-    above = insert_above(syntax, loop, syntax.text(statement))
+    behind = comment_behind(syntax, statement)
+    above = insert_above(syntax, loop, f"{syntax.text(statement)}{behind}")
     removed = remove_statement(syntax, statement)
     if above is None or removed is None or removed.text:
         return refusal
+    if behind and removed.span.column > 1:  # the comment goes with its statement
+        removed = replace(
+            removed, span=replace(removed.span, column=1, end_line=removed.span.end_line + 1, end_column=1)
+        )
     return Fix("make it once before the loop", Safety.UNSAFE, (above, removed))
 
 

@@ -7,6 +7,7 @@ import re
 from gpulint.documents.shell.scheduler_directives import Flag, flags
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.launch.job_writers import is_stamped, writer_of
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -24,6 +25,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     is_script = document is not None and document.kind is Kind.SHELL
     if document is None or not is_script or not document.source.line(finding.span.line).startswith("#SBATCH"):
         return Declined("whether the node pool or queue takes jobs without GPUs is not visible here")
+    if writer := writer_of(project, finding.path):
+        return Declined(f"{project.place(writer)} writes this file; request no GPUs there")
+    if is_stamped(finding.path):
+        return Declined("a script wrote this file at the time in its name; request no GPUs there")
     (script,) = document.scripts
     edits, partition = list[Edit](), ""
     for item in script.directives:

@@ -31,6 +31,12 @@ _REASON = regex.compile(
     r"error|bug|crash|fail|fault|support|nan\b|wrong|slow|memory|differ|need|because|work|issue", re.IGNORECASE
 )
 """Words of comments that say why cuDNN is off."""
+_WHY = regex.compile(
+    r"\b(because|since|so|otherwise|until|currently|caus\w*|needed|needs?|better|prevents?|avoids?|workaround|due to|"
+    r"hangs|deadlocks|crash\w*|gives?|gets?|produces?|becomes?)\b",
+    re.IGNORECASE,
+)
+"""Words of comments that say why a debugging switch is on."""
 _SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
@@ -43,6 +49,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return _enable_cudnn(document, mode.node)
     if "CUDA_LAUNCH_BLOCKING" in mode.what and _DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
+    if _is_explained(document, finding, mode.node):
+        return Declined("the comment beside it says why it is on")
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
         module = document.python
@@ -82,6 +90,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
     return Fix(f"remove {mode.what}", Safety.SAFE, edits)
+
+
+def _is_explained(document: Document, finding: Finding, node: ast.AST | None) -> bool:
+    """Return whether the comment behind or above the switch gives the reason for it."""
+    source, module = document.cell_source(finding.span.cell), document.python
+    first, behind = finding.span.line, source.line(finding.span.line).partition(" #")[2]
+    if module is not None and node is not None:
+        statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
+        if isinstance(statement, ast.Assign | ast.Expr):
+            behind = _behind(module, statement)
+    above = list[str]()
+    while (line := source.line(first - 1).strip()).startswith("#") and not line.startswith(("#!", "#SBATCH")):
+        above.append(line)
+        first -= 1
+    said = " ".join(reversed(above))
+    return _WHY.search(behind) is not None or (_SPEAKS.search(said) is not None and _WHY.search(said) is not None)
 
 
 def _enable_cudnn(document: Document, node: ast.AST | None) -> Fix | Declined:

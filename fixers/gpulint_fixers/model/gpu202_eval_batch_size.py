@@ -1,4 +1,4 @@
-"""Gives evaluation a batch size of its own (the study's Figure 2): an option or a constant beside the training one.
+"""Gives evaluation a batch size of its own (the study's Figure 2), a constant beside the training one if that is one.
 
 It is what fits if that was estimated, else twice the training one.
 """
@@ -9,11 +9,14 @@ import ast
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch
 
+from gpulint import regex
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.rule import Kind
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
@@ -31,6 +34,15 @@ from gpulint_fixers.statements import insert_below
 
 _ENOUGH = 1024
 """Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""
+
+_STATED = "the launcher states how many samples evaluation takes at a time; raise it there if more fit"
+_MOVES = regex.compile(
+    r"^(to|prepare|prepare_model|setup|initialize)$|cuda|gpu|to_device|device_put|default_device|tensor_type|Parallel"
+)
+"""Calls that may move a model or batches, or have a library do so."""
+_DEVICE = regex.compile(r"(?i)device|cuda|gpu|local_rank|accelerator")
+_TRAINS = regex.compile(r"(?i)\.fit|\btrain\w*\(|trainer|GradientTape|value_and_grad|optim")
+"""Training that a library or a function from elsewhere may do."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -55,7 +67,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("nothing reads the loader; remove it")
     if "per_device" in source.keyword and _only_evaluates(source.call.module):
         return Declined("the program only evaluates, so that its one batch size is that of evaluation")
-    if (reason := relies_on_size(project, source)) is not None:
+    if project.kind(finding.path) is Kind.SHELL:
+        return Declined(_STATED)
+    if (reason := _without_training(project, source.call.module) or relies_on_size(project, source)) is not None:
         return Declined(reason)
     return _enlarge(finding, project, found)
 
@@ -86,7 +100,8 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
         return Declined("the batch size is in a dictionary of options")
     if source.call.node not in set(syntax.ancestors(node)):
         return Declined("the batch size is set elsewhere and may also apply to training")
-    if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
+    named = _constant(source.call.module, source.node, node, found.fits) if isinstance(node, ast.Name) else None
+    if not found.size and named:
         return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
     training = found.training.batch
     text = training.module.syntax.text(training.node) if isinstance(training.node, ast.expr) else found.training.text
@@ -117,6 +132,8 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     source = found.evaluation
     places = {value.place for value in project.fact(Constants).of(source.batch.module, source.batch.node).values}
     place = places.pop() if len(places) == 1 else None
+    if place is not None and project.kind(place.path) is Kind.SHELL:
+        return Declined(_STATED)
     document = project.document(place.path) if place is not None else None
     if place is None or document is None or split_of(source.text) is not Split.EVAL:
         return Declined(f"`{source.text}` may also apply to training; raise it where it is set")
@@ -165,6 +182,27 @@ def _is_unread(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
     return True
 
 
+def _without_training(project: Project, module: ModuleIndex) -> str | None:
+    """Why it gains nothing in a program that trains nothing, or that computes on the CPU for all that it shows."""
+    named = module.calls_by_name
+    if "backward" in named:
+        moves = any(map(_MOVES.search, named)) or _passes_device(module)
+        return None if moves else "nothing in the program moves the model or its batches to a GPU"
+    uses = any(project.fact(GpuPrograms).users(module.path)) or _TRAINS.search(module.syntax.source.text) is not None
+    loops = any(isinstance(node, ast.For) for node in module.syntax.nodes)
+    return "the program goes through all splits in the same way, without training" if loops and not uses else None
+
+
+def _passes_device(module: ModuleIndex) -> bool:
+    """Return whether a call other than that of a method of ``torch`` itself gets a device: ``train(model, device)``."""
+    return any(
+        isinstance(part, ast.Name | ast.Attribute) and _DEVICE.search(ast.unparse(part)) is not None
+        for call in module.calls
+        if last_name(call.func) not in ("print", "device", "format", "info")
+        for part in (*call.args, *(keyword.value for keyword in call.keywords))
+    )
+
+
 def _only_evaluates(module: ModuleIndex) -> bool:
     """Return whether a module calls the trainer's evaluation, and never its training."""
     named = module.calls_by_name
@@ -195,47 +233,6 @@ def _divides(module: ModuleIndex, size: str) -> bool:
     return False
 
 
-def _named(module: ModuleIndex, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:
-    """Edits that declare a batch size for evaluation in the user's style, and the expression that reads it."""
-    if isinstance(size, ast.Attribute) and isinstance(size.value, ast.Name):
-        return _option(module, size, fits)
-    return _constant(module, call, size, fits) if isinstance(size, ast.Name) else None
-
-
-def _option(module: ModuleIndex, size: ast.Attribute, fits: int) -> tuple[tuple[Edit, ...], str] | None:
-    """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
-    declared = {_flag(call): call for call in module.calls_by_name.get("add_argument", [])}
-    flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
-    if flag is None or _is_settings(module, size):
-        return None
-    if _derives(module, size.attr):
-        return None  # where the size is divided among processes the option would do nothing
-    dashes, stem = flag[: len(flag) - len(flag.lstrip("-"))], flag.lstrip("-")
-    mine = f"{dashes}{_styled(stem)}"
-    text = f"{ast.unparse(size.value)}.{_destination(mine)} or {fits or double(ast.unparse(size))}"
-    if mine in declared:
-        return (), text
-    call, syntax = declared[flag], module.syntax
-    statement = syntax.parents.get(call)
-    if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
-        return None
-    quote = syntax.text(call.args[0])[-1]
-    default = fits or f"twice {flag}"
-    line = f"{syntax.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
-    edit = insert_below(syntax, statement, line)
-    return None if edit is None else ((edit,), text)
-
-
-def _is_settings(module: ModuleIndex, size: ast.Attribute) -> bool:
-    """Return whether an object is not what the options are parsed to: it is made by something else, or the module sets
-    the attribute itself (``cfg.batch_size = 32``)."""
-    assert isinstance(size.value, ast.Name)
-    if any(part.attr == size.attr and isinstance(part.ctx, ast.Store) for part in module.syntax.of(ast.Attribute)):
-        return True
-    made = [one.value for one in module.scope(size).lookup(size.value.id) if isinstance(one.value, ast.Call)]
-    return bool(made) and not any("parse" in last_name(call.func) for call in made)
-
-
 def _derives(module: ModuleIndex, option: str) -> bool:
     """Return whether one loader takes an option as its batch size, and another what is computed from it."""
     taken = [
@@ -254,17 +251,6 @@ def _derives(module: ModuleIndex, option: str) -> bool:
         and any(isinstance(part, ast.Attribute) and part.attr == option for part in walk(node.value))
         for node in module.syntax.nodes
     )
-
-
-def _flag(call: ast.Call) -> str:
-    """The long flag of an option that is named after it; "" if there is none."""
-    flags = [value.value for value in call.args if isinstance(value, ast.Constant) and isinstance(value.value, str)]
-    long = [flag for flag in flags if flag.startswith("--")]
-    return long[0] if long and not any(keyword.arg == "dest" for keyword in call.keywords) else ""
-
-
-def _destination(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")
 
 
 def _styled(name: str) -> str:

@@ -120,7 +120,9 @@ class Stage:
         moved, path = self.plan.moved, self.document.path
         first = moved[0].start if moved else self._paragraph()
         removals = [Edit(path, Span(piece.start, 1, piece.last + 1, 1), "") for piece in moved]
-        note = Edit(path, Span(first, 1, first, 1), self._note())
+        below = self.document.source.line(moved[0].last + 1 if moved else first)
+        gap = "\n" if below.startswith("#") and not below.startswith(("#SBATCH", "#!")) else ""  # a comment of its own
+        note = Edit(path, Span(first, 1, first, 1), self._note() + gap)
         return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:]]
 
     def _paragraph(self) -> int:

@@ -63,6 +63,7 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.trainer_workers import trainers_without_workers
@@ -221,6 +222,7 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
                 "the training process loads its batches itself (dataloader_num_workers is 0 by default)",
                 help="set `dataloader_num_workers=` to the job's cores per GPU",
                 payload=found,
+                cost=Cost("in-process-loading", basis=f"{found.work} in the training process"),
                 related=(project.fact(Constants).place(found.step, f"{found.work} in the training process"),),
             )
     for call in module.calls:
@@ -287,7 +289,8 @@ def _is_made_anew(project: Project, loader: Loader) -> bool:
 
 
 def _needs_one_process(project: Project, loader: Loader) -> bool:
-    """Return whether the loader reads a stream, holds its data on the GPU, or samples on the GPU itself."""
+    """Return whether the loader reads a stream, holds its data on the GPU, samples there itself, or
+    computes samples there."""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
     for source in project.fact(HostToDevice).sources(loader):
@@ -298,7 +301,7 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
         made = project.fact(Resolver).points_to(source.module, source.node)
         if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
             return True
-    return project.fact(HostToDevice).yields_gpu_tensors(loader)
+    return project.fact(HostToDevice).yields_gpu_tensors(loader) or bool(gpu_part(project, loader))
 
 
 def _only_predicts(loader: Loader) -> bool:

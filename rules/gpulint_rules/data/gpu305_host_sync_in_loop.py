@@ -146,7 +146,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         return None
     for context in contexts:
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
-        if guards.is_off_by_default(module, sync.node, context.loop.node):
+        loop = context.loop
+        if guards.is_off_by_default(module, sync.node, loop.node) or guards.answers_peer(module, sync.node, loop.node):
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
@@ -158,7 +159,6 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
-        loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node):
             continue
         if belongs_to_other_phase(
@@ -189,6 +189,7 @@ def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, wi
         or (without_gradients and guards.is_without_gradients(site.module, site.node))
         or guards.is_off_by_default(site.module, site.node, context.loop.node)
         or guards.is_error_path(site.module, site.node)
+        or guards.answers_peer(site.module, site.node, context.loop.node)
         or guards.runs_once(site.module, site.node)
         or is_model_variant_branch(project, site.module, site.node)
         or only_evaluates(site.module, site.node)

@@ -49,6 +49,7 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
+from gpulint_rules.data.wait_groups import IN_BRANCH
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -85,6 +86,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     in_loop: dict[ast.AST, list[ast.expr]] = {}
     for made, context in found:
         in_loop.setdefault(context.loop.node, []).append(made.transfer.node)
+    guards = project.fact(Guards)
     for made, context in found:
         text = _shortened(module.syntax.text(made.made))
         loop = context.loop.node
@@ -96,7 +98,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
             help=_advice(made.made, of_host) if of_tensor else _THERE,
-            cost=_cost(module, made, of_host, in_loop[loop], loop),
+            cost=_cost(module, made, of_host, in_loop[loop], loop, guards.is_conditional(module, made.made, loop)),
             payload=made,
             related=tuple(
                 Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
@@ -143,11 +145,13 @@ def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
     return None
 
 
-def _cost(module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST) -> Cost:
+def _cost(
+    module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST, conditional: bool
+) -> Cost:
     """Return the cost of a tensor, as one of those of its loop in the same file."""
     if of_host:
         return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
-    own = rounds(module, made.transfer.node, loop)
+    own = rounds(module, made.transfer.node, loop) * (IN_BRANCH if conditional else 1)
     inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
     if inner:

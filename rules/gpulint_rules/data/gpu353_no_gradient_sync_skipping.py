@@ -41,11 +41,12 @@ from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import WRAPPERS, wraps_in_ddp
 from gpulint.training.gradient_accumulation import Accumulation, accumulations
 from gpulint.values.arguments import Arguments, ArgumentState
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 
 _SKIPS = frozenset(
     {
@@ -101,11 +102,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 "FSDP reduce-scatters the gradients in every micro-step of an accumulation"
                 if sharded
                 else "gradients are exchanged in every micro-step of an accumulation",
-                help=_SHARDED + micro_step if sharded else micro_step,
+                help=_SHARDED + micro_step if sharded else micro_step + _unless_wrapped(module),
                 cost=Cost("gradient-exchange", assumed="assuming memory for unsharded gradients") if sharded else None,
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
             )
+
+
+def _unless_wrapped(module: ModuleIndex) -> str:
+    """Return what to add where the model may be one that nothing wraps, which has no ``no_sync``."""
+    wraps = [call for name in sorted(WRAPPERS) for call in module.calls_by_name.get(name, ())]
+    if any(any("__main__" not in source_text(module, test) for test, _ in conditions(module, call)) for call in wraps):
+        return "\nWithout DDP, the model has no `no_sync()`: test for that as well."
+    return ""
 
 
 def _is_sharded(module: ModuleIndex, found: Accumulation, project: Project) -> bool:

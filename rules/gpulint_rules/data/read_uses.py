@@ -133,6 +133,8 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
                 combined = True
             case ast.UnaryOp() | ast.Compare() | ast.Attribute():
                 pass
+            case ast.Subscript(value=value) if value is below:
+                pass
             case ast.Call(func=function) if function is below:
                 pass
             case ast.IfExp(test=test) if test is not below:

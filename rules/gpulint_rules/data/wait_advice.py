@@ -57,7 +57,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
         return _AT_ONCE
-    if "jax" in module.packages:
+    if project.fact(SyncPoints).is_of_jax(module, sync):
         return _OF_JAX.get(sync.kind, _KEEP)
     if _is_handed_to_lightning(module, sync.node):
         return _HAND_OVER

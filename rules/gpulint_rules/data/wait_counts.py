@@ -33,7 +33,7 @@ ROUND = 0.25
 """What each further round of a read in an inner loop costs, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples or tokens (assumed)."""
-TABLE = 6
+TABLE = 8
 """Rounds of a loop inside the step over a table of what it computed: losses, metrics (assumed)."""
 _TABLE = frozenset({"items", "values"})
 PARAMETERS = 64

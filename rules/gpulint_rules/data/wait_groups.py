@@ -27,8 +27,11 @@ from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, us
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
+IN_BRANCH = 0.5
+"""What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
+_SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
 
 
@@ -81,11 +84,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
 def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext, group: Group) -> Cost:
     """Return the cost of the waits of a statement, as some of those of its loop in the same file."""
     sync, loop = syncs[0], context.loop.node
-    own = (
+    own: float = (
         0
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(usual_rounds(module, one.node, loop) for one in syncs)
     )
+    if project.fact(Guards).is_conditional(module, sync.node, loop):
+        own *= IN_BRANCH
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
@@ -116,10 +121,22 @@ def _basis(sync: SyncPoint, group: Group) -> str:
 
 
 def _is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether the step cannot go on without the value: a branch, a size."""
-    if sync.kind is SyncKind.TEST:
+    """Return whether the step cannot go on without the value: a branch, a size; or its author says that it waits."""
+    if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
         return True
     return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes")
+
+
+def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a comment on the statement, or right above it, names the wait (``# Copy the stats from GPU to CPU
+    (sync point).``)."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)
+    span = module.syntax.span(statement) if isinstance(statement, ast.stmt | ast.expr) else None
+    if span is None or span.cell is not None:
+        return False
+    above = module.syntax.source.line(span.line - 1).strip() if span.line > 1 else ""
+    own = module.syntax.source.line(span.line).partition("#")[2]
+    return any(_SYNC_POINT.search(text) for text in (above if above.startswith("#") else "", own))
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:

@@ -155,6 +155,8 @@ def _finding(
     related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])
     if start.launch.launcher == "python" or evidence is not None:
         advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
+    elif start.launch.launcher == "jsrun":
+        advice = f"request {count} for each resource set (`-g {count}`), or start {gpus.value} processes in each (`-a`)"
     else:
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
     fixable = written is not None and at is None and where == start.place

@@ -115,7 +115,7 @@ def _advice(project: Project, found: InferenceLoop) -> str:
         return f"call {name} in `with torch.no_grad():` where it evaluates, or use `torch.set_grad_enabled(...)` in it"
     if found.loop is None:
         return "run it in `with torch.no_grad():`"
-    if found.function is not None and trains_as_well(project, found.module, found.function):
+    if found.function is None or trains_as_well(project, found.module, found.function):
         return "wrap the loop in `with torch.no_grad():`"
     return f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`"
 
