@@ -54,7 +54,7 @@ def _moves(call: ast.Call) -> bool:
 
 
 def _set_to(module: ModuleIndex, name: ast.Name) -> Iterator[ast.expr]:
-    """What a variable was set to, and what its function has put into it (``batch["latents"] = latents``)."""
+    """Yield the values of a variable, and those that its function puts into it (``batch["latents"] = latents``)."""
     for one in reaching(module, module.scope(name).lookup(name.id), name):
         if isinstance(one.value, ast.expr):
             yield one.value
