@@ -84,7 +84,8 @@ def _sum_that_decides(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:
     if not totals or _SUMMED.search(module.syntax.source.text):
         return ""
     around = function or next((up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Module)), loop)
-    later = [part for part in walk(around) if getattr(part, "lineno", 0) > (loop.end_lineno or loop.lineno)]
+    end = loop.end_lineno or loop.lineno
+    later = [part for part in walk(around) if isinstance(part, ast.expr | ast.stmt) and part.lineno > end]
     for total in sorted(totals):
         uses = [part.lineno for part in later if isinstance(part, ast.expr) and _decides(part, total)]
         made = [part.lineno for part in later if _is_set(part, total)]

@@ -29,6 +29,7 @@ from gpulint.workspace.module_index import (
     NodeRef,
     last_name,
 )
+from gpulint_fixers.collected_samples import collects_moved
 
 _PARTS = frozenset({"Subset", "random_split", "ConcatDataset", "deepcopy", "Dataset"})
 """Data sets of samples of others."""
@@ -79,7 +80,10 @@ def samples_of(project: Project, loader: Loader) -> Samples:
     """Return where the samples are, by what makes the data set; on the host where a framework makes it."""
     if _defaults_to_gpu(project, loader.module):
         return Samples.MAYBE_GPU
-    found = [_of(project, source.module, source.node, 0) for source in project.fact(HostToDevice).sources(loader)]
+    sources = project.fact(HostToDevice).sources(loader)
+    if any(collects_moved(source.module, source.node) for source in sources):
+        return Samples.MAYBE_GPU
+    found = [_of(project, source.module, source.node, 0) for source in sources]
     found += [_collated(project, loader, ref) for ref in _collates(project, loader)]
     return max(found, key=lambda one: one.value, default=Samples.HOST)
 

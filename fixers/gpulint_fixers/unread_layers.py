@@ -13,8 +13,8 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.workload.gpu_samples import kept_attributes
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
-from gpulint_fixers.shared_states import kept_attributes
 
 _ENTRIES = ("forward", "training_step")
 _TRAINED = regex.compile(

@@ -89,12 +89,32 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     """Return why workers would not start on the system that a program was written on, where processes are spawned: what
     they need cannot be pickled."""
     assert isinstance(call.node, ast.Call)
-    part = unpicklable(project, call, names) if is_of_another_system(call.module) else ""
+    if not is_of_another_system(call.module):
+        return ""
+    if name := _of_notebook(project, call):
+        return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
+    part = unpicklable(project, call, names)
     return (
         f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent"
         if part
         else ""
     )
+
+
+def _of_notebook(project: Project, call: NodeRef) -> str:
+    """Return the class of the data set or the collate function that a notebook defines itself; empty if none is."""
+    assert isinstance(call.node, ast.Call)
+    if call.module.path.suffix != ".ipynb":
+        return ""
+    given = [*call.node.args[:1], *(keyword.value for keyword in call.node.keywords if keyword.arg in SENT)]
+    for value in given:
+        for ref in project.fact(Resolver).points_to(call.module, value):
+            if isinstance(ref.node, ast.FunctionDef) and ref.module is call.module:
+                return ref.node.name
+        for where, owner in project.fact(Resolver).classes_of(call.module, value):
+            if where is call.module:
+                return owner.name
+    return ""
 
 
 def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:

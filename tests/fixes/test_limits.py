@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +138,70 @@ CASES = {
             """
         },
         "opens a file before its workers start",
+    ),
+    "samples that a model on the GPU has encoded": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def padded(samples):
+                return {"image": torch.stack([crop(sample["image"]) for sample in samples])}
+
+
+            def encoded(dataset, vae):
+                found = []
+                for index in range(len(dataset)):
+                    sample = dataset[index]
+                    latents = vae.encode(sample["image"].to(vae.device)).sample()
+                    sample["image"] = latents.squeeze(0)
+                    found.append(sample)
+                return DataLoader(found, batch_size=4, collate_fn=padded)
+
+
+            loader = encoded(images, vae)
+            for epoch in range(90):
+                for batch in loader:
+                    loss = criterion(model(batch["image"].cuda()))
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "forked workers cannot use a GPU",
+    ),
+    "pinning of samples that a model on the GPU has encoded": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def padded(samples):
+                return {"image": torch.stack([crop(sample["image"]) for sample in samples])}
+
+
+            def encoded(dataset, vae):
+                found = []
+                for index in range(len(dataset)):
+                    sample = dataset[index]
+                    latents = vae.encode(sample["image"].to(vae.device)).sample()
+                    sample["image"] = latents.squeeze(0)
+                    found.append(sample)
+                return DataLoader(found, batch_size=4, num_workers=4)
+
+
+            loader = encoded(images, vae)
+            for epoch in range(90):
+                for batch in loader:
+                    loss = criterion(model(batch["image"].cuda()))
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "which may be on the GPU already",
     ),
     "a bound below": (
         "GPU304",
@@ -766,3 +831,33 @@ def train(model, criterion, train_loader, optimizer):
     text = made.text("train.py")
     assert "float(" not in text.partition("if step % 50")[0]
     assert text.count("float(run_a)") == text.count("float(run_b)") == 1
+
+
+@pytest.mark.parametrize("taken", ["samples.sample().cpu()", "samples.sample().squeeze(0).to('cpu')"])
+def test_samples_that_come_back_to_the_host_get_workers(job: MakeJob, taken: str) -> None:
+    (_, files, _) = CASES["samples that a model on the GPU has encoded"]
+    program = files["train.py"].replace("latents.squeeze(0)", taken.replace("samples.sample()", "latents"))
+    assert job({"train.py": program}).offer("GPU303").changes
+
+
+def test_a_data_set_that_a_notebook_for_windows_defines_gets_no_workers(job: MakeJob) -> None:
+    cells = [
+        "import torch\nfrom PIL import Image\nfrom torch.utils.data import DataLoader, Dataset\nfrom torchvision.transforms import ToTensor",
+        "class Images(Dataset):\n    def __init__(self, paths):\n        self.paths = paths\n\n"
+        "    def __len__(self):\n        return 9000\n\n"
+        "    def __getitem__(self, index):\n        return ToTensor()(Image.open(self.paths[index]))",
+        "first = Image.open('data\\original\\Ian.jpg')\nloader = DataLoader(Images(paths), batch_size=64)",
+        "model = model.cuda()\nfor epoch in range(90):\n    for x in loader:\n        loss = model(x.cuda()).mean()\n"
+        "        loss.backward()\n        optimizer.step()",
+    ]
+
+    def notebook(texts: list[str]) -> str:
+        parts = [
+            {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
+            for text in texts
+        ]
+        return json.dumps({"cells": parts, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+    assert "the notebook defines `Images`" in job({"tune.ipynb": notebook(cells)}).refusal("GPU303")
+    elsewhere = [text.replace("data\\original\\", "data/original/") for text in cells]
+    assert job({"tune.ipynb": notebook(elsewhere)}).offer("GPU303").changes

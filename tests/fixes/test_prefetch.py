@@ -61,3 +61,42 @@ def test_a_test_that_ends_the_script_is_in_both(job: MakeJob) -> None:
     made = job({"train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n", "job.sh": script})
     assert made.repair("GPU332") == 1
     assert all("if [ ! -d .venv ]" in made.text(name) for name in ("job.sh", "job_prepare.sh"))
+
+
+TOKENS = """\
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("org/words"{arguments})
+model = AutoModel.from_pretrained("facebook/opt-66b").cuda()
+for batch in loader:
+    model(tokenizer(batch).cuda()).loss.backward()
+    optimizer.step()
+"""
+BATCH = "#!/bin/bash\n#SBATCH --gres=gpu:4\n{}torchrun --nproc_per_node=4 train.py\n"
+
+
+def _files(job: MakeJob, program: str, script: str, *codes: str) -> dict[str, str]:
+    made = job({"train.py": program, "job.sh": BATCH.format(script)})
+    fixes = [result.fix for result in made.scan(*codes) if getattr(result.fix, "files", ())]
+    return {new.path.name: new.text for new in fixes[0].files}
+
+
+def test_what_loads_with_code_of_the_hub_is_fetched_with_it(job: MakeJob) -> None:
+    program = TOKENS.format(arguments=", trust_remote_code=True, revision='v2', token=True")
+    stage = _files(job, program, "", "GPU331")["job_prepare.sh"]
+    assert "from_pretrained('org/words', revision='v2', token=True, trust_remote_code=True)" in stage
+    assert "org/words" not in _files(job, TOKENS.format(arguments=", token=args.token"), "", "GPU331")["job_prepare.sh"]
+
+
+def test_an_installation_that_fails_stops_the_job_only_if_it_did_before(job: MakeJob) -> None:
+    program = "import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nmodel(x).backward()\n"
+    install = "pip install -r requirements.txt\n"
+    files = _files(job, program, install, "GPU401")
+    assert "set -e\n" not in files["job_prepare.sh"] and "set -e " not in files["job_prepare.sh"]
+    assert "--dependency=afterany:" in files["job_submit.sh"]
+    files = _files(job, program, f"set -e\n{install}", "GPU401")
+    assert "set -e\n" in files["job_prepare.sh"] and "--dependency=afterok:" in files["job_submit.sh"]
+    files = _files(job, TOKENS.format(arguments=""), install, "GPU401", "GPU331")
+    stage = files["job_prepare.sh"]
+    assert 0 < stage.index("pip install") < stage.index("set -e ") < stage.index("snapshot_download")

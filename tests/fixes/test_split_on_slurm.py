@@ -33,7 +33,7 @@ MODEL = """\
 def train():
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained("EleutherAI/pythia-70m").cuda()
+    model = AutoModelForCausalLM.from_pretrained("EleutherAI/pythia-6.9b").cuda()
     model(1).loss.backward()
 
 
@@ -91,7 +91,7 @@ JOBS = {
         "venv= offline=",
     ),
     "hub": (
-        "export HF_HOME=$PWD/hub\npython model.py $FETCHED/EleutherAI/pythia-70m\n",
+        "export HF_HOME=$PWD/hub\npython model.py $FETCHED/EleutherAI/pythia-6.9b\n",
         ["hub"],
         "venv= offline=1",
     ),

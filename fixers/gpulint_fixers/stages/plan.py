@@ -41,6 +41,8 @@ class Plan:
     """Context of the program itself, as far as a step before it could need it."""
     program: Piece | None = None
     """The first piece that computes."""
+    installs: bool = False
+    """Whether the script installs packages in what moves."""
     reasons: dict[Span, str] = field(default_factory=dict)
     """Why a step does not move, by its place."""
 
@@ -91,6 +93,7 @@ def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | s
             made.program = made.program or piece
     made.moved.sort(key=lambda piece: piece.first)
     _keep_installs_together(made, found, models)
+    made.installs = any(_installs(models, command) for piece in made.moved for command in piece.commands)
     made.context = _needed(made.moved, context)
     made.context += _made_folders(made, found)
     if made.program is not None:

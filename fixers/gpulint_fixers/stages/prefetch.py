@@ -33,6 +33,8 @@ _SMALL = re.compile(r"Tokenizer|Processor|Extractor|Config\b")
 """Classes whose files are small."""
 _OPTIONS = ("revision", "cache_dir", "local_dir")
 """Arguments of the library's calls that say what is fetched and where to."""
+_TOKENS = ("token", "use_auth_token")
+"""Arguments with the user's access; ``True`` stands for the one that is kept on the machine."""
 _ELSEWHERE = frozenset({"cache_folder", "download_dir", "download_root", "root"})
 """Arguments of other libraries that put what they fetch into a folder of their own."""
 _OTHER_FORMATS = ("*.h5", "*.msgpack", "*.ot", "onnx/*", "original/*")
@@ -192,6 +194,16 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
         if not isinstance(value, str | None) or _is_local(name, value):
             return None
         options += [f"{name}={value!r}"] if value else []
+    for name in _TOKENS:
+        value = _constant(project, module, item.node, name)
+        if not isinstance(value, bool | None):
+            return None  # a secret, which no script should hold
+        options += [f"token={value}"] if value else []
+    trusts = _constant(project, module, item.node, "trust_remote_code")
+    if not isinstance(trusts, bool | None):
+        return None
+    if trusts and _SMALL.search(item.name):
+        options.append("trust_remote_code=True")
     code = _small(project, module, item, options) if _SMALL.search(item.name) else _snapshot(item.what, options)
     return None if code is None or any(mark in code for mark in '"$`\\\n!') else f'python -c "{code}"'
 

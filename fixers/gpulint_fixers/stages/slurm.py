@@ -98,15 +98,17 @@ def _own_file(path: str) -> str:
     return path if path == "/dev/null" else posixpath.join(folder, f"prepare-{name}")
 
 
-def submission(document: Document, stage: str) -> str:
-    """A script that submits the stage and then the job."""
+def submission(document: Document, stage: str, *, goes_on: bool = False) -> str:
+    """A script that submits the stage and then the job, which starts after a stage that failed only if it
+    ``goes_on``."""
+    after, ended = ("afterany", "ended") if goes_on else ("afterok", "ended well")
     job = shlex.quote(document.path.name)
     return f"""\
 #!/bin/bash
-# Submits {stage}, and {document.path.name} to start once that has ended well.
+# Submits {stage}, and {document.path.name} to start once that has {ended}.
 # Run it in the folder in which you ran `sbatch` before; arguments go to both jobs.
 set -euo pipefail
 here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 id=$(sbatch --parsable "$here"/{shlex.quote(stage)} "$@")
-sbatch --dependency=afterok:"${{id%%;*}}" --kill-on-invalid-dep=yes "$here"/{job} "$@"
+sbatch --dependency={after}:"${{id%%;*}}" --kill-on-invalid-dep=yes "$here"/{job} "$@"
 """

@@ -96,7 +96,7 @@ def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
     if _ASKS_GPU.search(texts[stage.name]):
         return Declined("a step asks which GPU the job has, and a stage without one would get another answer")
     if stage.submit:
-        texts[stage.submit] = slurm.submission(document, stage.name)
+        texts[stage.submit] = slurm.submission(document, stage.name, goes_on=stage.goes_on)
     if taken := next((name for name in texts if project.exists(document.path.with_name(name))), None):
         return Declined(f"{taken} exists already")
     edits = tuple(stage.edits())

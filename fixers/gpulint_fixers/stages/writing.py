@@ -64,6 +64,16 @@ class Stage:
             return ""
         return f"{stem}_all.sh" if "submit" in stem.lower() else f"{stem}_submit.sh"
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job starts although a step of the stage failed, as the script went on after an installation that
+        did."""
+        return self.is_job and self.plan.installs and not self.fetch.lines and not self._sets_options
+
+    @property
+    def _sets_options(self) -> bool:
+        return any(command.name == "set" for piece in self.plan.context for command in piece.commands)
+
     def description(self) -> str:
         """Return what the fix does."""
         count = len(self.plan.moved) + len(self.fetch.lines)
@@ -89,13 +99,15 @@ class Stage:
 
     def _body(self) -> str:
         context = dict.fromkeys([*self.plan.context, *(self.plan.before if self.fetch.lines else ())])
-        stops = not any(repeats(piece.text) for piece in self.plan.moved) and not any(
-            command.name == "set" for piece in context for command in piece.commands
+        stops = not (
+            any(repeats(piece.text) for piece in self.plan.moved)
+            or any(command.name == "set" for piece in context for command in piece.commands)
+            or self.goes_on
         )
         guard = "set -e  # the job starts only if all of this succeeds\n" if stops else ""
         text = ""
         for piece in sorted([*context, *self.plan.moved], key=lambda piece: piece.first):
-            if guard and piece in self.plan.moved:
+            if guard and piece in self.plan.moved and not (self.is_job and self.plan.installs):
                 text, guard = f"{text}\n{guard}{_shown(piece)}", ""
                 continue
             text += f"\n{_shown(piece)}" if _gap(piece) else _shown(piece)
