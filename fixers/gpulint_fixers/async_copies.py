@@ -30,7 +30,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH
@@ -192,8 +192,9 @@ def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
 
 
 def _evaluates_in_notebook(project: Project, where: NodeRef) -> bool:
-    in_cell = where.module.syntax.span(where.node).cell is not None
-    return in_cell and project.fact(LoopContexts).role(where.module, where.node) is Role.EVAL
+    if not isinstance(where.node, LOOPS) or where.module.syntax.span(where.node).cell is None:
+        return False
+    return project.fact(LoopContexts).role(where.module, where.node) is Role.EVAL
 
 
 def converts_first(copy: Blocking) -> bool:

@@ -32,6 +32,18 @@ def is_for_a_look(loader: Loader) -> bool:
     return function is not None and _LOOK.search(getattr(function, "name", "")) is not None
 
 
+def is_one_of_many(loader: Loader) -> bool:
+    """``loaders[name] = DataLoader(...)`` in a loop of a program that trains nothing, and reads each of them once."""
+    module = loader.module
+    match module.syntax.parents.get(loader.node):
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name())]):
+            looped = any(isinstance(up, LOOPS) for up in _within_function(loader))
+            return looped and not any(
+                name in module.calls_by_name for name in ("backward", "fit", "train_step", "step")
+            )
+    return False
+
+
 def is_short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
     around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]

@@ -23,7 +23,7 @@ from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_short_lived
+from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
 from gpulint_fixers.shared_states import shared_state
 from gpulint_fixers.workers import may_have_no_workers
 
@@ -51,6 +51,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return "each call in the tree passes a loader of its own, so that this one is not made"
     if is_for_a_look(loader):
         return "the loader is for a look at a few samples, for which starting workers takes longer"
+    if is_one_of_many(loader):
+        return "the program reads each of many loaders once, whose workers would all stay alive"
     if is_short_lived(project, loader):
         return "the loader is made anew for each of many short runs, all of which would start workers"
     if is_started_anew(project, loader):

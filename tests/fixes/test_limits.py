@@ -497,6 +497,58 @@ CASES |= {
         },
         "each round trains for several steps",
     ),
+    "a tensor whose elements the host compares": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+            device = torch.device("cuda")
+            for x in loader:
+                largest = torch.zeros(64, 1).to(device)
+                for _ in range(8):
+                    losses = criterion(model(x.to(device)))
+                    for i in range(64):
+                        if losses[i] > largest[i]:
+                            largest[i] = losses[i]
+                largest.sum().backward()
+                optimizer.step()
+            """
+        },
+        "the host compares its elements one by one",
+    ),
+    "loaders that are each read once": (
+        "GPU303",
+        {
+            "features.py": """\
+            import torch
+            from PIL import Image
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Images(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    return transform(Image.open(self.paths[index]).convert("RGB"))
+
+
+            loaders = {}
+            for name, paths in sets.items():
+                loaders[name] = DataLoader(Images(paths), batch_size=128)
+            model = model.cuda()
+            for name, loader in loaders.items():
+                with torch.no_grad():
+                    for x in loader:
+                        features[name].append(model(x.cuda()).cpu().numpy())
+            """
+        },
+        "reads each of many loaders once",
+    ),
     "an image without CUDA": (
         "GPU411",
         {

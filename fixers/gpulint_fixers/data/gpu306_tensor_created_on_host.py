@@ -40,6 +40,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("only the module's own test makes it")
     if _waits_anyway(project, payload.transfer.call.module, move):
         return Declined("the same statement waits for the GPU anyway")
+    statement = payload.transfer.call.module.syntax.parents.get(move)
+    if isinstance(statement, ast.Assign) and _compared_in_loop(payload.transfer.call.module, statement):
+        return Declined("the host compares its elements one by one, each of which waits")
     if _stands_in(payload.transfer.call.module, move):
         return Declined("it only stands in for what a model that is not there would compute")
     chosen = _device(syntax, move, made)
@@ -85,6 +88,20 @@ def _waits_anyway(project: Project, module: ModuleIndex, move: ast.Call) -> bool
         and isinstance(part.value, ast.Subscript)
         and isinstance(part.value.slice, ast.Name | ast.Compare)
         for part in walk(move)
+    )
+
+
+def _compared_in_loop(module: ModuleIndex, statement: ast.Assign) -> bool:
+    """``if losses[i] > largest[i]:`` in a loop, which asks the GPU for each element."""
+    names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    block = module.syntax.parents.get(statement)
+    loops = [node for node in walk(block) if isinstance(node, ast.For)] if block is not None else []
+    tests = (part.test for loop in loops if loop is not block for part in walk(loop) if isinstance(part, ast.If))
+    return any(
+        isinstance(side, ast.Subscript) and isinstance(side.value, ast.Name) and side.value.id in names
+        for test in tests
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        for side in (test.left, *test.comparators)
     )
 
 
