@@ -183,11 +183,7 @@ def _is_unread(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
 
 
 def _without_training(project: Project, module: ModuleIndex) -> str | None:
-<<<<<<< HEAD
-    """Return why it gains nothing in a program that trains nothing, or that computes on the CPU."""
-=======
     """Return why nothing is gained: the program trains nothing, or computes on the CPU for all that it shows."""
->>>>>>> r8
     named = module.calls_by_name
     if "backward" in named:
         moves = any(map(_MOVES.search, named)) or _passes_device(module)
