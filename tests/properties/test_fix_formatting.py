@@ -89,8 +89,26 @@ def parenthesize(text: str, data: st.DataObject) -> str:
     return raw.decode()
 
 
+class _Joined(ast.NodeTransformer):
+    """``if a: if b:`` as ``if a and b:``: which of the two a fix writes depends on the length of the line."""
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        self.generic_visit(node)
+        match node:
+            case ast.If(body=[ast.If(orelse=[]) as inner], orelse=[]):
+                tests = [
+                    part
+                    for test in (node.test, inner.test)
+                    for part in (
+                        test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                    )
+                ]
+                return ast.If(ast.BoolOp(ast.And(), tests), inner.body, [])
+        return node
+
+
 def dump(text: str) -> str:
-    return ast.dump(ast.parse(text.removeprefix("\ufeff")))
+    return ast.dump(_Joined().visit(ast.parse(text.removeprefix("\ufeff"))))
 
 
 def comments(text: str) -> Counter[str]:
