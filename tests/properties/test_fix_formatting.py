@@ -175,7 +175,9 @@ def test_layout_does_not_matter(index: int, data: st.DataObject) -> None:
         assert now[name].startswith("\ufeff") == bool(mark)
         if ending == "\r\n" and name in now:
             assert "\n" not in now[name].replace("\r\n", "")
-        if [outcome.result.finding.rule.code for outcome in fixed.of(State.APPLIED)] == done:
+        # Beside a ``;`` nothing can be put on a line of its own, so a fix may write another form.
+        shares_lines = text.count(";") != case.files[name].count(";")
+        if [outcome.result.finding.rule.code for outcome in fixed.of(State.APPLIED)] == done and not shares_lines:
             assert dump(now[name]) == dump(expected[name])
         removed = "".join(removals(fixed, ROOT / name, text))
         assert all(comment in removed for comment in comments(text) - comments(now[name]))
