@@ -132,7 +132,7 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
     first = module.source.line_starts[module.source.position(start)[0] - 1]
     break_ = _LINE_END.search(text, end)
     behind = len(text) if break_ is None else break_.start()
-    indent, rest = text[first:start], text[end:behind].strip()
+    indent, rest = text[first:start], text[end:behind].strip().removeprefix(";").strip()
     if indent.strip() or (rest and not rest.startswith("#")):
         return None
     added = "".join(f"\n{indent}{line}" for line in lines.splitlines())

@@ -46,9 +46,9 @@ def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> 
     (_, end), source = syntax.offsets(branch.test), syntax.source
     line, column = source.position(end)
     more = f" and {when.test}"
-    alone = syntax.text(branch.test) in source.line(line) and source.line(line)[column - 1 :].startswith(":")
+    ends = source.line(line)[column - 1 :].startswith(":")
     fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
-    return Edit(module.path, syntax.span_at(end, end), more) if alone and fits else None
+    return Edit(module.path, syntax.span_at(end, end), more) if ends and fits else None
 
 
 def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:
