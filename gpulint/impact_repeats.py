@@ -32,8 +32,6 @@ _MACHINE = frozenset({"install", "data-copy"})
 """Costs of commands that prepare a machine."""
 _PYTHON = regex.compile(r"\bpython3?\b")
 _LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC})
-_WRITES = regex.compile(rb"(?s)\S.*(<<|echo|printf)[^\n]*\n.{0,400}#(SBATCH|PBS|BSUB)\b.*\b(sbatch|qsub|bsub)\b")
-"""A script that writes a job file and submits it."""
 MANY = 4
 """Copies of a job file from which on a script may have written them."""
 _ITEM = regex.compile(r"'([\w.-]+/[\w.-]+)'")
@@ -199,19 +197,15 @@ def _fold(
 
 
 def _writer(finding: Finding, project: Project) -> str:
-    """``run_train.sh:92``, where a script that writes and submits job files of the same name but for its variables
-    (``train_$task.job``) has the line of one; empty if none has."""
-    document = project.document(finding.path)
-    own = _plain(document.source.line(finding.span.line)) if document is not None else ""
-    if document is None or document.kind is not Kind.SHELL or len(own) <= SHORT:
+    """``run_train.sh:92``, the line of a script that writes the job file of a finding; empty if none is known."""
+    from gpulint.launch.job_writers import writer_of  # the analysis, which a cached report does not need
+
+    document, path = project.document(finding.path), writer_of(project, finding.path)
+    if document is None or path is None:
         return ""
-    named = f"{finding.path.stem.partition('_')[0]}_$".encode()
-    for path in project.files:
-        if path.suffix in ("", ".sh", ".bash") and path != finding.path and _WRITES.search(text := project.data(path)):
-            lines = [_plain(line) for line in text.decode("utf-8", "replace").splitlines()]
-            if own in lines and named in text:
-                return f"{project.place(path)}:{lines.index(own) + 1}"
-    return ""
+    own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
+    lines = [_plain(line) for line in project.data(path).decode("utf-8", "replace").splitlines()]
+    return f"{project.place(path)}:{lines.index(own) + 1}" if own in lines else project.place(path)
 
 
 def _rank(finding: Finding, project: Project) -> tuple[int, int]:

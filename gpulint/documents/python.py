@@ -31,8 +31,8 @@ _PYTHON2 = (
 
 _SINCE_312 = regex.compile(r"\s*(type\s+\w+\s*(\[.*\])?\s*=|(async\s+)?def\s+\w+\[|class\s+\w+\[)")
 """Statements that Python 3.12 brought: ``type Pair = ...``, ``def first[T](...)``."""
-_FIELD = regex.compile(r"""\b[fF][rR]?["'].*\{""")
-"""A field of an f-string, which Python 3.12 lets go on in the next line."""
+_F_STRING = regex.compile(r"""\b[fF][rR]?["']""")
+"""The start of an f-string, whose fields go on in the next line from Python 3.12 on."""
 _MAX_BITS = 10_000
 _LONG_INTEGER = regex.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
@@ -220,7 +220,9 @@ def _by_kind(nodes: Iterable[ast.AST]) -> dict[type[ast.AST], list[Any]]:
 def _is_newer(error: SyntaxError) -> bool:
     """Return whether what cannot be parsed may be the syntax of a newer Python than this one."""
     about_strings = error.msg.startswith("f-string") or (
-        error.msg.startswith("unterminated string") and _FIELD.search(error.text or "") is not None
+        error.msg.startswith("unterminated string")
+        and "{" in (error.text or "")
+        and _F_STRING.search(error.text or "") is not None
     )
     return sys.version_info < (3, 12) and (about_strings or _SINCE_312.match(error.text or "") is not None)
 

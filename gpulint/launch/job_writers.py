@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from gpulint import regex
@@ -12,7 +11,8 @@ from gpulint.query import query
 _VARIABLE = regex.compile(rb"\$\([^()\n]*\)|`[^`\n]*`|\$\{[^}\n]*\}|\$\w+|\{[^{}\n]*\}|%[sd]")
 _STAMP = regex.compile(r"20\d\d[-_]?\d\d[-_]?\d\d[-_T]?\d\d[-_]?\d\d")
 """A date and a time of day in a file's name."""
-_REQUEST = regex.compile(rb"[^\n]*#(SBATCH|PBS|BSUB|\$) ")
+_REQUEST = regex.compile(rb"#(SBATCH|PBS|BSUB|\$) ")
+_NAME = regex.compile(rb"[\w.\x00-]+")
 _ANY = b"\0"
 _LEAST = 3
 """Letters of a name that a script has to write out."""
@@ -26,23 +26,37 @@ def is_stamped(path: Path) -> bool:
 @query
 def writer_of(project: Project, path: Path) -> Path | None:
     """The only script with job directives that puts together the name of a file: ``train_${task}.job``."""
-    found = {file for pattern, file in _names(project, path.suffix) if file != path and pattern.fullmatch(path.name)}
+    found = {file for parts, file in _names(project, path.suffix) if file != path and _fits(path.name, parts)}
     return found.pop() if len(found) == 1 else None
 
 
 @query
-def _names(project: Project, suffix: str) -> tuple[tuple[re.Pattern[str], Path], ...]:
-    """Patterns of the names of job files that scripts put together, with the script."""
-    found = list[tuple[re.Pattern[str], Path]]()
+def _names(project: Project, suffix: str) -> tuple[tuple[tuple[str, ...], Path], ...]:
+    """What scripts write out of the names of job files that they put together, between variables; with the script."""
+    found = list[tuple[tuple[str, ...], Path]]()
     for path in project.files:
         if path.suffix not in ("", ".sh", ".bash", ".py") or not suffix or is_stamped(path):
             continue
         text = project.data(path)
         if suffix.encode() not in text or _REQUEST.search(text) is None:
             continue
-        token = rb"[\w.\x00-]*\x00[\w.\x00-]*" + re.escape(suffix.encode()) + rb"\b"
-        for name in set(re.findall(token, _VARIABLE.sub(_ANY, text))):
-            parts = name.decode("utf-8", "replace").split("\0")
+        for word in dict.fromkeys(_NAME.findall(_VARIABLE.sub(_ANY, text))):
+            name, found_suffix, rest = word.rpartition(suffix.encode())
+            if not found_suffix or _ANY not in name or rest[:1].isalnum() or rest[:1] == b"_":
+                continue
+            parts = (name + found_suffix).decode("utf-8", "replace").split("\0")
             if len(parts[0]) >= _LEAST:
-                found.append((re.compile(".+".join(map(re.escape, parts))), path))
+                found.append((tuple(parts), path))
     return tuple(found)
+
+
+def _fits(name: str, parts: tuple[str, ...]) -> bool:
+    """Return whether a name consists of parts with something between them; in time linear in the name."""
+    if not (name.startswith(parts[0]) and name.endswith(parts[-1])):
+        return False
+    at = len(parts[0])
+    for part in parts[1:-1]:
+        if (at := name.find(part, at + 1)) < 0:
+            return False
+        at += len(part)
+    return at < len(name) - len(parts[-1])

@@ -51,7 +51,7 @@ _TAKEN = regex.compile(rb"\.to\(\s*(?:\w+\.)*(?:device|DEVICE)\b|\bdevice\s*=\s*
 _SETS_UP = regex.compile(rb"\boptim\b|\bload_state_dict\(")
 """What is done to a model that the program has made; ``torch.load`` alone may give one that was saved on a GPU."""
 _ON_CPU = regex.compile(r"(^|=)[\"']?cpu[\"']?$")
-_CHOOSES = regex.compile(rb"^[^#\n]*(?:device|DEVICE)[^#\n]*\bcuda\b", re.MULTILINE)
+_CHOOSES = regex.compile(rb"^[^#\n]*(?:device|DEVICE)[^#\n]{0,300}\bcuda\b", re.MULTILINE)
 
 
 @stored("programs that compute on a GPU")

@@ -146,7 +146,8 @@ def _bounds(project: Project, path: Path, packages: tuple[str, ...]) -> tuple[_B
                 parts = tuple(int(part) for part in bound["release"].split("."))
                 found.append(_Bound(f"{package}{bound['how']}{bound['release']}", bound["how"], parts))
         for lock in re.finditer(rf"name = \"{name}\"\nversion = \"(\d+(?:\.\d+)*)", text):
-            found.append(_Bound(f"{package}=={lock[1]}", "==", tuple(int(part) for part in lock[1].split("."))))
+            parts = tuple(part for digits in lock[1].split(".") if (part := whole(digits)) is not None)
+            found.append(_Bound(f"{package}=={lock[1]}", "==", parts))
     return tuple(found)
 
 
