@@ -38,7 +38,10 @@ _SAID = regex.compile(
     re.IGNORECASE,
 )
 """Several GPUs in a README."""
-_STARTED = r"(?:VISIBLE_DEVICES=[\"'\\\\]*(?P<gpus>[\d,]+)[\"'\\\\]*\s+)?\b(?:python[\d.]*|torchrun)\s[^\n|;&]{{0,300}}?\b{name}\b"
+_STARTED = (
+    r"(?:VISIBLE_DEVICES=[\"'\\\\]*(?P<gpus>[\d,]+)[\"'\\\\]*\s+)?"
+    r"\b(?:python[\d.]*|torchrun)\s[^\n|;&]{{0,300}}?\b{name}\b"
+)
 """A command that starts a program."""
 _TEXTS = frozenset(
     {".py", ".ipynb", ".sh", ".sbatch", ".slurm", ".pbs", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"}

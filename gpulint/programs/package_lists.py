@@ -133,7 +133,9 @@ def _bounds(project: Project, path: Path, packages: tuple[str, ...]) -> tuple[_B
                 rf"(?<![\w./-]){name}(?:\[[\w,-]+\])?[\"']?[ \t]*(?=[=<>~!^])(?:=[ \t]*[\"'](?=[\d^~<>=]))?", text
             ),
             *re.finditer(
-                rf"(?:^FROM\s+|image:\s*|--(?:container|image)[= ]\s*[\"']?)\S{{0,200}}/{name}(?=:\d)", text, re.MULTILINE
+                rf"(?:^FROM\s+|image:\s*|--(?:container|image)[= ]\s*[\"']?)\S{{0,200}}/{name}(?=:\d)",
+                text,
+                re.MULTILINE,
             ),
         ]
         for pin in pins:
