@@ -17,11 +17,13 @@ from gpulint.workspace.word_index import word_of
 from gpulint_fixers.worker_obstacles import is_stream
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
+_LONGEST = 200
+"""Characters in front of a number among which its key is looked for."""
 
 
 def obstacle_of_setting(project: Project, before: str) -> str:
     """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
-    found = _KEY.search(before)
+    found = _KEY.search(before[-_LONGEST:])
     key = found[1].replace("-", "_") if found is not None else ""
     return _obstacle(project, key) if key else ""
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from gpulint import regex
 from gpulint.records import dataclass
+
+_RELEASE = regex.compile(r"\d{1,9}(\.\d{1,9})*")
+
+
+def check_release(value: str) -> None:
+    """Raise ValueError for what is no release."""
+    if _RELEASE.fullmatch(value) is None:
+        raise ValueError(f"must be a release such as '1.7', not {value[:60]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +24,7 @@ class NewApi:
     """The text that a fix writes."""
     packages: tuple[str, ...]
     """How lists of packages name the library."""
-    since: str
+    since: Annotated[str, check_release]
     """The first release that has it: ``1.7``."""
 
     @property

@@ -40,10 +40,24 @@ def _is_single(project: Project, launched: Launched) -> bool:
 
 def forms_no_group(project: Project, path: Path, span: Span) -> bool:
     """Return whether nothing that gets the environment variable of a place forms a group of processes: each job that
-    gets it holds one GPU, or starts only programs without a sign of parallel work."""
+    gets it holds one GPU, starts one process each time, or starts only programs without a sign of parallel work."""
+    if _starts_one(project, path):
+        return True
     if jobs := project.fact(JobIndex).jobs_setting(path, span):
         return all(_holds_one(job) or _is_serial(project, job) for job in jobs)
     return only_on_one_gpu(project, path) or _has_no_sign(project, path)
+
+
+def _starts_one(project: Project, script: Path) -> bool:
+    """Return whether each launcher in a script says that it starts one process (``torchrun --nproc_per_node=1``)."""
+    starts = [(job, start) for job in project.fact(JobIndex).jobs_in(script) for start in job.launches]
+    return bool(starts) and all(
+        start.launch.trains
+        and (start.launch.nodes is None or start.launch.nodes.value == 1)
+        and (counted := processes(project, job, start)) is not None
+        and counted[0] == 1
+        for job, start in starts
+    )
 
 
 def _holds_one(job: Job) -> bool:

@@ -110,9 +110,7 @@ def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
 def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
     """Return whether a loop counts its rounds, or goes through a table, and each runs a model or a backward pass (not
     one for each sample of a batch)."""
-    source = getattr(loop, "iter", None)
-    while isinstance(source, ast.Call) and last_name(source.func) in _AROUND and source.args:
-        source = source.args[0]
+    source = _table(loop)
     if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
         return False
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
@@ -120,11 +118,17 @@ def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)
 
 
-def _usual(loop: ast.AST) -> int | None:
-    """The usual rounds of a loop over what an optimizer or a model is made of; None for another one."""
-    source = getattr(loop, "iter", None)
+def _table(loop: ast.AST) -> ast.expr | None:
+    """Return what a loop goes through, without ``enumerate`` and the like; None for a ``while``."""
+    source: ast.expr | None = getattr(loop, "iter", None)
     while isinstance(source, ast.Call) and last_name(source.func) in _AROUND and source.args:
         source = source.args[0]
+    return source
+
+
+def _usual(loop: ast.AST) -> int | None:
+    """The usual rounds of a loop over what an optimizer or a model is made of; None for another one."""
+    source = _table(loop)
     match source:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
             return PARAMETERS

@@ -41,8 +41,6 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import processes
-from gpulint.launch.job_index import JobIndex
 from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
@@ -73,9 +71,6 @@ _VARIABLES = {
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
-_OF_SEVERAL = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
-"""Variables that concern what several processes exchange."""
-
 
 @dataclass(frozen=True, slots=True)
 class DebugMode:
@@ -90,7 +85,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_VARIABLES)):
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
             continue
-        if is_explained(document, setting.span) or (setting.name in _OF_SEVERAL and _starts_one(document, project)):
+        if is_explained(document, setting.span):
             continue
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
@@ -122,18 +117,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
-
-
-def _starts_one(document: Document, project: Project) -> bool:
-    """Return whether each launcher in a script says that it starts one process (``torchrun --nproc_per_node=1``)."""
-    starts = [(job, start) for job in project.fact(JobIndex).jobs_in(document.path) for start in job.launches]
-    return bool(starts) and all(
-        start.launch.trains
-        and (start.launch.nodes is None or start.launch.nodes.value == 1)
-        and (counted := processes(project, job, start)) is not None
-        and counted[0] == 1
-        for job, start in starts
-    )
 
 
 def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
