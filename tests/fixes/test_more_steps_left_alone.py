@@ -1,0 +1,212 @@
+"""Steps and models that stay as they are, since a fix would gain nothing or stop the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+TABLES = """\
+import torch
+
+
+def train(model, criterion, optimizer, scaler, train_loader):
+    for images in train_loader:
+        losses = criterion(model(images.cuda(non_blocking=True)))
+        {before}
+        scaler.scale(losses["total"]).backward()
+        {step}
+        shown = {{k: v.item() for k, v in losses.items()}}
+        if max(shown.values()) > 100:
+            raise ValueError(shown)
+"""
+
+CASES = {
+    "a scaler of gradients waits beside a table": (
+        "GPU305",
+        {"train.py": TABLES.format(before="pass", step="scaler.step(optimizer)")},
+        "every step waits in line 9 as well",
+    ),
+    "the step needs a number of a mask beside a table": (
+        "GPU305",
+        {
+            "train.py": TABLES.format(
+                before='if "boxes" in losses:\n            model.limit(int(losses["boxes"].sum()))',
+                step="optimizer.step()",
+            )
+        },
+        "every step waits in line 8 as well",
+    ),
+    "one read beside several steps": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+            from tqdm import trange
+
+
+            def train(net, outer, loaders, optimizer, inner_optimizer, criterion):
+                progress = trange(1000)
+                for step in progress:
+                    with torch.no_grad():
+                        x, y = next(iter(loaders[step % 8]))
+                        known = (net(x.cuda()).argmax(1) == y.cuda()).sum().item() / len(y)
+                    for _ in range(50):
+                        x, y = next(iter(loaders[step % 8]))
+                        loss = criterion(net(x.cuda()), y.cuda())
+                        loss.backward()
+                        inner_optimizer.step()
+                    outer(net).backward()
+                    optimizer.step()
+                    progress.set_description(f"{known:.4f}")
+            """
+        },
+        "each round trains for several steps",
+    ),
+    "a tensor whose elements the host compares": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+            device = torch.device("cuda")
+            for x in loader:
+                largest = torch.zeros(64, 1).to(device)
+                for _ in range(8):
+                    losses = criterion(model(x.to(device)))
+                    for i in range(64):
+                        if losses[i] > largest[i]:
+                            largest[i] = losses[i]
+                largest.sum().backward()
+                optimizer.step()
+            """
+        },
+        "the host compares its elements one by one",
+    ),
+    "zero in the place of a model that is not there": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+            magface = load("magface") if available("magface") else None
+            device = torch.device("cuda")
+            for x in loader:
+                x = x.to(device)
+                magnitude = magface(x) if magface else torch.tensor(0.0).to(device)
+                loss = model(x) + magnitude
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "it only stands in for what a model that is not there would compute",
+    ),
+    "a layer that the model does not use": (
+        "GPU351",
+        {
+            "nets.py": """\
+            import torch
+            from torch import nn
+
+
+            class Autoencoder(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = nn.Linear(8, 8)
+                    self.positions = nn.Parameter(torch.zeros(8), requires_grad=False)
+                    self.mask_token = nn.Parameter(torch.zeros(8))
+                    nn.init.normal_(self.mask_token)
+
+                def forward(self, x):
+                    return self.encoded(x)
+
+                def encoded(self, x):
+                    return self.encoder(x)
+
+
+            def small(**kwargs):
+                return Autoencoder(**kwargs)
+            """,
+            "train.py": """\
+            import nets
+            from torch.nn.parallel import DistributedDataParallel
+
+            model = nets.__dict__[args.model](norm=args.norm).cuda()
+            model = DistributedDataParallel(model, find_unused_parameters=True)
+            for x in loader:
+                model(x.cuda()).mean().backward()
+            """,
+        },
+        "`forward` never reads `Autoencoder.mask_token`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
+
+
+def test_a_model_that_is_wrapped_where_there_are_several_processes(job: MakeJob) -> None:
+    files = {
+        "train.py": """\
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+
+
+def main(args):
+    torch.distributed.init_process_group("nccl")
+    model = models.build(args).cuda()
+    if args.distributed:
+        model = DistributedDataParallel(model, device_ids=[args.gpu])
+    for step, (x, y) in enumerate(train_loader):
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)) / 4
+        loss.backward()
+        if (step + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "models.py": "import torch\n\n\ndef build(args):\n    return torch.nn.Linear(args.size, 2)\n",
+    }
+    fix = job(files).offer("GPU353")
+    assert any(edit.text.strip() == "model.require_backward_grad_sync = (step + 1) % 4 == 0" for edit in fix.edits)
+
+
+def test_a_model_that_uses_all_layers_needs_no_search(job: MakeJob) -> None:
+    (_, files, _) = CASES["a layer that the model does not use"]
+    used = files["nets.py"].replace("return self.encoder(x)", "return self.encoder(x) + self.mask_token")
+    assert job({**files, "nets.py": used}).offer("GPU351").changes
+
+
+def test_equal_sums_of_a_loop_are_treated_alike(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+import torch
+
+
+def train(model, criterion, train_loader, optimizer):
+    for epoch in range(90):
+        run_a, run_b = 0.0, 0.0
+        for step, (x, y) in enumerate(train_loader):
+            loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+            loss.backward()
+            optimizer.step()
+            run_a += loss.item(); run_b += loss.sqrt().item()
+            if step % 50 == 0:
+                print(f"{run_a / (step + 1):.4f}, {run_b / (step + 1):.4f}")
+        print(run_a, run_b)
+"""
+        }
+    )
+    assert made.repair("GPU305")
+    text = made.text("train.py")
+    assert "float(" not in text.partition("if step % 50")[0]
+    assert text.count("float(run_a)") == text.count("float(run_b)") == 1

@@ -1,0 +1,95 @@
+"""What a fix writes has to be in the releases of the libraries that a program is installed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+model = model.cuda()
+for epoch in range(90):
+    for x, y in loader:
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+"""
+
+CASES = {
+    "requirements of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "numpy\ntorch==1.3.0\n"},
+        "`persistent_workers` needs torch 1.7, and the program is installed with `torch==1.3.0`",
+    ),
+    "an environment of an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "work.yml": "name: work\ndependencies:\n  - python=3.7\n  - pytorch=1.6.0=py3.7_cuda\n"},
+        "the program is installed with `pytorch=1.6.0`",
+    ),
+    "a release of another library that needs an older PyTorch": (
+        "GPU304",
+        {"train.py": LOADER, "requirements.txt": "torchvision==0.4.1\ntorch\n"},
+        "the program is installed with `torchvision==0.4.1`",
+    ),
+    "a container": (
+        "GPU304",
+        {"train.py": LOADER, "run.sh": '#!/bin/bash\ncreate --container "me/fastai:1.0-CUDA9.2" --command train.py\n'},
+        "the program is installed with `fastai==1.0`",
+    ),
+    "a bound below": (
+        "GPU304",
+        {"train.py": LOADER, "setup.py": 'setup(name="a", install_requires=["torch>=1.2,<1.7"])\n'},
+        "the program is installed with `torch<1.7`",
+    ),
+    "a locked release": (
+        "GPU304",
+        {"train.py": LOADER, "poetry.lock": '[[package]]\nname = "torch"\nversion = "1.6.0"\n'},
+        "the program is installed with `torch==1.6.0`",
+    ),
+    "an install line of the documentation": (
+        "GPU304",
+        {"train.py": LOADER, "README.md": "Install:\n\n    pip install torch==1.5.1 torchvision==0.6.1\n"},
+        "the program is installed with `torch==1.5.1`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "torch==1.10.0\n"),
+        ("requirements.txt", "torch>=1.3\n"),
+        ("requirements.txt", "torchvision==0.9.0\ntorch\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.3"\n'),
+        ("environment.yml", "dependencies:\n  - pytorch::pytorch=1.8\n"),
+        ("README.md", "Tested with torch 1.3.\n"),
+    ],
+)
+def test_releases_that_have_it(job: MakeJob, name: str, text: str) -> None:
+    assert job({"train.py": LOADER, name: text}).offer("GPU304").changes
+
+
+def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJob) -> None:
+    program = LOADER.replace(", num_workers=4", "")
+    texts = {
+        bound: [
+            edit.text for edit in job({"train.py": program, "requirements.txt": f"{bound}\n"}).offer("GPU303").edits
+        ]
+        for bound in ("torch>=1.0.0", "torch>=1.7", "torch")
+    }
+    assert all("num_workers=4" in text for (text,) in texts.values())
+    assert [bound for bound, (text,) in texts.items() if "persistent_workers" in text] == ["torch>=1.7", "torch"]

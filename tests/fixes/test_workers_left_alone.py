@@ -1,0 +1,325 @@
+"""Loaders that get no workers, and batches that are not pinned, since that would gain nothing or stop the program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+model = model.cuda()
+for epoch in range(90):
+    for x, y in loader:
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+"""
+
+CASES = {
+    "a reason in the documentation": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
+        },
+        "DOCUMENTATION.md:3 says why there are no workers",
+    ),
+    "a file that a part of a base of the data set opens": (
+        "GPU303",
+        {
+            "train.py": """\
+            import h5py
+            import torch
+            from torch.utils.data import DataLoader, Dataset, random_split
+
+
+            class Store:
+                def __init__(self, path):
+                    self.file = h5py.File(path)
+                    self.images = self.file["images"]
+
+                def read(self, index):
+                    return self.images[index]
+
+
+            class Base(Dataset):
+                def __init__(self, path):
+                    self.store = Store(path)
+
+
+            class Cases(Base):
+                def __getitem__(self, index):
+                    return prepared(self.store.read(index))
+
+                def __len__(self):
+                    return 9000
+
+
+            train_set, val_set = random_split(Cases("cases.h5"), [8000, 1000])
+            loader = DataLoader(train_set, batch_size=64)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "opens a file before its workers start",
+    ),
+    "samples that a model on the GPU has encoded": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def padded(samples):
+                return {"image": torch.stack([crop(sample["image"]) for sample in samples])}
+
+
+            def encoded(dataset, vae):
+                found = []
+                for index in range(len(dataset)):
+                    sample = dataset[index]
+                    latents = vae.encode(sample["image"].to(vae.device)).sample()
+                    sample["image"] = latents.squeeze(0)
+                    found.append(sample)
+                return DataLoader(found, batch_size=4, collate_fn=padded)
+
+
+            loader = encoded(images, vae)
+            for epoch in range(90):
+                for batch in loader:
+                    loss = criterion(model(batch["image"].cuda()))
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "forked workers cannot use a GPU",
+    ),
+    "pinning of samples that a model on the GPU has encoded": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def padded(samples):
+                return {"image": torch.stack([crop(sample["image"]) for sample in samples])}
+
+
+            def encoded(dataset, vae):
+                found = []
+                for index in range(len(dataset)):
+                    sample = dataset[index]
+                    latents = vae.encode(sample["image"].to(vae.device)).sample()
+                    sample["image"] = latents.squeeze(0)
+                    found.append(sample)
+                return DataLoader(found, batch_size=4, num_workers=4)
+
+
+            loader = encoded(images, vae)
+            for epoch in range(90):
+                for batch in loader:
+                    loss = criterion(model(batch["image"].cuda()))
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "which may be on the GPU already",
+    ),
+    "a setting that reaches a stream": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torch
+            from omegaconf import OmegaConf
+            from torch.utils.data import DataLoader, IterableDataset
+
+            cfg = OmegaConf.load("config.yaml")
+
+
+            class Lines(IterableDataset):
+                def __iter__(self):
+                    for line in open("lines.txt"):
+                        yield parse(line)
+
+
+            loader = DataLoader(Lines(), batch_size=64, num_workers=cfg.num_workers)
+            model = model.cuda()
+            for epoch in range(90):
+                for x, y in loader:
+                    loss = criterion(model(x.cuda()), y.cuda())
+                    loss.backward()
+                    optimizer.step()
+            """,
+            "config.yaml": "lr: 0.1\nnum_workers: 0\n",
+        },
+        "a stream, all of which each of several workers would yield",
+    ),
+    "batches of a class without `pin_memory`": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            class Padded:
+                def __init__(self, images, mask):
+                    self.images, self.mask = images, mask
+
+                def to(self, device, non_blocking=False):
+                    images = self.images.to(device, non_blocking=non_blocking)
+                    return Padded(images, self.mask.to(device, non_blocking=non_blocking))
+
+
+            def padded(images):
+                return Padded(torch.stack(images), torch.ones(len(images)))
+
+
+            def collate(samples):
+                return padded([image for image, _ in samples]), [target for _, target in samples]
+
+
+            device = torch.device("cuda")
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, collate_fn=collate)
+            for images, targets in loader:
+                images = images.to(device)
+                targets = [target.to(device) for target in targets]
+                loss = model(images, targets)
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "objects of `Padded`, which has no method `pin_memory`",
+    ),
+    "a program that measures": (
+        "GPU302",
+        {
+            "vram_profiler.py": """\
+            import time
+
+            import torch
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(Images("data"), batch_size=64, num_workers=4, pin_memory=True)
+            for images, targets in loader:
+                torch.cuda.synchronize()
+                started = time.perf_counter()
+                loss = criterion(model(images.cuda()), targets.cuda())
+                loss.backward()
+                torch.cuda.synchronize()
+                print(time.perf_counter() - started)
+            """
+        },
+        "the program measures",
+    ),
+    "a loader for explanations of some samples": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+
+
+            def run_xai(model):
+                loader = DataLoader(Images("data"), batch_size=1, num_workers=2)
+                for images, targets in loader:
+                    save(explain(model, images.cuda()))
+
+
+            def train(model, optimizer):
+                for images, targets in DataLoader(Images("data"), batch_size=8, num_workers=2, pin_memory=True):
+                    criterion(model(images.cuda(non_blocking=True)), targets.cuda(non_blocking=True)).backward()
+                    optimizer.step()
+            """
+        },
+        "a look at a few samples",
+    ),
+    "loaders that are each read once": (
+        "GPU303",
+        {
+            "features.py": """\
+            import torch
+            from PIL import Image
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Images(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    return transform(Image.open(self.paths[index]).convert("RGB"))
+
+
+            loaders = {}
+            for name, paths in sets.items():
+                loaders[name] = DataLoader(Images(paths), batch_size=128)
+            model = model.cuda()
+            for name, loader in loaders.items():
+                with torch.no_grad():
+                    for x in loader:
+                        features[name].append(model(x.cuda()).cpu().numpy())
+            """
+        },
+        "reads each of many loaders once",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
+    check_declined(job, *CASES[case])
+
+
+def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
+    files = {"train.py": LOADER.replace(", num_workers=4", ""), "README.md": "If it hangs, use `num_workers=0`.\n"}
+    assert job(files).offer("GPU303").changes
+
+
+@pytest.mark.parametrize("taken", ["samples.sample().cpu()", "samples.sample().squeeze(0).to('cpu')"])
+def test_samples_that_come_back_to_the_host_get_workers(job: MakeJob, taken: str) -> None:
+    (_, files, _) = CASES["samples that a model on the GPU has encoded"]
+    program = files["train.py"].replace("latents.squeeze(0)", taken.replace("samples.sample()", "latents"))
+    assert job({"train.py": program}).offer("GPU303").changes
+
+
+def test_a_data_set_that_a_notebook_for_windows_defines_gets_no_workers(job: MakeJob) -> None:
+    cells = [
+        "import torch\nfrom PIL import Image\nfrom torch.utils.data import DataLoader, Dataset\nfrom torchvision.transforms import ToTensor",
+        "class Images(Dataset):\n    def __init__(self, paths):\n        self.paths = paths\n\n"
+        "    def __len__(self):\n        return 9000\n\n"
+        "    def __getitem__(self, index):\n        return ToTensor()(Image.open(self.paths[index]))",
+        "first = Image.open('data\\original\\Ian.jpg')\nloader = DataLoader(Images(paths), batch_size=64)",
+        "model = model.cuda()\nfor epoch in range(90):\n    for x in loader:\n        loss = model(x.cuda()).mean()\n"
+        "        loss.backward()\n        optimizer.step()",
+    ]
+
+    def notebook(texts: list[str]) -> str:
+        parts = [
+            {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
+            for text in texts
+        ]
+        return json.dumps({"cells": parts, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+    assert "the notebook defines `Images`" in job({"tune.ipynb": notebook(cells)}).refusal("GPU303")
+    elsewhere = [text.replace("data\\original\\", "data/original/") for text in cells]
+    assert job({"tune.ipynb": notebook(elsewhere)}).offer("GPU303").changes
