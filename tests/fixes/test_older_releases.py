@@ -93,3 +93,8 @@ def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJo
     }
     assert all("num_workers=4" in text for (text,) in texts.values())
     assert [bound for bound, (text,) in texts.items() if "persistent_workers" in text] == ["torch>=1.7", "torch"]
+
+
+def test_a_release_of_too_many_digits_is_none(job: MakeJob) -> None:
+    lock = f'[[package]]\nname = "torch"\nversion = "{"9" * 5000}"\n'
+    assert job({"train.py": LOADER, "poetry.lock": lock}).offer("GPU304").changes

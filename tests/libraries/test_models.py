@@ -84,6 +84,11 @@ def test_a_row_takes_over_from_one_of_gpulint(tree: Path, capsys: Any) -> None:
             "'gpus.syntax' must be one of",
         ),
         ('[[format]]\nname = "x"\nrequires = "a"\nextends = "b"\n', 4, "'extends' names no row before this one: 'b'"),
+        (
+            '[[new-api]]\nwritten = ["persistent_workers="]\npackages = ["torch"]\nsince = "new"\n',
+            4,
+            "'since' must be a release such as '1.7', not 'new'",
+        ),
         ("[[formats]]\n", 1, "unknown kind of rows 'formats'; did you mean 'format'?"),
         ('format = "x"\n', 1, "must be a table"),
     ],
