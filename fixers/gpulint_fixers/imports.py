@@ -9,22 +9,9 @@ from pathlib import Path
 from gpulint.fix import Declined, Edit
 from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.statements import insert_below, remove_statement, start_of
-
-
-def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
-    """``import name`` above the first import (or statement) of the module; nothing if it is there already."""
-    if any(binding.target == name for binding in module.top.bindings.get(name, [])):
-        return ()
-    syntax = module.syntax
-    first = _first(module)
-    if first is None:
-        return ()
-    start = start_of(syntax, first)
-    return (Edit(syntax.path, syntax.span_at(start, start), f"import {name}\n"),)
+from gpulint_fixers.statements import insert_below, remove_statement
 
 
 def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
@@ -49,13 +36,6 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
     source, span = module.syntax.source, edit.span
     alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
     return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
-
-
-@query
-def _first(module: ModuleIndex) -> ast.stmt | None:
-    """The first import of a module, else its first statement."""
-    body = [node for node in module.syntax.tree.body if not _stays_first(node)]
-    return next((node for node in body if isinstance(node, ast.Import | ast.ImportFrom)), body[0] if body else None)
 
 
 def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: str) -> tuple[Edit, ...] | Declined:

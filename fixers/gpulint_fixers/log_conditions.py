@@ -119,7 +119,7 @@ def _needed_only(module: ModuleIndex, run: list[ast.stmt], branch: ast.If, state
     """The statements of a run, around one, whose values nothing reads but they and a branch."""
     while run:
         inside = {part for one in (*run, branch) for part in walk(one)}
-        out = next((one for one in run if _escapes(module, one, run, inside)), None)
+        out = next((one for one in run if _is_used_elsewhere(module, one, run, inside)), None)
         if out is None:
             return run
         at, where = run.index(statement), run.index(out)
@@ -127,7 +127,7 @@ def _needed_only(module: ModuleIndex, run: list[ast.stmt], branch: ast.If, state
     return []
 
 
-def _escapes(module: ModuleIndex, statement: ast.stmt, run: list[ast.stmt], inside: set[ast.AST]) -> bool:
+def _is_used_elsewhere(module: ModuleIndex, statement: ast.stmt, run: list[ast.stmt], inside: set[ast.AST]) -> bool:
     """Return whether something else reads what a statement sets, or it changes a table that the run does not make."""
     within = {part for one in run for part in walk(one)}
     scope = module.scope(statement)

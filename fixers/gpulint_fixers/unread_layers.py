@@ -112,7 +112,7 @@ def _unread(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[
     """The attributes with parameters that the constructor makes and no method reads."""
     methods = _reached(project, module, owner)
     read = {name for method in methods for name in _own_names(method)}
-    if read & _ALL or any(_hands_on(part) for method in methods for part in walk(method)):
+    if read & _ALL or any(_may_read_any(part) for method in methods for part in walk(method)):
         return []
     init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None)
     frozen = _frozen(init) if init is not None else set()
@@ -123,7 +123,7 @@ def _unread(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[
     ]
 
 
-def _hands_on(part: ast.AST) -> bool:
+def _may_read_any(part: ast.AST) -> bool:
     """Return whether a part of a method may read any attribute: ``f(self)``, ``getattr(self, name)``, ``super()``."""
     if not isinstance(part, ast.Call):
         return False

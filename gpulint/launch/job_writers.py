@@ -32,7 +32,7 @@ def writer_of(project: Project, path: Path) -> Path | None:
 
 @query
 def _names(project: Project, suffix: str) -> tuple[tuple[tuple[str, ...], Path], ...]:
-    """What scripts write out of the names of job files that they put together, between variables; with the script."""
+    """Parts of the names of job files that scripts put together, as written between variables, with the script."""
     found = list[tuple[tuple[str, ...], Path]]()
     for path in project.files:
         if path.suffix not in ("", ".sh", ".bash", ".py") or not suffix or is_stamped(path):

@@ -18,7 +18,7 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
-from gpulint.values.moved_marks import passes_mark
+from gpulint.values.moving_thresholds import passes_mark
 from gpulint.values.option_tests import asked_options
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 

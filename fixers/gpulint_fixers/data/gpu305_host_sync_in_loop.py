@@ -33,8 +33,8 @@ from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
+from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.step_leftovers import left_by, waiting_scaler
 from gpulint_fixers.step_tests import (
     branches_around,
     hidden_waits,
@@ -86,7 +86,9 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the loop is a part of each step, which would wait after it")
     if trains_inside(found.module, found.statement, loop.node):
         return Declined("each round trains for several steps, beside which one wait costs little")
-    if (stays := _stays(project, finding, found)) is not None or (stays := left_by(project, found, made)) is not None:
+    if (stays := _stays(project, finding, found)) is not None or (
+        stays := remaining_read(project, found, made)
+    ) is not None:
         return stays
     if found.context.calls:
         return made

@@ -19,7 +19,7 @@ from gpulint_fixers.step_tests import branches_around
 _READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
 
 
-def left_by(project: Project, found: HostWait, made: Fix) -> Declined | None:
+def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | None:
     """Return why a fix gains nothing: it leaves a read in every step, in the statement or where the value is used."""
     if found.context.calls and (left := _left_in(found, made)) is not None:
         return Declined(f"`{left}` of the same statement is read in every step as well")
