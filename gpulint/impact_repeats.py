@@ -198,14 +198,18 @@ def _fold(
 
 def _writer(finding: Finding, project: Project) -> str:
     """``run_train.sh:92``, the line of a script that writes the job file of a finding; empty if none is known."""
-    from gpulint.launch.job_writers import writer_of  # the analysis, which a cached report does not need
+    from gpulint.launch.job_writers import writer_of, writers_of  # the analysis, which a cached report does not need
 
-    document, path = project.document(finding.path), writer_of(project, finding.path)
-    if document is None or path is None:
+    document = project.document(finding.path)
+    if document is None:
         return ""
     own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
-    lines = [_plain(line) for line in project.data(path).decode("utf-8", "replace").splitlines()]
-    return f"{project.place(path)}:{lines.index(own) + 1}" if own in lines else project.place(path)
+    for path in writers_of(project, finding.path):
+        lines = [_plain(line) for line in project.data(path).decode("utf-8", "replace").splitlines()]
+        if own in lines:
+            return f"{project.place(path)}:{lines.index(own) + 1}"
+    only = writer_of(project, finding.path)
+    return project.place(only) if only is not None else ""
 
 
 def _rank(finding: Finding, project: Project) -> tuple[int, int]:

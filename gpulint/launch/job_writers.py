@@ -23,11 +23,17 @@ def is_stamped(path: Path) -> bool:
     return _STAMP.search(path.name) is not None
 
 
-@query
 def writer_of(project: Project, path: Path) -> Path | None:
     """The only script with job directives that puts together the name of a file: ``train_${task}.job``."""
+    found = writers_of(project, path)
+    return found[0] if len(found) == 1 else None
+
+
+@query
+def writers_of(project: Project, path: Path) -> tuple[Path, ...]:
+    """All such scripts."""
     found = {file for parts, file in _names(project, path.suffix) if file != path and _fits(path.name, parts)}
-    return found.pop() if len(found) == 1 else None
+    return tuple(sorted(found))
 
 
 @query
