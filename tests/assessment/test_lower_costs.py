@@ -124,7 +124,8 @@ def test_in_a_tree_with_programs_code_that_only_unused_code_uses_costs_little(tm
         ("work.plan()", "low"),
         ("work.train_all()", "high"),
         ("getattr(work, 'train_all')()", "high"),
-        ("class More(Work):\n    pass", "high"),
+        ("class More(Work):\n    pass", "low"),
+        ("class More(Work, lightning.LightningModule):\n    pass", "high"),
         ("fire.Fire(Work)", "high"),
     ],
 )
@@ -134,6 +135,58 @@ def test_a_method_that_nothing_names_costs_little(tmp_path: Path, use: str, leve
     main = f"from work import Work\n\nif __name__ == '__main__':\n    work = Work()\n    work.plan()\n{use}\n"
     files = {"net.py": "", "work.py": HEAD + "\n" + methods, "main.py": main}
     assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("head", "decorator", "level"),
+    [
+        ("class Work(Base):", "", "low"),
+        ("class Work(Base):", "@staticmethod", "low"),
+        ("class Work(namedtuple('Work', 'a b')):", "@classmethod", "low"),
+        ("class Work(Base):", "@step", "high"),
+        ("class Work(keras.Model):", "", "high"),
+    ],
+)
+def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
+    tmp_path: Path, head: str, decorator: str, level: str
+) -> None:
+    """Documentation calls no method."""
+    body = "".join(f"        {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    doc = '    """Call ``Work.train_all()`` to train."""\n'
+    method = f"    {decorator}\n    def train_all(one):\n{body}" if decorator else f"    def train_all(self):\n{body}"
+    work = f"{HEAD}\nclass Base:\n    pass\n\n{head}\n{doc}\n    def plan(self):\n        return 1\n\n{method}"
+    main = "from work import Work\n\nif __name__ == '__main__':\n    Work().plan()\n"
+    assert levels(tmp_path, {"net.py": "", "work.py": work, "main.py": main}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("main", "level"),
+    [
+        ("from loops import check\n\ndef run(model, split='train'):\n    model.train()\n    check()", "low"),
+        ("from loops import check\n\ndef run(train):\n    return [check(one) for one in train]", "low"),
+        ("from loops import check\n\ndef run(model):\n    model.loops.train()\n    check()", "low"),
+        ("import loops\n\ndef run(model):\n    loops.train()", "high"),
+        ("from loops import *\n\ndef run(model):\n    train()", "high"),
+        ("from loops import train as fit\n\ndef run(model):\n    fit()", "high"),
+        ("from kit import train\n\ndef run(model):\n    train()", "high"),
+        ("import loops\n\ndef run(mode='train'):\n    getattr(loops, mode)()", "high"),
+        ("import importlib\nfrom loops import check\n\ndef run(m):\n    importlib.import_module(m).train()", "high"),
+        ("import os\nfrom loops import check\n\ndef run(m):\n    os.system('python -c \"from loops import train; train()\"')", "high"),
+    ],
+)
+def test_a_function_is_used_by_what_may_know_its_module(tmp_path: Path, main: str, level: str) -> None:
+    """Methods, variables and texts of its name are others."""
+    body = "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    files = {
+        "net.py": "",
+        "loops.py": f"{HEAD}\ndef check(one=None):\n    return one\n\ndef train():\n{body}",
+        "kit.py": "from loops import train\n",
+        "main.py": f"{main}\n\nif __name__ == '__main__':\n    run(None)\n",
+        "settings.yaml": "train:\n  epochs: 3\n",
+    }
+    assert levels(tmp_path / "a", files, "GPU303") == [level]
+    files["settings.yaml"] = "target: loops.train\n"
+    assert levels(tmp_path / "b", files, "GPU303") == ["high"]
 
 
 @pytest.mark.parametrize(
