@@ -171,7 +171,10 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
         ("from kit import train\n\ndef run(model):\n    train()", "high"),
         ("import loops\n\ndef run(mode='train'):\n    getattr(loops, mode)()", "high"),
         ("import importlib\nfrom loops import check\n\ndef run(m):\n    importlib.import_module(m).train()", "high"),
-        ("import os\nfrom loops import check\n\ndef run(m):\n    os.system('python -c \"from loops import train; train()\"')", "high"),
+        (
+            "import os\nfrom loops import check\n\ndef run(m):\n    os.system('python -c \"from loops import train; train()\"')",
+            "high",
+        ),
     ],
 )
 def test_a_function_is_used_by_what_may_know_its_module(tmp_path: Path, main: str, level: str) -> None:
