@@ -113,6 +113,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),
     Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
+    Circumstance("not trained, beside the model that is", TO_LOW, repeats.is_frozen_beside, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
     Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),

@@ -350,7 +350,16 @@ def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -
         assert levels(tmp_path / level, {"train.py": text, "net.py": ""}, "GPU303")[:1] in ([level], [])
 
 
-@pytest.mark.parametrize(("comment", "level"), [("# Disable p2p for now", "low"), ("# the machine", "high")])
+@pytest.mark.parametrize(
+    ("comment", "level"),
+    [
+        ("# Disable p2p for now", "low"),
+        ("# the machine", "high"),
+        ("# ====\n# NCCL stability\n# ====\nexport NCCL_IB_DISABLE=0\nexport NCCL_DEBUG=WARN", "low"),
+        ("# Timeouts\nexport MASTER_PORT=2000", "high"),
+        ("# NCCL timeouts on this node", "low"),
+    ],
+)
 def test_a_comment_that_names_the_transport_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{comment}\nexport NCCL_P2P_DISABLE=1\ntorchrun --nproc_per_node=8 train.py\n"
     ddp = TRAINING.replace("Net().cuda()", "nn.parallel.DistributedDataParallel(Net().cuda())")
@@ -458,3 +467,22 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
     }
     found = [one.finding for one in scan(tmp_path, files).results if one.finding.path.name == "helper.py"]
     assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("lines", "levels_of_both"),
+    [
+        ("vgg.eval()", ["low", "high"]),
+        ("vgg.eval()\nfor one in vgg.parameters():\n    one.requires_grad = False", ["low", "high"]),
+        ("vgg.eval()\nother = torch.optim.SGD(vgg.parameters(), lr=0.1)", ["high", "high"]),
+        ("vgg.train()", ["high", "high"]),
+    ],
+)
+def test_a_frozen_network_needs_no_wrapper_of_its_own(tmp_path: Path, lines: str, levels_of_both: list[str]) -> None:
+    both = f"vgg = nn.DataParallel(Net()).cuda()\n{lines}\nif several:\n    model = nn.DataParallel(model)\noptimizer"
+    loop = TRAINING.replace("optimizer", both, 1).replace("loss.backward", "(loss + vgg(images).sum()).backward")
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + loop}
+    assert levels(tmp_path, files, "GPU352") == levels_of_both
+    alone = {**files, "train.py": files["train.py"].replace("    model = nn.DataParallel(model)", "    pass")}
+    assert levels(tmp_path / "alone", alone, "GPU352") == ["high"]

@@ -82,7 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if functional and project.fact(Guards).is_without_gradients(module, call):
             continue  # the same, in one call
-        model = module.syntax.text(call.args[0]) if call.args else ""
+        model = _model(module, call)
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
             document.path,
@@ -92,6 +92,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if _is_for_lightning(project, module, call)
             else f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _model(module: ModuleIndex, call: ast.Call) -> str:
+    """What is wrapped, as it is written: ``model`` of ``model = DataParallel(restore(model, path))``."""
+    if not call.args:
+        return ""
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+    target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    made = call.args[0]
+    again = isinstance(made, ast.Call) and target in map(ast.unparse, made.args)
+    return target if again else module.syntax.text(made)
 
 
 def _is_for_lightning(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
