@@ -19,6 +19,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
+from gpulint_fixers.unknown_reads import unknown_reads
 
 _FIRST_PROCESS = regex.compile(
     r"\b(local_|global_)?rank\b|\bis_(main|master)\b|main_process|rank_zero|global_zero|get_rank"
@@ -172,13 +173,13 @@ def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
 
 
 @query
-def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.Call, NodeRef], ...]:
+def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.AST, NodeRef], ...]:
     """The calls of a loop whose functions read tensors without gradients in any case, and the reads.
 
     The rule does not report them, as such functions mostly evaluate. A step that calls one waits all the same.
     """
     guards, resolver = project.fact(Guards), project.fact(Resolver)
-    found = list[tuple[ast.Call, NodeRef]]()
+    found = list[tuple[ast.AST, NodeRef]]()
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
         if guards.is_periodic(module, call) or guards.is_before_loop_exit(module, call):
             continue
@@ -196,7 +197,13 @@ def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[
             )
             if read is not None:
                 found.append((call, NodeRef(callee.module, read.node)))
+    found += ((read.node, read) for read in unknown_reads(project, module, loop) if not _is_seldom(project, read, loop))
     return tuple(found)
+
+
+def _is_seldom(project: Project, read: NodeRef, loop: ast.AST) -> bool:
+    guards = project.fact(Guards)
+    return guards.is_periodic(read.module, read.node) or guards.is_off_by_default(read.module, read.node, loop)
 
 
 def _waits(project: Project, callee: NodeRef, sync: SyncPoint, site: NodeRef) -> bool:

@@ -248,3 +248,23 @@ def test_a_comment_that_names_a_sync_point_shows_a_choice(
     write(tmp_path, STEP + f"    # {comment}\n" + reads)
     (found,) = scanned(tmp_path, capsys, "GPU305", "low")
     assert found["impact"]["level"] == level
+
+
+@pytest.mark.parametrize(
+    ("store", "level"),
+    [
+        ("pool[rows] = output.cpu().numpy()", "low"),
+        ("fresh = output.cpu()\n    pool[rows] = fresh", "low"),
+        ("kept[rows] = output.cpu().numpy()", "medium"),
+    ],
+)
+def test_the_next_step_reads_what_a_pool_on_the_host_gets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, level: str
+) -> None:
+    step = STEP.replace("    output =", "    images = pool[rows]\n    output =")
+    two = "".join(READS.splitlines(keepends=True)[1:])
+    write(tmp_path, f"{step}{two}    {store}\n")
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert max(found, key=lambda one: one["impact"]["level"] == "medium")["impact"]["level"] == level
+    helps = {one["help"] for one in found}
+    assert any("keep what it is stored in on the GPU" in text for text in helps) is (level == "low")

@@ -121,10 +121,11 @@ def _basis(sync: SyncPoint, group: Group) -> str:
 
 
 def _is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether the step cannot go on without the value: a branch, a size; or its author says that it waits."""
+    """Return whether the step cannot go on without the value: a branch, a size, samples of the next step; or its author
+    says that it waits."""
     if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
         return True
-    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes")
+    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes", "stored")
 
 
 def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
