@@ -14,6 +14,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.imports import drop_import
+from gpulint_fixers.memory_helpers import without_calls
 from gpulint_fixers.statements import remove_statement, with_own_comment, without_gaps
 
 _MEASURES = frozenset(
@@ -41,6 +42,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the function reports how much memory is in use, which the call changes")
     if name == "collect" and reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
+    if (made := without_calls(project, module, call, _SPEAKS)) is not None:
+        return made
     safety = Safety.SAFE if name == "empty_cache" else Safety.UNSAFE
     if (hook := _empty_hook(project, module, statement)) is not None:
         gone = remove_statement(module.syntax, hook)

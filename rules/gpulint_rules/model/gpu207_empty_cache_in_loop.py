@@ -15,7 +15,8 @@ Calls between phases, once in many iterations, or after an out-of-memory error.
 Fix safety
 Removing ``empty_cache`` is safe: it never frees memory that PyTorch could not reuse by itself. Removing
 ``gc.collect`` is unsafe, as objects in cycles may hold GPU memory; it stays where a comment says what it is for. Both
-stay in functions that report how much memory is in use.
+stay in functions that report how much memory is in use. A function that does nothing else stays as it is: the loop no
+longer calls it.
 
 References
 https://pytorch.org/docs/stable/notes/cuda.html#memory-management
