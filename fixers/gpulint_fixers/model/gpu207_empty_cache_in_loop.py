@@ -50,11 +50,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edits = without_gaps(module.syntax.source, [gone]) if gone is not None and gone.span.cell is None else [gone]
         if gone is not None and gone.text != "pass":
             return Fix(f"remove `{hook.name}`, which does nothing else", safety, tuple(one for one in edits if one))
-    removal = remove_statement(module.syntax, statement) or Edit(finding.path, finding.span, "pass")
+    whole = _with_test(module, statement)
+    removal = remove_statement(module.syntax, whole) or Edit(finding.path, finding.span, "pass")
     if removal.span.cell is None:
         removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
     unused = drop_import(module, call.func) if name == "collect" else ()
     return Fix(f"remove `{name}()`", safety, (*unused, removal))
+
+
+def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
+    """The statement, or the test for a GPU of which it is the whole body (``if torch.cuda.is_available():``)."""
+    match module.syntax.parents.get(statement):
+        case ast.If(test=test, body=[only], orelse=[]) as up if only is statement and not any(
+            isinstance(part, ast.Call) and last_name(part.func) != "is_available" for part in walk(test)
+        ):
+            return up
+    return statement
 
 
 def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:
