@@ -11,7 +11,9 @@ from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
 
-REPAIRED_TOGETHER = {"host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache"}
+REPAIRED_TOGETHER = {
+    "host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache", "gradients": "gradients"
+}  # fmt: skip
 """Costs of which it pays only to repair all of a cause, and with which others: a loop that still waits elsewhere is as
 slow."""
 _WHAT = {"host-wait": "waits for the GPU", "host-tensor": "a tensor is made on the host"}

@@ -40,13 +40,17 @@ _MAKES_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
 def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a node is in a class, in a function of the module, or in a method, that nothing in the tree
     names."""
-    owner = _owner(module, node)
-    if owner is None:
-        return False
-    if not _is_used(project, module, owner, MAX_OWNERS):
+    if is_in_unused(project, module, node):
         return True
     method = _method(project, module, node)
     return method is not None and not _is_method_named(project, module, method)
+
+
+def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a node is in a class, or a function of the module, that nothing in the tree names. A framework
+    calls methods of others."""
+    owner = _owner(module, node)
+    return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
 
 
 def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
@@ -119,8 +123,8 @@ def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | 
 
 @query
 def _is_in_text(module: ModuleIndex, name: str) -> bool:
-    """Return whether a text of a module has a name in it, other than its documentation and the list of what ``import
-    *`` imports."""
+    """Return whether a text of a module has a name in it, other than those of what has the name, its documentation and
+    the list of what ``import *`` imports."""
     if not any(name in text for text in module.strings):
         return False
     listed = {
@@ -131,7 +135,12 @@ def _is_in_text(module: ModuleIndex, name: str) -> bool:
     }
     listed.update(part.value for part in module.syntax.of(ast.Expr) if isinstance(part.value, ast.Constant))
     texts = (part for part in module.syntax.of(ast.Constant) if isinstance(part.value, str) and part not in listed)
-    return any(name in str(part.value) for part in texts)
+    return any(name in str(part.value) and not _is_within(module, part, name) for part in texts)
+
+
+def _is_within(module: ModuleIndex, node: ast.AST, name: str) -> bool:
+    """Return whether a node is in a class or function of the module that has a name."""
+    return any(isinstance(up, (*FUNCTIONS, ast.ClassDef)) and up.name == name for up in module.syntax.ancestors(node))
 
 
 def _is_export(statement: ast.Assign | ast.AugAssign) -> bool:

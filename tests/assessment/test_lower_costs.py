@@ -486,3 +486,25 @@ def test_a_frozen_network_needs_no_wrapper_of_its_own(tmp_path: Path, lines: str
     assert levels(tmp_path, files, "GPU352") == levels_of_both
     alone = {**files, "train.py": files["train.py"].replace("    model = nn.DataParallel(model)", "    pass")}
     assert levels(tmp_path / "alone", alone, "GPU352") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("use", "level"),
+    [
+        ("", "low"),
+        ("[GradientLogger] is what it logs", "low"),
+        ("callbacks: [GradientLogger]", "medium"),
+    ],
+)
+def test_a_callback_that_nothing_makes_costs_little(tmp_path: Path, use: str, level: str) -> None:
+    callback = (
+        "import torch\nfrom pytorch_lightning.callbacks import Callback\n\n\nclass GradientLogger(Callback):\n"
+        "    def on_train_batch_end(self, trainer, module, outputs, batch, index):\n        total = 0.0\n"
+        "        for one in module.parameters():\n            total += one.grad.norm(2).item() ** 2\n"
+        f"        print(f'[GradientLogger] {{total}} {use}')\n"
+    )
+    files = {"net.py": "", "train.py": callback + HEAD + TRAINING.replace("loader:", "DataLoader(rows):")}
+    if use.startswith("callbacks"):
+        files["settings.yaml"] = f"{use}\n"
+    found = [impact for impact in impacts(tmp_path, files)["GPU305"] if "inner loop" in impact.basis]
+    assert [str(impact.level) for impact in found] == [level]

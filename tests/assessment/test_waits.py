@@ -268,3 +268,17 @@ def test_the_next_step_reads_what_a_pool_on_the_host_gets(
     assert max(found, key=lambda one: one["impact"]["level"] == "medium")["impact"]["level"] == level
     helps = {one["help"] for one in found}
     assert any("keep what it is stored in on the GPU" in text for text in helps) is (level == "low")
+
+
+def test_loops_of_a_function_that_one_decorator_keeps_from_recording_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate = (
+        "import torch\nfrom net import Net\n\n\ndef evaluate(loader, other):\n    model = Net().cuda()\n"
+        "    model.eval()\n    for images in loader:\n        model(images.cuda())\n"
+        "    for images in other:\n        print(model(images.cuda()))\n\n\nevaluate(loader, loader)\n"
+    )
+    write(tmp_path, evaluate)
+    (shown,) = scanned(tmp_path, capsys, "GPU203")
+    assert shown["line"] == 8
+    assert shown["impact"]["basis"].endswith("also line 10")
