@@ -187,6 +187,11 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
             "        seen += again.mean().item()\n",
             "low",
         ),
+        (
+            "    for at in reversed(range(steps)):\n"
+            "        noise = prior.unet(noise, at)\n        seen += noise.mean().item()\n",
+            "low",
+        ),
         ("    for part in output:\n        seen += part.mean().item()\n", "medium"),
         (
             "    for part in output:\n        seen += part.mean().item()\n"

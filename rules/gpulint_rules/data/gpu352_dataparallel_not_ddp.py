@@ -95,7 +95,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _model(module: ModuleIndex, call: ast.Call) -> str:
-    """What is wrapped, as it is written: ``model`` of ``model = DataParallel(restore(model, path))``."""
+    """Return what is wrapped, as it is written: ``model`` of ``model = DataParallel(restore(model, path))``."""
     if not call.args:
         return ""
     statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)

@@ -46,13 +46,13 @@ MAX_DEPTH = 2
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
 """Calls of which each keeps the GPU busy for a while."""
 _COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
-_AROUND = frozenset({"enumerate", "list", "sorted", "tqdm", "zip"})
+_AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
 _MODEL = regex.compile(
-    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module)$|^net[A-Z_]\w*$"
+    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
 
 

@@ -23,6 +23,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
+from gpulint_rules.data.value_checks import checks_values
 from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, usual_rounds, waits
 
 NEEDED = 0.4
@@ -158,7 +159,7 @@ def _blocks(module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]],
 
 def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
     """Yield calls that make each round wait, which no finding of the rule names: a scaler of gradients that decides
-    whether to step, a clock, the return of all cached memory."""
+    whether to step, a clock, the return of all cached memory, a metric that looks at its values."""
     guards = project.fact(Guards)
     for block in blocks:
         for call in (part for part in walk(block) if isinstance(part, ast.Call)):
@@ -181,7 +182,7 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
-    return False
+    return checks_values(project, module, call)
 
 
 def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:
