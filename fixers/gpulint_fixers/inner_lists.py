@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -36,8 +37,14 @@ def collected(found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead
     return None
 
 
-def _is_number(tensor: ast.expr) -> bool:
-    """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss."""
+def _is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = ()) -> bool:
+    """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss, or one of a list of such."""
+    name = ast.unparse(tensor)
+    if any(
+        ast.unparse(target) == name and isinstance(source, ast.Name) and _is_number(source)
+        for target, source in sources
+    ):
+        return True
     match tensor:
         case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in _REDUCES:
             return not any(keyword.arg in ("dim", "axis") for keyword in keywords)
@@ -51,7 +58,8 @@ def _is_number(tensor: ast.expr) -> bool:
 def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> Fix | None:
     """``[p.grad.norm().item() for p in parameters]``"""
     tests = [test for generator in inner.generators for test in generator.ifs]
-    if inner.elt is not read.whole or not _is_number(read.tensor) or not all(map(_is_usual, tests)):
+    sources = [(one.target, one.iter) for one in inner.generators]
+    if inner.elt is not read.whole or not _is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
     syntax = module.syntax
     start, end = syntax.offsets(inner)
