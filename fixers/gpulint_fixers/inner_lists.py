@@ -9,8 +9,10 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
+from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import WIDTH
+from gpulint_fixers.clamped_factors import without_tests
 from gpulint_fixers.device_reads import DeviceRead, is_about_loss
 from gpulint_fixers.statements import insert_after
 from gpulint_fixers.structural import indentation_step
@@ -19,7 +21,9 @@ _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_g
 _ONE_TYPE = "they have to be of one type, on one device"
 
 
-def collected(found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead], torch: str) -> Fix | None:
+def collected(
+    project: Project, found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead], torch: str
+) -> Fix | None:
     """Collect tensors, and read all of them at once; None for loops that do something else."""
     module = found.module
     if len(reads) != 1:
@@ -30,7 +34,8 @@ def collected(found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead
         return None
     match found.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=name)), args=[value])):
-            return _appended(module, inner, name, reads[0], torch) if value is reads[0].whole else None
+            tests = without_tests(project, module, inner, reads[0].whole) if value is reads[0].whole else None
+            return None if tests is None else _appended(module, inner, name, reads[0], torch, tests)
         case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Name() as key)], value=value):
             if value is reads[0].whole and found.statement in inner.body:
                 return _overwritten(module, inner, name, key, reads[0], torch)
@@ -88,7 +93,9 @@ def _is_usual(test: ast.expr) -> bool:
     return False
 
 
-def _appended(module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, torch: str) -> Fix | None:
+def _appended(
+    module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, torch: str, tests: tuple[Edit, ...]
+) -> Fix | None:
     """``norms.append(p.grad.norm().item())`` for a list that is empty before the loop."""
     place, parent = module.syntax.place(loop), module.syntax.parents.get(loop)
     if place is None or parent is None or not _is_number(read.tensor):
@@ -98,16 +105,22 @@ def _appended(module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, t
         return None
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 1:
         return None
-    full = _is_of_parameters(loop.iter)
+    full = _is_of_parameters(loop.iter) and any(one is read.whole for part in loop.body for one in _given(part))
     line = f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
     after = insert_after(module, loop, line)
     if after is None:
         return None
+    clamped = ", and clamp the factor instead of testing it" if tests else ""
     return Fix(
-        f"collect the tensors and read them in one copy after the loop; {_ONE_TYPE}",
+        f"collect the tensors and read them in one copy after the loop{clamped}; {_ONE_TYPE}",
         Safety.UNSAFE,
-        (read.replaced(module, _detached(read)), after),
+        (read.replaced(module, _detached(read)), *tests, after),
     )
+
+
+def _given(statement: ast.stmt) -> list[ast.expr]:
+    """The arguments of the call that a statement is: it runs in each round if it is in the loop's own body."""
+    return statement.value.args if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else []
 
 
 def _is_empty_list(statement: ast.stmt, name: str) -> bool:
