@@ -63,8 +63,8 @@ def is_explained(
     """Return whether a comment beside a setting, or right above it, gives a reason for it.
 
     ``more`` are further words of reasons, and ``trouble`` accepts what goes wrong with worker processes as one. A
-    comment above has to speak ``about`` the setting; it may stand above several settings that match ``beside``, and is
-    about them all.
+    comment above has to speak ``about`` the setting, if it is in English. It may stand above several settings that
+    match ``beside``, and is about them all.
     """
     source = document.cell_source(span.cell)
     own = source.line(span.line)
@@ -77,7 +77,7 @@ def is_explained(
         text = source.line(number)
         if not text.lstrip().startswith("#"):
             break
-        if about is None or about.search(text):
+        if about is None or about.search(text) or speaks_foreign_reason(text):
             lines.append(text.partition("#")[2])
     return any(
         says_why(text) or (more is not None and more.search(text)) or (trouble and names_trouble(text))

@@ -61,6 +61,7 @@ _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
+_FLUSH = frozenset({"allocator-flush"})
 _IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
@@ -177,6 +178,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )

@@ -402,3 +402,13 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
     }
     found = [one.finding for one in scan(tmp_path, files).results if one.finding.path.name == "helper.py"]
     assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [True]
+
+
+def test_what_stands_beside_generated_text_costs_little(tmp_path: Path) -> None:
+    step = "        torch.cuda.empty_cache()\n        loss.backward()\n"
+    emptied = HEAD + TRAINING.replace("        loss.backward()\n", step)
+    assert levels(tmp_path / "usual", {"net.py": "", "train.py": emptied}, "GPU207") == ["medium"]
+    generated = emptied.replace(step, f"        texts = model.generate(images, max_new_tokens=256)\n{step}")
+    found = impacts(tmp_path / "generated", {"net.py": "", "train.py": generated})["GPU207"]
+    assert [str(impact.level) for impact in found] == ["low"]
+    assert "beside text that each step generates" in found[0].basis
