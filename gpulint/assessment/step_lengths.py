@@ -86,7 +86,7 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
         return "each step reads files"
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
         return "each step runs other processes"
-    if isinstance(loop.node, LOOPS) and _always_calls(project, loop, generates):
+    if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
         return "each step generates token by token"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
@@ -194,7 +194,12 @@ def _model_names(module: ModuleIndex) -> Iterator[str]:
 def generates_in_each(subject: Subject) -> bool:
     """Return whether each step around also generates text with a model."""
     loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
-    return bool(loops) and all(_always_calls(subject.project, loop, generates) for loop in loops)
+    return bool(loops) and all(_generates_always(subject.project, loop) for loop in loops)
+
+
+@query
+def _generates_always(project: Project, loop: NodeRef) -> bool:
+    return _always_calls(project, loop, generates)
 
 
 def steps_through_environment(subject: Subject) -> bool:
