@@ -15,6 +15,7 @@ from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
 from gpulint_fixers.device_sums import averaged, summed
 from gpulint_fixers.held_values import held
+from gpulint_fixers.kept_axes import keeps_axis
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
@@ -103,7 +104,9 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
-    edits, when = [reads[0].replaced(module, ".detach()")], None
+    # A meter formats its numbers, which takes no tensor with an axis.
+    flat = ".squeeze()" if keeps_axis(project, module, reads[0].tensor) else ""
+    edits, when = [reads[0].replaced(module, f".detach(){flat}")], None
     for node in nodes:
         made = _meter_use(project, variable, node) if isinstance(node.ctx, ast.Load) else ()
         if isinstance(made, Declined):

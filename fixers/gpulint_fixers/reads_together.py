@@ -29,10 +29,10 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    return elements(project, found) or _of_values(found) or copied_first(project, found)
+    return elements(project, found) or _of_values(project, found) or copied_first(project, found)
 
 
-def _of_values(found: HostWait) -> Fix | None:
+def _of_values(project: Project, found: HostWait) -> Fix | None:
     """The fix for the values of a table, and for those that a list collects."""
     module, statement = found.module, found.statement
     reads = reads_of(found)
@@ -44,7 +44,7 @@ def _of_values(found: HostWait) -> Fix | None:
         return None
     edits = _of_table(module, inner, reads, torch)
     if edits is None:
-        return collected(found, inner, reads, torch)
+        return collected(project, found, inner, reads, torch)
     return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
 
 

@@ -14,6 +14,7 @@ from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
@@ -24,6 +25,7 @@ from gpulint_fixers.unknown_reads import unknown_reads
 _FIRST_PROCESS = regex.compile(
     r"\b(local_|global_)?rank\b|\bis_(main|master)\b|main_process|rank_zero|global_zero|get_rank"
 )
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OPTIMIZER = regex.compile(r"opt|scaler|solver|adam|sgd", re.IGNORECASE)
 
 
@@ -165,6 +167,39 @@ def shown(node: ast.AST) -> set[str]:
     return {ast.unparse(value) for value in values}
 
 
+def shown_by_calls(project: Project, module: ModuleIndex, loop: ast.AST, read: set[str]) -> list[ast.Call]:
+    """The calls of a loop whose functions make texts of tensors that it also reads, or of the table that holds them:
+    ``text = loss_text(losses)``."""
+    tables = {name for name in (_table_of(part, read) for part in walk(loop)) if name} | read
+    return [
+        call
+        for call in walk(loop)
+        if isinstance(call, ast.Call) and any(ast.unparse(argument) in tables for argument in call.args)
+        if any(_shows_argument(callee, call, tables) for callee in project.fact(Resolver).callees(module, call))
+    ]
+
+
+def _table_of(part: ast.AST, read: set[str]) -> str:
+    """The table of ``for name, value in losses.items()`` for a value that is read, and of ``losses["total"]``."""
+    match part:
+        case ast.For(target=target, iter=ast.Call(func=ast.Attribute(value=table, attr="items" | "values"))):
+            named = {one.id for one in walk(target) if isinstance(one, ast.Name)}
+            return ast.unparse(table) if named & read else ""
+        case ast.Subscript(value=table) if ast.unparse(part) in read:
+            return ast.unparse(table)
+    return ""
+
+
+def _shows_argument(callee: NodeRef, call: ast.Call, tables: set[str]) -> bool:
+    function = callee.node
+    if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
+        return False
+    passed = {name: argument_of(function, call, name) for name in parameters(function)}
+    given = {name for name, value in passed.items() if value is not None and ast.unparse(value) in tables}
+    texts = (text for part in walk(function) for text in shown(part))
+    return bool(given) and any(text.partition("[")[0].partition(".")[0] in given for text in texts)
+
+
 @query
 def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
     """The variables and attributes that a loop sets."""
@@ -221,6 +256,16 @@ def _read(project: Project, module: ModuleIndex) -> dict[ast.AST, list[SyncPoint
         if guards.is_without_gradients(module, sync.node):
             found.setdefault(function, []).append(sync)
     return found
+
+
+def is_lightning_log(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
+    if module.packages.isdisjoint(_LIGHTNING):
+        return False
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
+            return owner in ("self", "pl_module")
+    return False
 
 
 def inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:

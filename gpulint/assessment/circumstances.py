@@ -14,6 +14,7 @@ from gpulint.assessment import (
     file_facts,
     gpu_options,
     gpu_signs,
+    input_limits,
     job_facts,
     loader_facts,
     micro_steps,
@@ -60,6 +61,7 @@ _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
+_FLUSH = frozenset({"allocator-flush"})
 _IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
@@ -104,6 +106,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
+    Circumstance("only for inputs above a limit", TO_LOW, input_limits.is_for_large_input, kinds=_IN_STEPS),
     Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
@@ -176,6 +179,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.reasons import speaks_foreign_reason
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -67,12 +68,16 @@ def has_reason(subject: Subject) -> bool:
         at -= 1
     words = _subject_words(subject, source.line(subject.finding.span.line).partition("#")[0])
     for text in (own, " ".join(reversed(above))):
-        if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
+        if text and not _CODE.match(text) and _says_why(text) and (text == own or words & _words(text)):
             return True
     if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
         return True
     head = _head(subject)
-    return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
+    return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def _says_why(text: str) -> bool:
+    return bool(_REASON.search(text)) or speaks_foreign_reason(text)
 
 
 def names_transport(subject: Subject) -> bool:

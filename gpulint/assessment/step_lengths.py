@@ -16,6 +16,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
+from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, last_name
@@ -85,6 +86,8 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
         return "each step reads files"
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
         return "each step runs other processes"
+    if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
+        return "each step generates token by token"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
@@ -186,6 +189,17 @@ def _model_names(module: ModuleIndex) -> Iterator[str]:
         match node:
             case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
                 yield from (text.lower(), text.rpartition("/")[2].lower())
+
+
+def generates_in_each(subject: Subject) -> bool:
+    """Return whether each step around also generates text with a model."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(_generates_always(subject.project, loop) for loop in loops)
+
+
+@query
+def _generates_always(project: Project, loop: NodeRef) -> bool:
+    return _always_calls(project, loop, generates)
 
 
 def steps_through_environment(subject: Subject) -> bool:

@@ -35,6 +35,22 @@ def is_number(node: ast.expr) -> bool:
     )
 
 
+def is_text(node: ast.expr) -> bool:
+    """Return whether an expression is a text by its form: ``"loss {}".format(loss)``, ``f"{loss}" + more``."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, str)
+        case ast.JoinedStr() | ast.Call(func=ast.Attribute(attr="format", value=ast.Constant())):
+            return True
+        case ast.Call(func=ast.Name(id="str" | "repr")):
+            return True
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return is_text(left) or is_text(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return is_text(left)
+    return False
+
+
 def element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
     """Return what ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
     while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.expressions import element, is_float, is_number, is_weight
+from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight
 from gpulint.placement.host_results import (
     copies_to_host,
     draws_on_host,
@@ -38,7 +38,9 @@ _LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d
 _TENSOR_NAME = regex.compile(
     r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
 )
-_TELLS = regex.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
+_TELLS = regex.compile(
+    r"^_?(format|print|log|str|show|display|describe)_|^to_str|(2|to_?|_)(str|string|text|message|msg)$"
+)
 """Functions that make text of what they are given."""
 _MAKES = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
@@ -200,8 +202,8 @@ class TensorLocations:
                     self.is_host(module, part) for part in parts
                 )
             case ast.BinOp(left=left, right=right):
-                if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
-                    return False  # text
+                if is_text(left) or is_text(right):
+                    return False
                 return self.is_tensor(module, left) or self.is_tensor(module, right)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _NO_VALUES):
                 return self.is_tensor(module, left) or self.is_tensor(module, right)
@@ -212,7 +214,7 @@ class TensorLocations:
                 if (
                     name in _ENDS
                     or copies_to_host(node)
-                    or _TELLS.match(name)
+                    or _TELLS.search(name)
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
                 ):
                     return False

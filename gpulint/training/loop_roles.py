@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", ast.Call, LoopNode)
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
+_OF_ARRAYS = frozenset({"scipy.optimize.minimize", "jax.scipy.optimize.minimize", "lmfit.minimize"})
 _STEPPING = frozenset({"step", "gradient", "run", "value_and_grad"})
 """Names of calls that may take a training step, as their receiver or their arguments say."""
 _STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
@@ -224,6 +225,8 @@ class LoopRoles:
         if not may_step(name):
             return False
         if isinstance(func, ast.Attribute):
+            if name == "minimize" and self._project.fact(Resolver).call_names(module, call) & _OF_ARRAYS:
+                return False
             if name in _BACKWARD:
                 return name != "backward" or not only_for_inputs(module, call)
             if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):

@@ -508,3 +508,13 @@ def test_a_callback_that_nothing_makes_costs_little(tmp_path: Path, use: str, le
         files["settings.yaml"] = f"{use}\n"
     found = [impact for impact in impacts(tmp_path, files)["GPU305"] if "inner loop" in impact.basis]
     assert [str(impact.level) for impact in found] == [level]
+
+
+def test_what_stands_beside_generated_text_costs_little(tmp_path: Path) -> None:
+    step = "        torch.cuda.empty_cache()\n        loss.backward()\n"
+    emptied = HEAD + TRAINING.replace("        loss.backward()\n", step)
+    assert levels(tmp_path / "usual", {"net.py": "", "train.py": emptied}, "GPU207") == ["medium"]
+    generated = emptied.replace(step, f"        texts = model.generate(images, max_new_tokens=256)\n{step}")
+    found = impacts(tmp_path / "generated", {"net.py": "", "train.py": generated})["GPU207"]
+    assert [str(impact.level) for impact in found] == ["low"]
+    assert "beside text that each step generates" in found[0].basis

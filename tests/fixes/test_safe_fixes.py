@@ -106,7 +106,7 @@ for epoch in range(3):
     + TAIL,
     "GPU207": waste(
         "        optimizer.step()\n",
-        "        optimizer.step()\n        torch.cuda.empty_cache()  # out of memory otherwise?\n",
+        "        optimizer.step()\n        torch.cuda.empty_cache()  # empty the cache\n",
     ),
     "GPU301": HEAD
     + "loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)\n"

@@ -55,6 +55,20 @@ def train(model, loader, optimizer):
         gc.collect()
 """
 
+EMPTIED = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        {above}
+        torch.cuda.empty_cache()
+        model(batch{more}).backward()
+        optimizer.step()
+"""
+SPOKEN = "# 清理显存以进行生成"
+GENERATED = ", model.generate(batch, max_new_tokens=256)"
+
 
 @pytest.mark.parametrize(
     ("code", "program", "reason"),
@@ -63,6 +77,9 @@ def train(model, loader, optimizer):
         ("GPU311", MAPPED.format(data='Dataset.from_list(read("rows.json")).map(encode)'), "holds in memory"),
         ("GPU207", REPORT, "reports how much memory"),
         ("GPU207", EXPLAINED, "says what it is for"),
+        ("GPU207", EMPTIED.format(above="# needed to avoid OOM by fragmentation", more=""), "says what it is for"),
+        ("GPU207", EMPTIED.format(above=SPOKEN, more=""), "says what it is for"),
+        ("GPU207", EMPTIED.format(above="# clear the cache", more=GENERATED), "generates text with a model"),
     ],
 )
 def test_the_reason_is_told(job: MakeJob, code: str, program: str, reason: str) -> None:

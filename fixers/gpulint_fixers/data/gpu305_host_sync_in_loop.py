@@ -39,17 +39,18 @@ from gpulint_fixers.step_tests import (
     branches_around,
     hidden_waits,
     inner_loop,
+    is_lightning_log,
     is_read_by_optimizer,
     joined_branches,
     micro_batches,
     shown,
+    shown_by_calls,
     trained_on,
     trains_inside,
 )
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
-_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
 
@@ -65,7 +66,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := read_together(project, found)) is not None:
         few = together.description.startswith(OF_TABLE)
-        stays = (_stays(project, finding, found, of_table=True) or waiting_scaler(project, found)) if few else None
+        stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found) if few else None
+        stays = _stays_as_text(project, found) if few and stays is None else stays
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
@@ -125,6 +127,16 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
         return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     return None
+
+
+def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
+    """Return why few numbers read together gain nothing: the step also makes a text of them."""
+    loop = found.context.loop
+    if found.context.calls or found.module is not loop.module:
+        return None
+    here = branches_around(found.module, found.statement, loop.node)
+    text = _formatted(project, found, loop.node, here)
+    return None if text is None else Declined(f"every step formats the same tensors in line {text.lineno}")
 
 
 def _is_of_table(project: Project, finding: Finding) -> bool:
@@ -250,9 +262,7 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
     read = trained_on(loop) | {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
     found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
-    for part in walk(loop):
-        if not shown(part) & read:
-            continue
+    for part in (*(one for one in walk(loop) if shown(one) & read), *shown_by_calls(project, module, loop, read)):
         statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
         if statement is None or statement in known or hasattr(statement, "body"):
             continue
@@ -271,7 +281,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the optimizer reads the loss in each call of the function as well")
     if is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
-    if _is_lightning_log(found, statement):
+    if is_lightning_log(found.module, statement):
         return handed_over(found)
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
@@ -294,16 +304,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the module does not say whether this is a tensor of PyTorch")
     under = under_condition(project, found.module, statement, loop)
     return _by_use(project, found, statement, loop) if under is None else under
-
-
-def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
-    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
-    if found.module.packages.isdisjoint(_LIGHTNING):
-        return False
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
-            return owner in ("self", "pl_module")
-    return False
 
 
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:

@@ -11,6 +11,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.imports import drop_import
@@ -27,7 +28,9 @@ _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
 """Words of what the call is for, beside those of any reason."""
-_SPEAKS = regex.compile(r"cache|garbage|collect|memory|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE)
+_SPEAKS = regex.compile(
+    r"cache|garbage|collect|memory|fragment|\boom\b|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE
+)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -40,7 +43,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     name = last_name(call.func)
     if _is_for_report(module, call):
         return Declined("the function reports how much memory is in use, which the call changes")
-    if name == "collect" and reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
+    if _generates_beside(project, module, call):
+        return Declined("each step generates text with a model, beside which the call takes no time")
+    if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
         return made
@@ -54,6 +59,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     removal = remove_statement(module.syntax, whole) or Edit(finding.path, finding.span, "pass")
     if removal.span.cell is None:
         removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
+        removal = without_gaps(module.syntax.source, [removal])[0]
     unused = drop_import(module, call.func) if name == "collect" else ()
     return Fix(f"remove `{name}()`", safety, (*unused, removal))
 
@@ -66,6 +72,12 @@ def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
         ):
             return up
     return statement
+
+
+def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a loop around a call also generates text with a model, whose memory differs from that of steps."""
+    loops = project.fact(LoopContexts).around(module, call)
+    return any(isinstance(part, ast.Call) and generates(part) for loop in loops for part in walk(loop))
 
 
 def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:

@@ -53,6 +53,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workload.calling_programs import only_programs_without_training_call
 from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.folder_passes import FolderPass, folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
@@ -170,7 +171,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         mapped = _mapped(module, project, call)
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
-        if is_kept(project, module, call):
+        if is_kept(project, module, call) or only_programs_without_training_call(project, module, call):
             continue
         workers = project.fact(Arguments).of(module, call, "num_proc")
         one = not workers.is_absent
@@ -317,11 +318,7 @@ RULE = Rule(
             "to_features",
             "IterableDataset",
             *("webdataset", "LoadImage"),
-            "listdir",
-            "glob(",
-            "iterdir",
-            "os.walk",
-            "scandir",
+            *("listdir", "glob(", "iterdir", "os.walk", "scandir"),
             *sorted(IMAGE_SETS),
             *reader_words(),
         ),

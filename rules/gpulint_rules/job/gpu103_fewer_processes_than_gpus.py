@@ -62,6 +62,8 @@ class TooFew:
     processes: int
     gpus: int
     launcher: str
+    serial: bool = False
+    """Whether each of several processes would do the whole work."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -116,7 +118,8 @@ def _of_program(
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
     elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
-        yield _finding(start, gpus, counted, Severity.ERROR)
+        serial = start.launch.launcher == "srun" and not ways and not program.loads_by_name
+        yield _finding(start, gpus, counted, Severity.ERROR, serial=serial)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(start, gpus, counted, Severity.WARNING)
 
@@ -141,9 +144,10 @@ def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
 
 def _finding(
     start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], severity: Severity,
-    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None,
+    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None, serial: bool = False,
 ) -> Finding:  # fmt: skip
-    """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's."""
+    """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's;
+    ``serial`` if each of several processes would do the whole work."""
     count, written = counted
     place = at or written or start.place
     where = where or start.place
@@ -157,6 +161,8 @@ def _finding(
         advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
     elif start.launch.launcher == "jsrun":
         advice = f"request {count} for each resource set (`-g {count}`), or start {gpus.value} processes in each (`-a`)"
+    elif serial:
+        advice = f"request {count} GPU{'s' if count > 1 else ''}: nothing in the program divides work among processes"
     else:
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
     fixable = written is not None and at is None and where == start.place
@@ -166,7 +172,7 @@ def _finding(
         f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher) if fixable else None,
+        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial) if fixable else None,
         related=tuple(related),
         cost=idle(count, gpus.value),
     )
