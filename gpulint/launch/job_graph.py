@@ -15,6 +15,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
 from gpulint.launch import task_runners
+from gpulint.launch.accelerate_configs import config_file
 from gpulint.launch.command_environment import Layered
 from gpulint.launch.job import DeclaredCount, Job, JobCommand, JobLaunch, Setting
 from gpulint.launch.job_settings import (
@@ -220,9 +221,8 @@ class JobLinker:
                 continue
             program = found[0] if found is not None and found[0].suffix == ".py" else None
             module = self._carried(launch, document) if program is None else None
-            walk.launches.append(
-                JobLaunch(launch, document, program, module, own, self._config(launch, document, start))
-            )
+            config = config_file(self.locator, launch, document, start)
+            walk.launches.append(JobLaunch(launch, document, program, module, own, config))
 
     def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
         """The commands of a script that the job calls, with the arguments of the call."""
@@ -293,14 +293,6 @@ class JobLinker:
             path = self.locator.module(launch.module, cwd, document.path, start)
             return None if path is None else (path, start)
         return None if not launch.program else self.locator.locate(launch.program, cwd, document.path, start)
-
-    def _config(self, launch: Launch, document: Document, start: Path | None) -> Path | None:
-        """The configuration that accelerate is told to read."""
-        word = launch.options.get("config-file") if launch.launcher == "accelerate" else None
-        if word is None or not word.value:
-            return None
-        found = self.locator.locate(word.value, launch.working_dir, document.path, start)
-        return found[0] if found is not None else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
         """The Python that the document itself carries: the program's text, or a file of its name."""

@@ -223,3 +223,21 @@ def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
         tmp_path, run_sh="accelerate launch --config_file conf/a.yaml t.py\n", conf__a_yaml="x: 1\n", t_py=""
     )
     assert found.fact(JobIndex).jobs()[0].launches[0].config == tmp_path / "conf" / "a.yaml"
+
+
+def test_accelerate_reads_a_copy_of_its_configuration(tmp_path: Path) -> None:
+    run = (
+        "CONFIG=/data/repo/single.yaml\ncp $CONFIG /data/repo/temp.yaml\nsed -i 's/^gpu_ids.*/gpu_ids: 1/' "
+        "/data/repo/temp.yaml\naccelerate launch --config_file /data/repo/temp.yaml t.py\n"
+    )
+    found = project(tmp_path, run_sh=run, single_yaml="x: 1\n", t_py="")
+    assert found.fact(JobIndex).jobs()[0].launches[0].config == tmp_path / "single.yaml"
+
+
+def test_a_copy_whose_number_of_processes_is_edited_is_unknown(tmp_path: Path) -> None:
+    run = (
+        'cp single.yaml /tmp/a.yaml\nsed -i "s/num_processes: .*/num_processes: $N/" /tmp/a.yaml\n'
+        "accelerate launch --config_file /tmp/a.yaml t.py\n"
+    )
+    found = project(tmp_path, run_sh=run, single_yaml="x: 1\n", t_py="")
+    assert found.fact(JobIndex).jobs()[0].launches[0].config is None
