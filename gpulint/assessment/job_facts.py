@@ -31,7 +31,12 @@ _SHARED = regex.compile(r"^[\"']?\$\{?(SCRATCH|WORK|WORKDIR|PROJECT|DATA|STORE|G
 _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
-_SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
+_SET_UP = regex.compile(
+    r"(?:^|[_-])(?:set-?up|install|bootstrap"
+    r"|(?:create|make|prep|prepare|build|init)[_-](?:\w+[_-])?(?:v|conda)?env(?:ironment|s)?"
+    r"|(?:v|conda)?env(?:ironment)?[_-](?:prep|build|creation|init))(?:[_-]|$)",
+    re.IGNORECASE,
+)
 _ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]*\$\{?SLURM_TMPDIR\b")
 MANY_GPUS_WAIT = 8
 """GPUs from which on even a look at what is installed already costs something (assumed)."""
