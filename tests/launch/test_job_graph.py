@@ -111,6 +111,22 @@ def test_what_sbatch_overrides_is_unknown(tmp_path: Path) -> None:
     assert gpus is not None and gpus.value is None
 
 
+def test_what_sbatch_requests_again_stays_known(tmp_path: Path) -> None:
+    script = "#SBATCH --gres=gpu:1\n#SBATCH -N 1\npython t.py\n"
+    found = project(tmp_path, a_sh="sbatch --gres=gpu:1 -p long -n 1 b.sh\n", b_sh=script, t_py="")
+    job = found.fact(JobIndex).jobs()[1]
+    assert job.gpus is not None and job.gpus.value == 1
+    assert job.nodes is not None and job.nodes.value == 1
+
+
+@pytest.mark.parametrize("options", ["--gres=gpu:$N", "--gres gpu:1 -N 2", "--gres=gpu:1 --exclusive"])
+def test_what_one_of_several_submissions_overrides_is_unknown(tmp_path: Path, options: str) -> None:
+    script = "#SBATCH --gres=gpu:1\npython t.py\n"
+    found = project(tmp_path, a_sh=f"sbatch --gres=gpu:1 b.sh\nsbatch {options} b.sh\n", b_sh=script, t_py="")
+    gpus = found.fact(JobIndex).jobs()[1].gpus
+    assert gpus is not None and gpus.value is None
+
+
 def test_scripts_that_call_each_other_come_to_an_end(tmp_path: Path) -> None:
     found = project(tmp_path, a_sh="bash b.sh\n", b_sh="bash a.sh\npython t.py\n", t_py="")
     assert {path for job in found.fact(JobIndex).jobs() for path in job.programs} == {tmp_path / "t.py"}
