@@ -172,6 +172,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
+    Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
