@@ -402,3 +402,30 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
     }
     found = [one.finding for one in scan(tmp_path, files).results if one.finding.path.name == "helper.py"]
     assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("job", "level"),
+    [
+        ("#SBATCH -p core\n#SBATCH -n 16\npython train.py\n", "low"),
+        ("#SBATCH -p a100\n#SBATCH -n 16\npython train.py\n", "high"),
+        ("#SBATCH -p core\npython train.py\n", "high"),
+        ("#SBATCH -n 16\nmodule load CUDA/12\npython train.py\n", "high"),
+    ],
+)
+def test_jobs_that_request_cores_and_no_gpus_leave_none_idle(tmp_path: Path, job: str, level: str) -> None:
+    files = {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "job.sh": f"#!/bin/bash\n{job}"}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("start", "level"), [("jupyter lab --no-browser", "low"), ("python serve.py", "medium")])
+def test_packages_for_notebooks_of_a_person_cost_little(tmp_path: Path, start: str, level: str) -> None:
+    compose = (
+        "services:\n  dev:\n    image: team/dev:gpu\n"
+        f'    command: bash -c "pip install jupyterlab torch flash-attn && {start}"\n'
+        "    deploy:\n      resources:\n        reservations:\n          devices:\n"
+        "            - {driver: nvidia, count: 1, capabilities: [gpu]}\n"
+        "  train:\n    image: team/train:gpu\n    command: python train.py\n"
+    )
+    files = {"docker-compose.yml": compose, "serve.py": "import torch\n\nmodel.cuda()(batch)\n"}
+    assert levels(tmp_path, files, "GPU401") == [level]
