@@ -50,6 +50,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     removal = remove_statement(module.syntax, statement) or Edit(finding.path, finding.span, "pass")
     if removal.span.cell is None:
         removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
+        [removal] = without_gaps(module.syntax.source, [removal])
     unused = drop_import(module, call.func) if name == "collect" else ()
     return Fix(f"remove `{name}()`", safety, (*unused, removal))
 
