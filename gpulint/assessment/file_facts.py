@@ -92,7 +92,10 @@ _PURPOSE = regex.compile(
     r"(^|[/_.-])(diag(nos\w+)?|debug|dev|devel|shell|jupyter\w*|notebooks?|interactive|workspace|vscode|login|sandbox)([/_.-]|$)",
     re.IGNORECASE,
 )
-_WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
+_WORKERS = regex.compile(
+    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""", re.IGNORECASE
+)
+"""The number of workers in a configuration or a script, also as a variable of the shell."""
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
 _CHANGED = regex.compile(r"[_-](custom|modified|forked|fork|local|copy|patched)$", re.IGNORECASE)
 """Ends of names of copies that were changed: ``ultralytics_custom``."""

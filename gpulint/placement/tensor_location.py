@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight
+from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
 from gpulint.placement.host_results import (
     copies_to_host,
     draws_on_host,
     framework_steps,
     gets_host,
+    is_array_on_host,
     is_given_as_array,
     is_kept_on_host,
     items_of,
@@ -152,17 +153,21 @@ class TensorLocations:
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
         """Return whether a value is a tensor of the host, which is only compared with another one, or a number."""
-        return any(self._is_host_tensor(module, part) for part in parts) and not any(
+        return any(self._is_host_array(module, part) for part in parts) and not any(
             self.is_tensor(module, part) for part in parts
         )
 
-    def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
-        """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
+    def _is_host_array(self, module: ModuleIndex, node: ast.expr) -> bool:
+        return self._is_array(self._callers, module, node)
+
+    @cyclic(False)
+    def _is_array(self, _: bool, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether a tensor or array is of the host by what made it: a loader, or a call that names no device."""
+        if is_given_as_array(module, node) or is_array_on_host(module, node, self._is_host_array):
+            return True
         if isinstance(node, ast.Call):
             return self.is_made_on_host(module, node)
-        return is_given_as_array(module, node) or (
-            self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
-        )
+        return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)
@@ -270,17 +275,8 @@ class TensorLocations:
 
     def _is_row(self, module: ModuleIndex, source: ast.expr, path: tuple[int, ...]) -> bool:
         """Return whether a loop runs over a tensor: ``for row in preds``, ``for p, y in zip(preds, labels)``."""
-        while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
-            name = source.func.id
-            if name == "enumerate" and path[:1] == (1,):
-                source, path = source.args[0], path[1:]
-            elif name == "zip" and path and 0 <= path[0] < len(source.args):
-                source, path = source.args[path[0]], path[1:]
-            elif "tqdm" in name:
-                source = source.args[0]
-            else:
-                return False
-        return not path and self.is_tensor(module, source)
+        rows = looped_over(source, path)
+        return rows is not None and self.is_tensor(module, rows)
 
     def _is_placed(self, module: ModuleIndex, node: ast.expr) -> bool:
         """Return whether it is the batch that a framework passes to a hook, on the GPU already."""

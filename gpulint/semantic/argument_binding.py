@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
@@ -135,3 +135,13 @@ def _made(module: ModuleIndex, base: ast.expr, question: tuple[str, str], made: 
         module.syntax.parents[made] = module.syntax.parents[base]
         module.unpacked[base, question] = ast.copy_location(made, base)
     return module.unpacked[base, question]
+
+
+def accepts(function: ast.AST, call: ast.Call) -> bool:
+    """Return whether a function has a parameter for each argument that a call names. A decorator may change what it
+    takes."""
+    if not isinstance(function, FUNCTIONS) or function.decorator_list or isinstance(call, CallbackCall):
+        return True
+    own = function.args
+    named = {arg.arg for arg in (*own.args, *own.kwonlyargs)}
+    return own.kwarg is not None or all(keyword.arg is None or keyword.arg in named for keyword in call.keywords)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -19,7 +20,7 @@ MAX_CALLS = 2
 _TESTS = frozenset({"exists", "isfile", "is_file", "isdir", "is_dir"})
 _WRITES = frozenset(
     """save savez savez_compressed dump to_csv to_parquet to_pickle to_feather to_hdf to_json save_file save_to_disk
-    write_bytes write_text writerows""".split()
+    write_bytes write_text writerows write imwrite imsave export""".split()
 )
 """Functions and methods that write what they are given to a file."""
 _OPENS = frozenset({"open", "File", "memmap"})
@@ -37,7 +38,28 @@ def is_kept(project: Project, module: ModuleIndex, node: ast.AST, calls: int = M
     if function is None or not calls:
         return False
     sites = project.fact(Resolver).first_sites(module, function)
-    return bool(sites) and all(is_kept(project, site.module, site.node, calls - 1) for site in sites)
+    return bool(sites) and all(
+        _hands_missing(module, node, function, site) or is_kept(project, site.module, site.node, calls - 1)
+        for site in sites
+    )
+
+
+def _hands_missing(module: ModuleIndex, node: ast.AST, function: FunctionNode, site: NodeRef) -> bool:
+    """Return whether a call hands its function the path of a missing file, which that then writes (``if not
+    os.path.exists(wav): convert(source, wav)``)."""
+    if not isinstance(site.node, ast.Call):
+        return False
+    missing = [source_text(site.module, path) for path in _missing(site.module, site.node)]
+    if not missing:
+        return False
+    handed = {
+        name
+        for name in parameters(function)
+        if (passed := argument_of(function, site.node, name)) is not None
+        and source_text(site.module, passed) in missing
+    }
+    read = (part for part in walk(function) if isinstance(part, ast.Name) and part.id in handed)
+    return any(_is_written(module, node, path) for path in read)
 
 
 def _missing(module: ModuleIndex, node: ast.AST) -> Iterator[ast.expr]:

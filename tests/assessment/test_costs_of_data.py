@@ -267,6 +267,16 @@ def test_of_loaders_set_up_alike_the_one_with_most_work_counts(
     assert f"batches of {shown} images" in high and len(found) == 2
 
 
+@pytest.mark.parametrize(("switch", "level"), [("True", "low"), ("False", "high"), ("args.debug", "high")])
+def test_a_switch_that_ends_the_first_round_leaves_little_to_wait_for(tmp_path: Path, switch: str, level: str) -> None:
+    program = f"DEBUG = {switch}\n" + HEAD + IMAGES + TRAINING.rstrip("\n") + "\n"
+    last = program.splitlines()[-1]
+    indent = last[: len(last) - len(last.lstrip())]
+    files = {"net.py": "", "train.py": f"{program}{indent}if DEBUG:\n{indent}    break\n"}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
     files = {"train.py": HEAD + IMAGES + TRAINING + test}

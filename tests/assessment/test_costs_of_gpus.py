@@ -362,6 +362,12 @@ def test_an_option_that_names_one_gpu_by_default_gives_data_parallel_one(tmp_pat
     assert levels(tmp_path / "several", several, "GPU352") == ["high"]
     commanded = {**files, "run.sh": "python train.py --gpu_ids 0,1,2,3\n"}
     assert levels(tmp_path / "commanded", commanded, "GPU352") == ["high"]
+    beside = {
+        **files,
+        "other.py": "from options import parse\n\nparse()\n",
+        "run.sh": "python other.py --gpu_ids 0,1\n",
+    }
+    assert levels(tmp_path / "beside", beside, "GPU352") == ["low"]
 
 
 SPAWNS = """\

@@ -78,6 +78,18 @@ def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, le
     assert found.startswith(level)
 
 
+@pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
+def test_a_script_that_puts_the_command_together_sets_the_option(tmp_path: Path, workers: str, level: str) -> None:
+    option = 'parser.add_argument("--workers", type=int, default=0)\nargs = parser.parse_args()\n'
+    program = HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    files = {
+        "train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.workers"),
+        "submit.sh": f'WORKERS={workers}\nCOMMAND="python train.py --workers ${{WORKERS}}"\necho "$COMMAND" | bsub\n',
+    }
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 @pytest.mark.parametrize(("code", "workers"), [("GPU303", "0"), ("GPU304", "4")])
 def test_samples_that_are_kept_lower_and_the_advice_says_whose_cache_it_is(
     tmp_path: Path, code: str, workers: str

@@ -518,3 +518,30 @@ def test_what_stands_beside_generated_text_costs_little(tmp_path: Path) -> None:
     found = impacts(tmp_path / "generated", {"net.py": "", "train.py": generated})["GPU207"]
     assert [str(impact.level) for impact in found] == ["low"]
     assert "beside text that each step generates" in found[0].basis
+
+
+@pytest.mark.parametrize(
+    ("job", "level"),
+    [
+        ("#SBATCH -p core\n#SBATCH -n 16\npython train.py\n", "low"),
+        ("#SBATCH -p a100\n#SBATCH -n 16\npython train.py\n", "high"),
+        ("#SBATCH -p core\npython train.py\n", "high"),
+        ("#SBATCH -n 16\nmodule load CUDA/12\npython train.py\n", "high"),
+    ],
+)
+def test_jobs_that_request_cores_and_no_gpus_leave_none_idle(tmp_path: Path, job: str, level: str) -> None:
+    files = {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "job.sh": f"#!/bin/bash\n{job}"}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("start", "level"), [("jupyter lab --no-browser", "low"), ("python serve.py", "medium")])
+def test_packages_for_notebooks_of_a_person_cost_little(tmp_path: Path, start: str, level: str) -> None:
+    compose = (
+        "services:\n  dev:\n    image: team/dev:gpu\n"
+        f'    command: bash -c "pip install jupyterlab torch flash-attn && {start}"\n'
+        "    deploy:\n      resources:\n        reservations:\n          devices:\n"
+        "            - {driver: nvidia, count: 1, capabilities: [gpu]}\n"
+        "  train:\n    image: team/train:gpu\n    command: python train.py\n"
+    )
+    files = {"docker-compose.yml": compose, "serve.py": "import torch\n\nmodel.cuda()(batch)\n"}
+    assert levels(tmp_path, files, "GPU401") == [level]

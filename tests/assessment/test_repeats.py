@@ -89,6 +89,17 @@ def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pyt
     assert all("also in train_b.py and 1 more, also line" in basis for _, _, basis in found)
 
 
+def test_the_finding_of_a_loop_names_the_copies_of_its_other_lines(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train_b.py", "train_c.py"):
+        text = (tree / name).read_text().replace("running_right += row.max()", "running_best = row.amax(0).max()")
+        (tree / name).write_text(text)
+    ((name, _, basis),) = waits(tree, capsys)
+    assert name == "train_a.py"
+    assert basis.endswith(", also lines 12 and 13, also in train_b.py and 1 more")
+
+
 def test_all_places_are_there_at_low_impact(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = waits(tree, capsys, "low")
     assert len(found) == 9

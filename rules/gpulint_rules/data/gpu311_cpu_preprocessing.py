@@ -55,7 +55,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.calling_programs import only_programs_without_training_call
 from gpulint.workload.corpus_passes import corpus_passes
-from gpulint.workload.folder_passes import FolderPass, folder_passes, reader_words
+from gpulint.workload.folder_passes import folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.kept_passes import is_kept
 from gpulint.workload.map_functions import tokenises_in_batches
@@ -279,7 +279,11 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``for name in os.listdir(root): signals.append(torchaudio.load(...))`` in the program that then trains: all
     passes of a module together."""
-    passes = [found for found in folder_passes(project, module) if not is_kept(project, *_place(found))]
+    passes = [
+        found
+        for found in folder_passes(project, module)
+        if not is_kept(project, found.loop.module, found.loop.node) and not is_kept(project, module, found.call)
+    ]
     for found in passes[:1]:
         yield RULE.finding(
             module.path,
@@ -293,10 +297,6 @@ def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 for one in passes
             ),
         )
-
-
-def _place(found: FolderPass) -> tuple[ModuleIndex, ast.AST]:
-    return found.loop.module, found.loop.node
 
 
 RULE = Rule(

@@ -36,6 +36,7 @@ from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.environment_variables import EnvironmentSetting, settings
+from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -111,6 +112,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
             or _SERVES.search(document.path.stem)
             or _in_helper(module, node)
             or _is_choice_of_the_cpu(module, setting)
+            or _is_demo(project, module)
         ):
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
@@ -134,6 +136,11 @@ def _explained(module: ModuleIndex, node: ast.AST) -> bool:
         if not text:
             break
     return any(_ON_PURPOSE.search(note) for note in notes)
+
+
+def _is_demo(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the program only runs a trained model, and no job starts it."""
+    return only_runs_trained_models(project, module) and not any(project.fact(JobIndex).launches_of(module.path))
 
 
 def _is_for_another_device(module: ModuleIndex) -> bool:
