@@ -1,0 +1,120 @@
+"""What a training loop does with a table of tensors that a function returns to it."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit
+from gpulint.project import Project
+from gpulint.workspace.module_index import LoopNode, NodeRef
+from gpulint_fixers.clocks import clock_above
+from gpulint_fixers.deferred_reads import Variable, defer
+from gpulint_fixers.log_intervals import logged_seldom
+from gpulint_fixers.statements import insert_above, insert_below
+from gpulint_fixers.table_reads import Table
+from gpulint_fixers.taken_values import taken
+
+_NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
+
+
+def used(project: Project, site: NodeRef, table: Table, loop: LoopNode | None) -> tuple[Edit, ...] | Declined:
+    """Edits below one call, or where the loop uses what it gets."""
+    module = site.module
+    statement = module.syntax.parents.get(site.node)
+    if isinstance(statement, ast.Expr):
+        return ()
+    name = name_of(statement, table)
+    if name is None or not isinstance(statement, ast.Assign):
+        return _NO
+    if name == "_":
+        return ()
+    document = project.document(module.path)
+    assert document is not None
+    if loop is not None:
+        return _in_loop(project, Variable(module, document, loop, name, entries=table.is_dict), statement, table)
+    edit = insert_below(module.syntax, statement, table.convert(name))
+    return (edit,) if edit is not None else _NO
+
+
+def name_of(statement: ast.AST | None, table: Table) -> str | None:
+    """The variable that gets the table from a call."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if table.at < 0:
+            return name
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]) if 0 <= table.at < len(parts):
+            part = parts[table.at]
+            starred = any(isinstance(one, ast.Starred) for one in parts)
+            return part.id if isinstance(part, ast.Name) and not starred else None
+    return None
+
+
+def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table: Table) -> tuple[Edit, ...] | Declined:
+    """Sums and lists of single values, sums of all of them, and a conversion above what logs the table now and then."""
+    module, name = variable.module, variable.name
+    nodes = variable.occurrences()
+    if nodes is None or sum(isinstance(node.ctx, ast.Store) for node in nodes) != 1:
+        return Declined(f"`{name}` is set elsewhere as well")
+    if not all(variable.is_inside(node) for node in nodes):
+        return Declined(f"`{name}` is used after the loop")
+    edits, own, logged = list[Edit](), set[ast.stmt]({statement}), dict[tuple[ast.AST, str], ast.stmt]()
+    last = statement.end_lineno or statement.lineno
+    for node in nodes:
+        use = variable.statement(node)
+        if use is statement:
+            continue
+        if logged_seldom(project, module, node) and (place := module.syntax.place(use)) is not None:
+            block = (module.syntax.parents[use], place[0])
+            logged[block] = min(logged.get(block, use), use, key=lambda one: one.lineno)
+            own.add(use)
+            continue
+        made = _taken(project, variable, node, use, table)
+        if not isinstance(made, Declined):
+            edits += made
+            own.add(use)
+            last = max(last, use.end_lineno or use.lineno)
+    if any(first.lineno < last for first in logged.values()):
+        return Declined(f"`{name}` is logged before it is added up")
+    for first in logged.values():
+        above = insert_above(module.syntax, clock_above(project, module, first, last), table.convert(name))
+        if above is None:
+            return Declined("the statement shares its line with another one")
+        edits.append(above)
+    rest = defer(project, variable, table.inline, own=own)
+    return rest if isinstance(rest, Declined) else (*edits, *rest.edits)
+
+
+def _taken(
+    project: Project, variable: Variable, node: ast.Name, use: ast.stmt, table: Table
+) -> tuple[Edit, ...] | Declined:
+    """``total += parts["kl"]``, or ``for key, value in parts.items(): sums[key] += value``."""
+    module, loop = variable.module, variable.loop
+    entry = module.syntax.parents.get(node)
+    match entry, use:
+        case ast.Subscript(slice=key, ctx=ast.Load()), _ if entry.value is node:
+            values: list[ast.expr] = [entry]
+            certain = not table.is_mixed or (isinstance(key, ast.Constant) and repr(key.value) not in table.host_keys)
+        case ast.Attribute(attr="items"), ast.For(target=ast.Tuple(elts=[ast.Name(), ast.Name(id=name)]), orelse=[]):
+            if not (isinstance(use.iter, ast.Call) and use.iter.func is entry):
+                return _NO
+            values = [part for one in use.body for part in walk(one) if isinstance(part, ast.Name) and part.id == name]
+            outside = (one for one in module.named.get(name, []) if one not in values and one is not use.target)
+            scope = module.scope(use)
+            if any(
+                module.scope(one) is scope and use not in module.syntax.ancestors(one) and isinstance(one.ctx, ast.Load)
+                for one in outside
+            ):
+                return _NO
+            certain = not table.is_mixed
+        case _:
+            return _NO
+    edits = list[Edit]()
+    for value in values:
+        made = taken(project, module, loop, variable.statement(value), value, integers=False)
+        if isinstance(made, Declined):
+            return made
+        end = module.syntax.offsets(value)[1]
+        if not certain and any(edit.span == module.syntax.span_at(end, end) for edit in made):
+            return _NO  # a number of the host has no such method
+        edits += made
+    return tuple(edits)
