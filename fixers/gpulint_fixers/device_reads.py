@@ -178,7 +178,14 @@ def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bo
 
 def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
-    return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+    if "torch" not in module.syntax.source.text:
+        return True
+    return bool(module.packages & _OTHER_LIBRARIES) and any(
+        alias.name == "*" or (alias.asname or alias.name.partition(".")[0]) in module.named
+        for node in module.syntax.of(ast.Import, ast.ImportFrom)
+        for alias in node.names
+        if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _OTHER_LIBRARIES
+    )
 
 
 def has_doubles(project: Project) -> bool:

@@ -15,9 +15,10 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
 from gpulint_fixers.changed_tensors import is_changed
-from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, is_integer, uses_other_library
+from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, is_integer
 from gpulint_fixers.device_sums import exactness
 
 _DEEPEST = 6
@@ -63,7 +64,8 @@ class Table:
         made = list[Edit]()
         for read in self.reads:
             copies = ".clone()" * is_changed(module, read.tensor, places)
-            made.append(read.replaced(module, f".detach(){doubles if read.whole in self.computed else copies}"))
+            bare = "" if _is_detached(project, module, read.tensor) else ".detach()"
+            made.append(read.replaced(module, bare + (doubles if read.whole in self.computed else copies)))
         return made
 
 
@@ -236,6 +238,18 @@ def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> Device
     return None if isinstance(exact, Declined) or exact.reasons else outer[0]
 
 
+def _is_detached(project: Project, module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is computed without gradients: ``value.detach().mean()``."""
+    inner = tensor
+    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _METHODS:
+        if inner.func.attr == "detach":
+            return True
+        inner = inner.func.value
+    if not isinstance(tensor, ast.Call):
+        return False
+    return project.fact(Guards).is_without_gradients(module, tensor)
+
+
 @query
 def _reported(project: Project, module: ModuleIndex) -> frozenset[ast.AST]:
     """Values that are known to be on the GPU, as the rule reports them for a module."""
@@ -287,8 +301,6 @@ def _innermost(value: ast.Call) -> ast.expr:
 def _is_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     """Return whether a value is a tensor of PyTorch, or computed of something that the function hands to a model or to
     PyTorch."""
-    if uses_other_library(module):
-        return False
     if project.fact(TensorLocations).is_tensor(module, value):
         return True
     source = value

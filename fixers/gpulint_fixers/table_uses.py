@@ -7,7 +7,7 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode, NodeRef
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.clocks import clock_above
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.log_intervals import logged_seldom
@@ -75,13 +75,30 @@ def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table:
             last = max(last, use.end_lineno or use.lineno)
     if any(first.lineno < last for first in logged.values()):
         return Declined(f"`{name}` is logged before it is added up")
-    for first in logged.values():
+    for first in _outermost(module, logged):
         above = insert_above(module.syntax, clock_above(project, module, first, last), table.convert(name))
         if above is None:
             return Declined("the statement shares its line with another one")
         edits.append(above)
     rest = defer(project, variable, table.inline, own=own)
     return rest if isinstance(rest, Declined) else (*edits, *rest.edits)
+
+
+def _outermost(module: ModuleIndex, logged: dict[tuple[ast.AST, str], ast.stmt]) -> list[ast.stmt]:
+    """The first uses in their blocks without those in a part of a statement that is below another such use."""
+    return [
+        first
+        for first in logged.values()
+        if not any(
+            module.syntax.parents.get(up) is parent
+            and place in (module.syntax.place(up) or ())
+            and other.lineno <= first.lineno
+            and other is not first
+            for up in module.syntax.ancestors(first)
+            for (parent, place), other in logged.items()
+            if isinstance(up, ast.stmt)
+        )
+    ]
 
 
 def _taken(
