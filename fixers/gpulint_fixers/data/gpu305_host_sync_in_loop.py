@@ -23,7 +23,7 @@ from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.barriers import is_barrier, without_barriers
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated, stored_in_tensor
+from gpulint_fixers.device_sums import accumulated
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
@@ -46,6 +46,7 @@ from gpulint_fixers.step_tests import (
     trained_on,
     trains_inside,
 )
+from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
