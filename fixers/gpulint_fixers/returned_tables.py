@@ -4,22 +4,25 @@ returns tensors, and the table is converted where the training loop logs it and 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
-from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.device_reads import reads_of
+from gpulint_fixers.known_calls import known_sites
 from gpulint_fixers.return_types import promises_numbers
 from gpulint_fixers.table_reads import Table, table_of
-from gpulint_fixers.table_uses import used
+from gpulint_fixers.table_uses import passed_up, used
 
 _NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
-_MOST_SITES = 6
+_MOST_LEVELS = 2
+"""Functions that return to their callers what they get."""
 
 
 def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
@@ -28,27 +31,59 @@ def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fi
     if function is None or isinstance(function, ast.Lambda):
         return _NO
     table = table_of(project, module, function, reads_of(found))
-    sites = sites_of(project, found, function) if table is not None else None
+    sites = known_sites(project, module, function) if table is not None else None
     if table is None or sites is None:
         return _NO
-    if promises_numbers(function):
-        return Declined("the function's docstring says that it returns numbers")
-    loop = found.context.loop.node
-    if table.is_mixed and not all("torch" in site.module.top.bindings for site in sites):
+    loops = set[ast.AST]()
+    made = _followed(project, NodeRef(module, function), table, loops)
+    if isinstance(made, Declined):
+        return made
+    if found.context.loop.node not in loops:
         return _NO
-    edits = table.edits(project, module, sites)
-    edits += _annotated(module, function, table)
-    for site in sites:
-        inside = site.node is found.context.calls[0].node and isinstance(loop, LOOPS)
-        made = used(project, site, table, loop if inside and isinstance(loop, LOOPS) else None)
-        if isinstance(made, Declined):
-            return made
-        edits += made
     return Fix(
         f"let `{function.name}` return tensors, and read them where they are logged",
         Safety.UNSAFE,
-        tuple(dict.fromkeys(edits)),
+        tuple(dict.fromkeys([*table.edits(project, module, sites), *made])),
     )
+
+
+def _followed(
+    project: Project, given: NodeRef, table: Table, loops: set[ast.AST], depth: int = 0
+) -> list[Edit] | Declined:
+    """Edits of all that gets the table from a function, also through functions that return it to their callers.
+
+    Adds the training loops that get it."""
+    module, function = given.module, given.node
+    assert isinstance(function, FUNCTIONS) and not isinstance(function, ast.Lambda)
+    if promises_numbers(function):
+        return Declined("the function's docstring says that it returns numbers")
+    sites = known_sites(project, module, function)
+    if sites is None:
+        return _NO
+    edits = _annotated(module, function, table)
+    for site in sites:
+        loop = training_loop(project, site)
+        onward = passed_up(site, table) if loop is None and depth < _MOST_LEVELS else None
+        if onward is not None:
+            made: Sequence[Edit] | Declined = _followed(project, onward[0], onward[1], loops, depth + 1)
+        elif table.is_mixed and "torch" not in site.module.top.bindings:
+            return _NO
+        else:
+            made = used(project, site, table, loop)
+        if isinstance(made, Declined):
+            return made
+        edits += made
+        if loop is not None:
+            loops.add(loop)
+    return edits
+
+
+def training_loop(project: Project, site: NodeRef) -> LoopNode | None:
+    """The training loop whose body has a call itself."""
+    context = project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP)
+    if context is None or context.calls or not isinstance(context.loop.node, LOOPS):
+        return None
+    return context.loop.node if context.loop.node in site.module.syntax.ancestors(site.node) else None
 
 
 def _annotated(module: ModuleIndex, function: ast.FunctionDef | ast.AsyncFunctionDef, table: Table) -> list[Edit]:
@@ -76,15 +111,9 @@ def sites_of(project: Project, found: HostWait, function: FunctionNode) -> tuple
     context = found.context
     if len(context.calls) != 1 or context.role is not Role.STEP or not isinstance(context.loop.node, LOOPS):
         return None
-    resolver, first = project.fact(Resolver), context.calls[0]
-    sites = resolver.call_sites(found.module, function)
-    if not 0 < len(sites) <= _MOST_SITES or first.node not in [site.node for site in sites]:
+    first, sites = context.calls[0], known_sites(project, found.module, function)
+    if sites is None or first.node not in [site.node for site in sites]:
         return None
     if first.module is not context.loop.module or context.loop.node not in first.module.syntax.ancestors(first.node):
         return None
-    for site in sites:
-        if not isinstance(site.node, ast.Call):
-            return None
-        if [callee.node for callee in resolver.callees(site.module, site.node)] != [function]:
-            return None
     return sites

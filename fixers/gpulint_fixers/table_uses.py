@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
@@ -46,6 +47,30 @@ def name_of(statement: ast.AST | None, table: Table) -> str | None:
             part = parts[table.at]
             starred = any(isinstance(one, ast.Starred) for one in parts)
             return part.id if isinstance(part, ast.Name) and not starred else None
+    return None
+
+
+def passed_up(site: NodeRef, table: Table) -> tuple[NodeRef, Table] | None:
+    """The function that a call is in and the table as it returns it, if that is all that the function does with it."""
+    module, function = site.module, site.module.function(site.node)
+    statement = module.syntax.parents.get(site.node)
+    if function is None or isinstance(function, ast.Lambda):
+        return None
+    if isinstance(statement, ast.Return):
+        return NodeRef(module, function), replace(table, name="")
+    name = name_of(statement, table)
+    returns = [part for part in walk(function) if isinstance(part, ast.Return) and module.function(part) is function]
+    if name is None or name == "_" or len(returns) != 1 or (value := returns[0].value) is None:
+        return None
+    bindings = module.scope(statement).lookup(name)
+    uses = [node for node in module.named.get(name, []) if module.scope(node).lookup(name) is bindings]
+    loads = [node for node in uses if isinstance(node.ctx, ast.Load)]
+    if len(bindings) != 1 or len(loads) != 1 or len(uses) != 2:
+        return None
+    if loads[0] is value:
+        return NodeRef(module, function), replace(table, at=-1, name=name)
+    if isinstance(value, ast.Tuple) and loads[0] in value.elts:
+        return NodeRef(module, function), replace(table, at=value.elts.index(loads[0]), name=name)
     return None
 
 
