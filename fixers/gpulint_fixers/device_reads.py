@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -180,9 +181,10 @@ def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
     if "torch" not in module.syntax.source.text:
         return True
+    imports: Iterator[ast.Import | ast.ImportFrom] = module.syntax.of(ast.Import, ast.ImportFrom)
     return bool(module.packages & _OTHER_LIBRARIES) and any(
         alias.name == "*" or (alias.asname or alias.name.partition(".")[0]) in module.named
-        for node in module.syntax.of(ast.Import, ast.ImportFrom)
+        for node in imports
         for alias in node.names
         if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _OTHER_LIBRARIES
     )

@@ -58,6 +58,8 @@ def passed_up(site: NodeRef, table: Table) -> tuple[NodeRef, Table] | None:
         return None
     if isinstance(statement, ast.Return):
         return NodeRef(module, function), replace(table, name="")
+    if not isinstance(statement, ast.Assign):
+        return None
     name = name_of(statement, table)
     returns = [part for part in walk(function) if isinstance(part, ast.Return) and module.function(part) is function]
     if name is None or name == "_" or len(returns) != 1 or (value := returns[0].value) is None:
