@@ -45,9 +45,9 @@ def kept_by_key(
     if not (key is None or isinstance(key, ast.Constant)) or not (own or isinstance(table, ast.Name)):
         return Declined("the list is not one entry of a table")
     name = ast.unparse(table)
-    if not _starts_as_list(module, name, key):
+    if not starts_as_list(module, name, key):
         return Declined(f"`{ast.unparse(target)}` does not start as an empty list in this module")
-    value = _appended(project, module, statement, reads)
+    value = appended(project, module, statement, reads)
     if isinstance(value, Declined):
         return value
     if not all(_only_appends(module, use, key, statement) for use in _uses(loop, name)) or (
@@ -65,7 +65,7 @@ def kept_by_key(
     return Fix(description, Safety.UNSAFE, (*edits, below))
 
 
-def _appended(
+def appended(
     project: Project, module: ModuleIndex, statement: ast.stmt, reads: list[DeviceRead]
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]] | Declined:
     """The edits after which a statement appends tensors, and what may differ."""
@@ -104,7 +104,7 @@ def _by_key(
     inside = [start for start in initial if variable.is_inside(start)]
     if not all(loops_around(module, start) == loops_around(module, loop) for start in initial if start not in inside):
         return Declined(f"`{table.id}` is not set anew before the loop, which runs several times")
-    value = _appended(project, module, statement, reads)
+    value = appended(project, module, statement, reads)
     if isinstance(value, Declined):
         return value
     own = {use for use in map(variable.statement, variable.occurrences() or []) if _lists(use, table.id)}
@@ -172,7 +172,7 @@ def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant | None, 
     return False
 
 
-def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> bool:
+def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> bool:
     """``history["loss"] = []``, ``history = {"loss": []}``, ``history = defaultdict(list)`` or ``losses = []``, and
     nothing else that sets either."""
     found = False

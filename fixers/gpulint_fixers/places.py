@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.string_places import converted_in_string
@@ -29,6 +30,8 @@ def in_each_place(module: ModuleIndex, names: list[ast.Name], convert: str, *, e
         entry = module.syntax.parents.get(node)
         if entries and isinstance(entry, ast.Subscript) and entry.value is node:
             made = _entry(module, entry)
+        elif entries and (values := _values(module, node)) is not None:
+            made = in_each_place(module, values, "float({})", entries=False)
         elif not in_f_string(module, node):
             made = in_place_of(module, [node], convert)
         elif formats(module, node):
@@ -49,6 +52,19 @@ def _entry(module: ModuleIndex, entry: ast.Subscript) -> list[Edit] | None:
     if in_f_string(module, entry):
         return [] if formats(module, entry) else None
     return [Edit(module.path, module.syntax.span(entry), f"float({module.syntax.text(entry)})")]
+
+
+def _values(module: ModuleIndex, node: ast.Name) -> list[ast.Name] | None:
+    """The uses of ``value`` in ``for key, value in metrics.items()``; None where a table is used otherwise."""
+    method = module.syntax.parents.get(node)
+    call = module.syntax.parents.get(method) if isinstance(method, ast.Attribute) and method.attr == "items" else None
+    match module.syntax.parents.get(call) if isinstance(call, ast.Call) else None:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(), ast.Name(id=name)]), iter=iterable, body=body) if (
+            iterable is call
+        ):
+            names = [part for one in body for part in walk(one) if isinstance(part, ast.Name) and part.id == name]
+            return names if all(isinstance(part.ctx, ast.Load) for part in names) else None
+    return None
 
 
 def formats(module: ModuleIndex, node: ast.expr) -> bool:

@@ -41,7 +41,7 @@ def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fi
     if found.context.loop.node not in loops:
         return _NO
     return Fix(
-        f"let `{function.name}` return tensors, and read them where they are logged",
+        "; ".join([f"let `{function.name}` return tensors, and read them where they are logged", *table.reasons]),
         Safety.UNSAFE,
         tuple(dict.fromkeys([*table.edits(project, module, sites), *made])),
     )

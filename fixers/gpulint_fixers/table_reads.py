@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
@@ -40,6 +41,8 @@ class Table:
     is_dict: bool
     name: str = ""
     """The function's own variable that holds it, if it is one."""
+    reasons: tuple[str, ...] = ()
+    """Why numbers that are computed of the tensors may differ."""
 
     @property
     def is_mixed(self) -> bool:
@@ -77,6 +80,7 @@ class _Entries:
     computed: set[ast.expr]
     host: bool
     """Whether they may be numbers of the host."""
+    reasons: tuple[str, ...] = ()
 
 
 def table_of(
@@ -159,18 +163,20 @@ def _filled(
     items = _items(shown)
     if items is None:
         return None
-    reads, computed, host = list[DeviceRead](), set[ast.expr](), set[str]()
+    reads, computed, host, reasons = list[DeviceRead](), set[ast.expr](), set[str](), list[str]()
     for key, value in (*items, *more):
         entries = _entries(project, module, value)
         if entries is None or (entries.host and not _is_dict(shown)):
             return None
         reads += entries.reads
         computed |= entries.computed
+        reasons += entries.reasons
         if entries.host:
             host.add(key)
     if not reads:
         return None
-    return Table(tuple(reads), frozenset(computed), frozenset(host), at, _is_dict(shown), own)
+    notes = tuple(dict.fromkeys(reasons))
+    return Table(tuple(reads), frozenset(computed), frozenset(host), at, _is_dict(shown), own, notes)
 
 
 def _entries(project: Project, module: ModuleIndex, value: ast.expr) -> _Entries | None:
@@ -181,12 +187,12 @@ def _entries(project: Project, module: ModuleIndex, value: ast.expr) -> _Entries
         case ast.IfExp(test=test, body=body, orelse=other):
             if _asks_for_tensor(test, other):
                 first = _entries(project, module, body)
-                return None if first is None or first.host else _Entries(first.reads, first.computed, host=True)
+                return None if first is None or first.host else replace(first, host=True)
             return _either([_entries(project, module, part) for part in (body, other)])
         case ast.Name() if (held := _held(project, module, value)) is not None:
             return held
         case ast.BinOp() if (part := _computed(project, module, value)) is not None:
-            return _Entries([part], {part.whole}, host=False)
+            return part
     return _Entries([], set(), host=True) if _is_host_number(module, value) else None
 
 
@@ -195,7 +201,8 @@ def _either(parts: list[_Entries | None]) -> _Entries | None:
     if len(known) < len(parts):
         return None
     reads = [read for part in known for read in part.reads]
-    return _Entries(reads, set().union(*(part.computed for part in known)), any(part.host for part in known))
+    reasons = tuple(reason for part in known for reason in part.reasons)
+    return _Entries(reads, set().union(*(part.computed for part in known)), any(part.host for part in known), reasons)
 
 
 def _asks_for_tensor(test: ast.expr, other: ast.expr) -> bool:
@@ -224,8 +231,8 @@ def _held(project: Project, module: ModuleIndex, name: ast.Name) -> _Entries | N
     return found if found is not None and found.reads else None
 
 
-def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> DeviceRead | None:
-    """The read in ``1.0 - loss.item()``."""
+def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> _Entries | None:
+    """``1.0 - loss.item()``, ``loss.item() * steps``"""
     reads = [
         read
         for part in walk(value)
@@ -235,7 +242,7 @@ def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> Device
     if len(outer) != 1 or any(isinstance(part, ast.Pow) for part in walk(value)):
         return None
     exact = exactness(project, module, value, outer)
-    return None if isinstance(exact, Declined) or exact.reasons else outer[0]
+    return None if isinstance(exact, Declined) else _Entries(outer, {outer[0].whole}, host=False, reasons=exact.reasons)
 
 
 def _is_detached(project: Project, module: ModuleIndex, tensor: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.clocks import clock_above
-from gpulint_fixers.deferred_reads import Variable, defer
+from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.log_intervals import logged_seldom
 from gpulint_fixers.statements import insert_above, insert_below
 from gpulint_fixers.table_reads import Table
@@ -135,6 +135,10 @@ def _taken(
     module, loop = variable.module, variable.loop
     entry = module.syntax.parents.get(node)
     match entry, use:
+        case ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=rows)), args=[_]), ast.Expr(value=call) if (
+            call is entry and table.is_dict
+        ):
+            return _rows(project, replace(variable, name=rows, entries=False), use, table)
         case ast.Subscript(slice=key, ctx=ast.Load()), _ if entry.value is node:
             values: list[ast.expr] = [entry]
             certain = not table.is_mixed or (isinstance(key, ast.Constant) and repr(key.value) not in table.host_keys)
@@ -162,3 +166,18 @@ def _taken(
             return _NO  # a number of the host has no such method
         edits += made
     return tuple(edits)
+
+
+def _rows(project: Project, variable: Variable, use: ast.stmt, table: Table) -> tuple[Edit, ...] | Declined:
+    """``rows.append(parts)``: a list of tables, which hold numbers again after the loop."""
+    module, around = variable.module, loops_around(variable.module, variable.loop)
+    initial = variable.initial()
+    if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
+        return Declined(f"`{variable.name}` does not start as an empty list in this function")
+    if not all(loops_around(module, value) == around for value in initial):
+        return Declined(f"`{variable.name}` is not emptied before the loop, which runs several times")
+    row = table.inline.format("row").replace("{", "{{").replace("}", "}}")
+    made = defer(project, variable, f"[{row} for row in {{}}]", own={use}, in_place=False)
+    if isinstance(made, Declined) or made.logs is not None or not made.edits:
+        return Declined(f"`{variable.name}` is read in the loop")
+    return made.edits

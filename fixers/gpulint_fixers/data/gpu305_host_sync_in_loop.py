@@ -31,6 +31,7 @@ from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.method_lists import kept_by_object
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
@@ -283,7 +284,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
-        kept = kept_in_object(project, found)
+        kept = kept_by_object(project, found, statement)
         return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
