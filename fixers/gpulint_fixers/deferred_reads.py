@@ -20,8 +20,8 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKin
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
+from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of
 from gpulint_fixers.statements import insert_above, insert_after
-from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -52,6 +52,8 @@ class Variable:
     """Whether the values are counts."""
     through: frozenset[str] = frozenset()
     """Variables of which it is computed on the GPU."""
+    entries: bool = False
+    """Whether it is a table, of which uses may take single entries."""
 
     def occurrences(self) -> list[ast.Name] | None:
         """Return where it is read, set or deleted; None if it is not only the function's own.
@@ -193,14 +195,14 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(wrapped, Declined):
             return wrapped
         few = partial_reads(variable.module, names, convert)
-        inner = _in_each_place(variable, names, convert) if few is None else few
-        if inner is None and not all(_formats(variable.module, node) for node in names):
+        inner = in_each_place(variable.module, names, convert, entries=variable.entries) if few is None else few
+        if inner is None and not all(formats(variable.module, node) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
     for statements in seldom.values():
         names = [*chain.from_iterable(statements.values())]
-        shown = not _is_of_list(convert) and all(_formats(variable.module, node) for node in names)
+        shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
         if few is not None:
             edits += few
@@ -227,33 +229,6 @@ def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
     return module.syntax.parents[statement], place[0]
 
 
-def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
-    """Conversions of uses where they are; None if one is in an f-string."""
-    syntax = variable.module.syntax
-    if any(syntax.text(node) != node.id or _in_f_string(variable.module, node) for node in names):
-        return None
-    if any(isinstance(node.ctx, ast.Store) for node in names):
-        return None
-    return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
-
-
-def _in_each_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
-    """Conversions of uses where they are, those in f-strings as well; a format needs none."""
-    edits = list[Edit]()
-    for node in names:
-        if not _in_f_string(variable.module, node):
-            made = _in_place(variable, [node], convert)
-        elif _formats(variable.module, node):
-            made = []
-        else:
-            edit = converted_in_string(variable.module, node, convert.format(node.id))
-            made = [edit] if edit is not None else None
-        if made is None:
-            return None
-        edits += made
-    return edits
-
-
 def _is_of_list(convert: str) -> bool:
     """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
     return convert.startswith("[")
@@ -264,7 +239,11 @@ def _converted(
 ) -> list[Edit] | Declined:
     """Convert the uses in one statement of a block in their places, those in several by a line above the first."""
     first = min(statements, key=lambda statement: statement.lineno)
-    if in_place and len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
+    if (
+        in_place
+        and len(statements) == 1
+        and (inner := in_place_of(variable.module, statements[first], convert)) is not None
+    ):
         return inner
     if hasattr(first, "body"):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
@@ -273,17 +252,6 @@ def _converted(
         return Declined(f"`{variable.name}` is added to between two uses")
     edit = insert_above(variable.module.syntax, first, f"{variable.name} = {convert.format(variable.name)}")
     return [edit] if edit is not None else Declined("the statement shares its line with another one")
-
-
-def _formats(module: ModuleIndex, node: ast.Name) -> bool:
-    """Return whether a name is shown by an f-string with a format, which reads a tensor of one number by itself."""
-    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
-    return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
-
-
-def _in_f_string(module: ModuleIndex, node: ast.AST) -> bool:
-    """Before Python 3.12 the places inside of f-strings are not to be relied on."""
-    return any(isinstance(up, ast.JoinedStr) for up in module.syntax.ancestors(node))
 
 
 def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_place: bool) -> list[Edit] | Declined:
@@ -306,7 +274,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
         return Declined("the loop has an `else`")
     if any(_is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
-    plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
+    plain = not in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         made = _converted(variable, {variable.statement(reads[0]): reads}, convert)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -178,7 +179,15 @@ def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bo
 
 def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
-    return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+    if "torch" not in module.syntax.source.text:
+        return True
+    imports: Iterator[ast.Import | ast.ImportFrom] = module.syntax.of(ast.Import, ast.ImportFrom)
+    return bool(module.packages & _OTHER_LIBRARIES) and any(
+        alias.name == "*" or (alias.asname or alias.name.partition(".")[0]) in module.named
+        for node in imports
+        for alias in node.names
+        if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _OTHER_LIBRARIES
+    )
 
 
 def has_doubles(project: Project) -> bool:

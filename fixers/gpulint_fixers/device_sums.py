@@ -22,6 +22,7 @@ from gpulint_fixers.device_reads import (
     is_torch_tensor,
     reads_of,
 )
+from gpulint_fixers.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.unread_values import unread
 
 
@@ -46,8 +47,8 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     variable = variable_of(project, found, loop, statement.target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if (initial := variable.initial()) and all(map(_is_zeros, initial)):
-        return _added_to_tensor(project, found, statement)
+    if (initial := variable.initial()) and all(map(is_zeros, initial)):
+        return added_to_tensor(project, found, statement)
     return _deferred(project, found, variable, statement.value)
 
 
@@ -243,42 +244,3 @@ def _is_power_of_two(node: ast.expr) -> bool:
     if not isinstance(node, ast.Constant) or type(node.value) is not int or node.value < 1:
         return False
     return node.value & (node.value - 1) == 0
-
-
-def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
-    """``sums[0] += loss.item()`` where ``sums`` is a tensor already: the number need not leave the GPU."""
-    module, target = found.module, statement.target
-    assert isinstance(target, ast.Subscript)
-    if not isinstance(target.value, ast.Name):
-        return Declined("the sum is not a variable")
-    values = [binding.value for binding in module.scope(statement).lookup(target.value.id)]
-    if not values or not all(value is not None and _is_zeros(value) for value in values):
-        return Declined("the sum is not a tensor that is made in this function")
-    return _added_to_tensor(project, found, statement)
-
-
-def _added_to_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
-    """``total += loss.item()`` where ``total`` is a tensor: the same sum without the way over the host."""
-    module, reads = found.module, reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    if len(reads) != 1 or statement.value is not reads[0].whole or not isinstance(statement.op, ast.Add | ast.Sub):
-        return Declined("more is done with the number than adding it up")
-    edit = reads[0].replaced(module, "" if is_integer(module, reads[0].tensor) else ".detach()")
-    certain = is_torch_tensor(project, module, reads[0].tensor)
-    return Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
-
-
-def _is_zeros(value: ast.expr) -> bool:
-    """``torch.zeros(2).to(rank)``, in the type that it has by default, and not in host memory."""
-    placed = False
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr in ("zeros", "zeros_like"):
-            named = {key.arg for key in value.keywords}
-            on_device = placed or "device" in named or value.func.attr == "zeros_like"
-            return on_device and ast.unparse(value.func.value) == "torch" and "dtype" not in named
-        if value.func.attr not in ("to", "cuda"):
-            return False
-        placed = True
-        value = value.func.value
-    return False

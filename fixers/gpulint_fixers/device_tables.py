@@ -12,10 +12,10 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, last_name
-from gpulint_fixers.deferred_reads import defer, loops_around
+from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_lists import appends_number, kept_value
-from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
-from gpulint_fixers.device_sums import exactness, variable_of
+from gpulint_fixers.device_reads import DeviceRead, has_doubles, is_integer, reads_of
+from gpulint_fixers.device_sums import exactness
 from gpulint_fixers.statements import insert_after
 
 
@@ -23,20 +23,34 @@ def recorded(
     project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, target: ast.Subscript | ast.Attribute
 ) -> Fix | Declined:
     """Keep tensors in the list, and make numbers of them below the loop."""
-    module = found.module
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return kept_by_key(project, found.module, statement, loop, target, reads)
+
+
+def kept_by_key(
+    project: Project,
+    module: ModuleIndex,
+    statement: ast.stmt,
+    loop: LoopNode,
+    target: ast.Subscript | ast.Attribute,
+    reads: list[DeviceRead],
+) -> Fix | Declined:
+    """Let the list that a table or an object has, to which a statement appends, hold tensors inside of the loop."""
     table, key = (target.value, target.slice) if isinstance(target, ast.Subscript) else (target, None)
     own = isinstance(table, ast.Attribute) and isinstance(table.value, ast.Name) and table.value.id == "self"
     if isinstance(table, ast.Name) and not isinstance(key, ast.Constant):
-        return _by_key(project, found, statement, loop, table)
+        return _by_key(project, module, statement, loop, table, reads)
     if not (key is None or isinstance(key, ast.Constant)) or not (own or isinstance(table, ast.Name)):
         return Declined("the list is not one entry of a table")
     name = ast.unparse(table)
-    if not _starts_as_list(module, name, key):
+    if not starts_as_list(module, name, key):
         return Declined(f"`{ast.unparse(target)}` does not start as an empty list in this module")
-    value = _appended(project, found, statement)
+    value = appended(project, module, statement, reads)
     if isinstance(value, Declined):
         return value
-    if not all(_only_appends(module, use, key) for use in _uses(loop, name)) or (
+    if not all(_only_appends(module, use, key, statement) for use in _uses(loop, name)) or (
         own and _methods_read(module, loop, table)
     ):
         return Declined(f"`{name}` is read in the loop")
@@ -51,13 +65,10 @@ def recorded(
     return Fix(description, Safety.UNSAFE, (*edits, below))
 
 
-def _appended(
-    project: Project, found: HostWait, statement: ast.stmt
+def appended(
+    project: Project, module: ModuleIndex, statement: ast.stmt, reads: list[DeviceRead]
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]] | Declined:
     """The edits after which a statement appends tensors, and what may differ."""
-    module, reads = found.module, reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
     match statement:
         case ast.Expr(value=ast.Call(args=[value])):
             exact = exactness(project, module, value, reads)
@@ -75,20 +86,29 @@ def _appended(
     return tuple(read.replaced(module, suffix) for read in reads), reasons
 
 
-def _by_key(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, table: ast.Name) -> Fix | Declined:
+def _by_key(
+    project: Project,
+    module: ModuleIndex,
+    statement: ast.stmt,
+    loop: LoopNode,
+    table: ast.Name,
+    reads: list[DeviceRead],
+) -> Fix | Declined:
     """``losses[name].append(loss.item())``"""
-    module, variable = found.module, variable_of(project, found, loop, table.id)
+    document = project.document(module.path)
+    assert document is not None
+    variable = Variable(module, document, loop, table.id)
     initial = variable.initial()
     if not initial or not all(map(_holds_lists, initial)):
         return Declined(f"`{table.id}` does not start as a table of empty lists in this function")
     inside = [start for start in initial if variable.is_inside(start)]
     if not all(loops_around(module, start) == loops_around(module, loop) for start in initial if start not in inside):
         return Declined(f"`{table.id}` is not set anew before the loop, which runs several times")
-    value = _appended(project, found, statement)
+    value = appended(project, module, statement, reads)
     if isinstance(value, Declined):
         return value
     own = {use for use in map(variable.statement, variable.occurrences() or []) if _lists(use, table.id)}
-    if not all(variable.is_inside(use) and appends_number(module, use) for use in own):
+    if not all(variable.is_inside(use) and (use is statement or appends_number(module, use)) for use in own):
         return Declined(f"other statements change the lists of `{table.id}` as well")
     convert = "{{key: [*map(float, values)] for key, values in {}.items()}}"
     if isinstance(start := initial[0], ast.Call):
@@ -133,25 +153,28 @@ def _uses(loop: LoopNode, name: str) -> Iterator[ast.expr]:
             yield part
 
 
-def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant | None) -> bool:
+def _only_appends(module: ModuleIndex, use: ast.expr, key: ast.Constant | None, own: ast.stmt) -> bool:
     """``history["loss"].append(loss.item())``, or anything that another list of the table gets."""
     if key is None:
         up = module.syntax.parents.get(use)
         call = module.syntax.parents.get(up) if isinstance(up, ast.Attribute) else None
         alone = module.syntax.parents.get(call) if isinstance(call, ast.Call) and call.func is up else None
-        return isinstance(alone, ast.stmt) and appends_number(module, alone)
+        return isinstance(alone, ast.stmt) and (alone is own or appends_number(module, alone))
     entry = module.syntax.parents.get(use)
     method = module.syntax.parents.get(entry) if isinstance(entry, ast.Subscript) and entry.value is use else None
     call = module.syntax.parents.get(method) if isinstance(method, ast.Attribute) else None
     statement = module.syntax.parents.get(call) if isinstance(call, ast.Call) else None
     match statement, entry:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"))), ast.Subscript(slice=ast.Constant(value=own)):
-            return own != key.value or appends_number(module, statement)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"))), ast.Subscript(
+            slice=ast.Constant(value=other)
+        ):
+            return other != key.value or statement is own or appends_number(module, statement)
     return False
 
 
-def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> bool:
-    """``history["loss"] = []``, ``history = {"loss": []}`` or ``losses = []``, and nothing else that sets either."""
+def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> bool:
+    """``history["loss"] = []``, ``history = {"loss": []}``, ``history = defaultdict(list)`` or ``losses = []``, and
+    nothing else that sets either."""
     found = False
     for node in module.syntax.nodes:
         match node:
@@ -171,6 +194,10 @@ def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) ->
                 starts = dict(zip((ast.unparse(k) if k else "" for k in keys), values, strict=True))
                 start = starts.get(ast.unparse(key))
                 found = found or (isinstance(start, ast.List) and not start.elts)
+            case ast.Assign(targets=[table], value=ast.Call() as value) if ast.unparse(table) == name:
+                if not _holds_lists(value):
+                    return False
+                found = True
     return found
 
 

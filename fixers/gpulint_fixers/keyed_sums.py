@@ -10,19 +10,29 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode, last_name
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.device_reads import has_doubles, reads_of
-from gpulint_fixers.device_sums import exactness, is_number, variable_of
+from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.device_sums import exactness, is_number
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
     """Sums in a dictionary or list, which holds numbers again after the loop."""
-    module, added = found.module, _added(statement)
-    if added is None:
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return added_by_key(project, found.module, statement, loop, reads)
+
+
+def added_by_key(
+    project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode, reads: list[DeviceRead]
+) -> Fix | Declined:
+    """Let the entries of the table to which a statement adds be tensors inside of the loop."""
+    added, document = _added(statement), project.document(module.path)
+    if added is None or document is None:
         return Declined("the value is stored in an object or a table in every step")
     name, value = added
-    variable = variable_of(project, found, loop, name)
+    variable = Variable(module, document, loop, name)
     initial = variable.initial()
     rows = bool(initial) and all(map(_is_row, initial or ()))
     empty = bool(initial) and all(map(_is_empty, initial or ()))
@@ -33,9 +43,6 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assi
     own = {part for part in walk(loop) if _adds_to(part, name)}
     if not rows and not empty and not all(map(_is_constant, own)):
         return Declined(f"the keys of `{name}` are worked out in the loop")
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact

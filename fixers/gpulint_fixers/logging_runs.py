@@ -129,7 +129,8 @@ def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
 
 def log_run(project: Project, module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt] | None:
     """The statements that only log, around one that logs or that makes a text or number for it alone; else None."""
-    if logs(project, module, statement):
+    inner = statement.body if isinstance(statement, ast.For) and not statement.orelse else []
+    if logs(project, module, statement) or (inner and all(_shows(project, module, one) for one in inner)):
         return run_of(project, module, statement, set())
     if not isinstance(statement, ast.Assign) or "" in (names := names_stored(statement)):
         return None

@@ -19,6 +19,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of, uses_other_library
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.string_places import converted_in_string
+from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 
 _UNKNOWN = Declined("the value is stored in an object or a table in every step")
@@ -52,7 +53,7 @@ class _Sum:
 
 
 def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
-    """``self.correct += (prediction == label).sum().item()``, with ``[i]`` as well."""
+    """``self.correct += (prediction == label).sum().item()``, with ``[i]`` as well, or a tensor that callers pass."""
     statement = found.statement
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return _UNKNOWN
@@ -60,6 +61,8 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
+    if isinstance(statement.target, ast.Subscript) and isinstance(statement.target.value, ast.Name):
+        return stored_in_tensor(project, found, statement)
     kept = _sum_of(found.module, statement)
     if kept is None:
         return _UNKNOWN

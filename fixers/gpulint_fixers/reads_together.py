@@ -14,8 +14,10 @@ from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, Mod
 from gpulint_fixers.calls import WIDTH
 from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, uses_other_library
 from gpulint_fixers.element_reads import elements
+from gpulint_fixers.generator_sums import summed_once
 from gpulint_fixers.host_copies import copied_first
 from gpulint_fixers.inner_lists import collected
+from gpulint_fixers.stacked_copies import stacked
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.versions import predates_device_argument
 
@@ -29,7 +31,8 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    return elements(project, found) or _of_values(project, found) or copied_first(project, found)
+    made = elements(project, found) or stacked(project, found) or _of_values(project, found)
+    return made or summed_once(project, found) or copied_first(project, found)
 
 
 def _of_values(project: Project, found: HostWait) -> Fix | None:

@@ -7,7 +7,6 @@ import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.sync_points import SyncKind
@@ -17,6 +16,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, BindingKind, FunctionNode, LoopNode, ModuleIndex, NodeRef
+from gpulint_fixers.clocks import measures_steps
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
 from gpulint_fixers.return_types import annotated
@@ -28,7 +28,6 @@ from gpulint_fixers.versions import predates_device_argument
 _ELSEWHERE = Declined(
     "the value is read in a function that the loop calls; return the tensor and read it less often",
 )
-_TIMERS = regex.compile(r"perf_counter|synchronize\(|elapsed_time|timeit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return _ELSEWHERE
     loop = found.context.loop.node
-    if isinstance(loop, LOOPS) and _TIMERS.search(found.context.loop.module.syntax.text(loop)):
+    if isinstance(loop, LOOPS) and measures_steps(project, found.context.loop.module, loop):
         return Declined("the loop measures time, for which it has to wait")
     function, table = found.module.function(statement), returned_table(project, found, statement)
     if isinstance(table, Fix) or function is None or isinstance(function, ast.Lambda):

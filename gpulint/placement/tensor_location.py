@@ -230,7 +230,7 @@ class TensorLocations:
                 if self._moves(module, node):
                     return True
                 if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
-                    return any(self.is_tensor(module, argument) for argument in args[:1])
+                    return any(self.is_tensor(module, getattr(argument, "elt", argument)) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
                     return name in _METHODS or not self._returns_host(module, node)
                 names = self._project.fact(Resolver).names(module, func)

@@ -18,12 +18,13 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.barriers import is_barrier, without_barriers
+from gpulint_fixers.called_waits import called_modules, sites_in
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated, stored_in_tensor
+from gpulint_fixers.device_sums import accumulated
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
@@ -31,6 +32,7 @@ from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.method_lists import kept_by_object
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
@@ -48,6 +50,7 @@ from gpulint_fixers.step_tests import (
     trained_on,
     trains_inside,
 )
+from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -150,7 +153,7 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
         return None
     outside = branches_around(loop.module, call.node, loop.node)
     inside = branches_around(found.module, found.statement, found.module.function(found.statement))
-    near = () if found.module in _called(project, loop.module, loop.node) else (found.module,)
+    near = () if found.module in called_modules(project, loop.module, loop.node) else (found.module,)
     far = (one for where in near for one in _waits_in(project, where, loop.module, loop.node))
     for other, fixed, around in (*_waits(project, loop.module, loop.node), *far):
         wait = other.payload
@@ -181,7 +184,9 @@ def _waits(
     project: Project, module: ModuleIndex, loop: ast.AST
 ) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
     """The waits of the loop's body and of loops in it, with their fixes and the conditions around them."""
-    return tuple(one for where in _called(project, module, loop) for one in _waits_in(project, where, module, loop))
+    return tuple(
+        one for where in called_modules(project, module, loop) for one in _waits_in(project, where, module, loop)
+    )
 
 
 @query
@@ -192,34 +197,11 @@ def _waits_in(
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
     for finding in _findings(project, where):
         found = finding.payload
-        if not isinstance(found, HostWait) or (
-            found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
-        ):
-            continue
-        fixed = _fix(project, found)
-        for site in _sites(project, module, found, loop):
-            if loop in module.syntax.ancestors(site):
-                made.append((finding, fixed, branches_around(module, site, loop)))
+        sites = sites_in(project, module, found, loop) if isinstance(found, HostWait) else []
+        if sites:
+            fixed = _fix(project, found)
+            made += ((finding, fixed, branches_around(module, site, loop)) for site in sites)
     return tuple(made)
-
-
-def _is_part_of(module: ModuleIndex, inner: NodeRef, loop: ast.AST) -> bool:
-    """Return whether a loop goes through the micro-batches of each step of another one."""
-    nested = inner.module is module and loop in module.syntax.ancestors(inner.node)
-    return nested and micro_batches(module, inner.node)
-
-
-def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:
-    """The places of a loop that reach a wait: its statement, or the calls of the function that it is in."""
-    if not found.context.calls:
-        return [found.statement]
-    first = found.context.calls[0].node
-    if not isinstance(first, ast.Call):
-        return [first]
-    resolver = project.fact(Resolver)
-    reached = set(resolver.callees(module, first))
-    same = module.calls_by_name.get(last_name(first.func), [])
-    return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
 
 
 @query
@@ -227,13 +209,6 @@ def _findings(project: Project, module: ModuleIndex) -> tuple[Finding, ...]:
     """All waits of a module."""
     document = project.document(module.path)
     return tuple(check(document, project)) if document is not None else ()
-
-
-def _called(project: Project, module: ModuleIndex, loop: ast.AST) -> list[ModuleIndex]:
-    """The module of a loop, and those of the functions that its body calls."""
-    calls = (part for part in walk(loop) if isinstance(part, ast.Call))
-    callees = (callee for call in calls for callee in project.fact(Resolver).callees(module, call))
-    return [*dict.fromkeys([module, *(callee.module for callee in callees)])]
 
 
 def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> ast.stmt | None:
@@ -292,7 +267,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
-        kept = kept_in_object(project, found)
+        kept = kept_by_object(project, found, statement)
         return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
