@@ -21,7 +21,7 @@ from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, re
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.statements import insert_above, insert_after
-from gpulint_fixers.string_places import converted_in_string
+from gpulint_fixers.string_places import converted_in_string, is_converted
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -234,6 +234,7 @@ def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[E
         return None
     if any(isinstance(node.ctx, ast.Store) for node in names):
         return None
+    names = [node for node in names if not is_converted(variable.module, node, convert)]
     return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
 
 
@@ -300,7 +301,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
                 f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
             )
         reads, loop, edits = [node for node in reads if node not in near], history, few
-    if not reads:
+    if all(is_converted(module, node, convert) for node in reads):
         return edits
     if loop.orelse:
         return Declined("the loop has an `else`")

@@ -16,11 +16,13 @@ from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
     has_doubles,
+    host_tensors,
     is_about_loss,
     is_integer,
     is_plain_number,
     is_torch_tensor,
     reads_of,
+    torch_of,
 )
 from gpulint_fixers.unread_values import unread
 
@@ -71,9 +73,30 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        return reads
+        copied = host_tensors(found)
+        return _copied(project, variable, value, copied) if copied else reads
     integers = all(is_integer(found.module, read.tensor) for read in reads)
     return added_up(project, variable, value, reads, integers=integers)
+
+
+def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
+    """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
+    module, torch = variable.module, torch_of(variable.module)
+    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+        return Declined("more is copied to the host than a number")
+    if not (initial := variable.initial()) or not all(map(is_number, initial)):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    made = defer(project, variable, f"{torch}.as_tensor({{}}).cpu()", own={*additions(variable)}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    reasons = [*exact.reasons, *made.reasons]
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
+    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
 
 
 def added_up(
@@ -192,6 +215,8 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
     """Return what an expression does with the numbers that it reads."""
     wholes = {read.whole for read in reads}
     reasons: list[str] = []
+    if not all(is_integer(module, read.tensor) for read in reads if read.copies):
+        reasons.append("the GPU adds in another order, which may round the last digit differently")
 
     def visit(node: ast.expr) -> bool:
         if node in wholes:
