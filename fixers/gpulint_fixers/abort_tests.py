@@ -35,9 +35,18 @@ def is_abort_test(branch: ast.If) -> bool:
     """Return whether a condition only asks whether a value is a number, and ends the program if it is not."""
     if branch.orelse or not _ends_program(branch.body[-1]) or any(map(_keeps, branch.body)):
         return False
-    return not any(isinstance(part, ast.NamedExpr | ast.BoolOp) for part in walk(branch.test)) and any(
-        isinstance(part, ast.Call) and last_name(part.func) in _TESTS for part in walk(branch.test)
-    )
+    if any(isinstance(part, ast.NamedExpr | ast.BoolOp) for part in walk(branch.test)):
+        return False
+    asks = (part for part in walk(branch.test) if isinstance(part, ast.Call) and last_name(part.func) in _TESTS)
+    return differs_from_itself(branch.test) or any(asks)
+
+
+def differs_from_itself(test: ast.expr) -> bool:
+    """``loss != loss``, which holds for what is no number."""
+    match test:
+        case ast.Compare(left=ast.Name(id=one), ops=[ast.NotEq()], comparators=[ast.Name(id=other)]):
+            return one == other
+    return False
 
 
 def less_often(

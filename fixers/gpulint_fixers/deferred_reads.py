@@ -17,6 +17,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
+from gpulint_fixers.device_reads import is_of_tensors
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
@@ -83,9 +84,10 @@ class Variable:
             if not any(self._is_definition(binding) for binding in seen):
                 continue
             others = [binding for binding in seen if not self._is_definition(binding)]
-            if changed or not all(isinstance(binding.value, ast.Constant) for binding in others):
+            if changed:
                 return None
-            if others and self.is_inside(node):
+            plain = all(isinstance(binding.value, ast.Constant) for binding in others) and not self.is_inside(node)
+            if others and not plain and not is_of_tensors(self.module, self.definition):
                 return None
             found.append(node)
         return found

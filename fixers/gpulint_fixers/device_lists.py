@@ -182,9 +182,11 @@ def gathered(
     read = whole_read(value)
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
+    variable = Variable(module, document, loop, target.id)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
     if _LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
         return Declined("all that the loop lists may be too much to keep on the GPU")
-    variable = Variable(module, document, loop, target.id)
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
         return Declined(f"`{target.id}` does not start as an empty list in this function")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.tensor_location import TensorLocations
@@ -245,6 +246,18 @@ def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bo
 def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
     return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+
+
+def is_of_tensors(module: ModuleIndex, statement: ast.Assign) -> bool:
+    """``if isinstance(value, torch.Tensor): value = value.item()``: what else the variable holds is no tensor."""
+    match module.syntax.parents.get(statement), statement.targets:
+        case ast.If(test=ast.Call(func=func, args=[ast.Name(id=asked), *rest]), body=[only], orelse=[]), [
+            ast.Name(id=name)
+        ] if asked == name and only is statement:
+            own = any(isinstance(part, ast.Name) and part.id == name for part in walk(statement.value))
+            kind = last_name(rest[0]) if rest else ""
+            return own and (last_name(func) == "is_tensor" or (last_name(func) == "isinstance" and kind == "Tensor"))
+    return False
 
 
 def torch_of(module: ModuleIndex) -> str | None:

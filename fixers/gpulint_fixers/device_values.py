@@ -13,7 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
-from gpulint_fixers.device_sums import averaged, summed
+from gpulint_fixers.device_sums import averaged, summed, variable_of
 from gpulint_fixers.held_values import held
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
@@ -23,11 +23,13 @@ from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
+from gpulint_fixers.unread_values import unread_copy
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
 _KNOWN = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
 """Meters of libraries that add up and divide what they are given."""
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MANAGES = frozenset({"update", "reset", "count"})
 
 
@@ -35,6 +37,10 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
     if (reduced := reduced_values(found.module, statement)) is not None:
         return reduced_less_often(project, reduced)
+    if isinstance(target := statement.targets[0], ast.Name):
+        copy = unread_copy(project, variable_of(project, found, loop, target.id), statement)
+        if copy is not None:
+            return copy
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
         if run is not None:
@@ -49,6 +55,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return average
     total = summed(project, found, statement, loop)
     kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
+    if isinstance(kept, Declined) and (run := filled_run(project, found.module, statement, loop)) is not None:
+        return logged(project, found, run, loop)
     return average if isinstance(kept, Declined) and average is not None else kept
 
 
@@ -59,6 +67,16 @@ def reduced_less_often(project: Project, reduced: Reduced) -> Fix | Declined:
         return edits
     every = reduced.when.every
     return Fix(f"average over all processes and log every {every} steps", Safety.UNSAFE, edits)
+
+
+def is_lightning_log(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
+    if module.packages.isdisjoint(_LIGHTNING):
+        return False
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
+            return owner in ("self", "pl_module")
+    return False
 
 
 def handed_over(found: HostWait) -> Fix | Declined:
@@ -99,7 +117,7 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         return reads
     if len(reads) != 1 or not _scaled(module, call.args[0], reads[0].whole):
         return Declined("more is done with the number than averaging it")
-    variable = _variable(project, found, loop, call.func.value.id)
+    variable = variable_of(project, found, loop, call.func.value.id)
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
@@ -231,9 +249,3 @@ def _scaled(module: ModuleIndex, value: ast.expr, whole: ast.expr) -> bool:
             known = is_plain_number(module, other) or isinstance(other, ast.Name | ast.Attribute)
             return whole in (left, right) and known
     return False
-
-
-def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
-    document = project.document(found.module.path)
-    assert document is not None
-    return Variable(found.module, document, loop, name)

@@ -42,10 +42,13 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assi
     convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
-    made = defer(project, variable, convert, own=set[ast.stmt](own), in_place=False)
+    starts = {
+        part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
+    }
+    made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
-    if made.logs is not None or not made.edits or any(map(variable.is_inside, _read_names(variable, own))):
+    if made.logs is not None or not made.edits or any(map(variable.is_inside, _read_names(variable, {*own, *starts}))):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
@@ -75,6 +78,18 @@ def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
 def _adds_to(node: ast.AST, name: str) -> TypeGuard[ast.AugAssign | ast.Assign]:
     added = _added(node)
     return added is not None and added[0] == name
+
+
+def _starts_entry(node: ast.AST, name: str) -> bool:
+    """``if key not in sums: sums[key] = 0.0``"""
+    match node:
+        case ast.If(
+            test=ast.Compare(left=asked, ops=[ast.NotIn()], comparators=[ast.Name(id=own)]),
+            body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=table), slice=key)], value=value)],
+            orelse=[],
+        ) if own == table == name:
+            return is_number(value) and ast.unparse(asked) == ast.unparse(key)
+    return False
 
 
 def _is_constant(node: ast.AugAssign | ast.Assign) -> bool:
@@ -107,7 +122,7 @@ def _is_row(value: ast.expr) -> bool:
     return False
 
 
-def _read_names(variable: Variable, own: set[ast.AugAssign | ast.Assign]) -> list[ast.Name]:
+def _read_names(variable: Variable, own: set[ast.stmt]) -> list[ast.Name]:
     """The uses of the variable besides those that add to it."""
     return [
         node

@@ -66,7 +66,11 @@ CASES = {
     "the number of wrong samples, as text": ("(%d)", "(%s)", "torch.as_tensor(correct).cpu()))"),
     "a sum of floats": ("prediction.eq(y).cpu().sum()", "output.cpu().sum()", "correct += output.cpu().sum()"),
     "per class": ("prediction.eq(y).cpu().sum()", "prediction.eq(y).cpu().sum(0)", ".cpu().sum(0)"),
-    "a tensor of the host": ("correct, right, hits, total = 0,", "correct, right, hits, total = start,", ".cpu().sum()"),
+    "a tensor of the host": (
+        "correct, right, hits, total = 0,",
+        "correct, right, hits, total = start,",
+        ".cpu().sum()",
+    ),
 }
 
 

@@ -25,7 +25,7 @@ from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
 from gpulint_fixers.device_sums import accumulated, stored_in_tensor
 from gpulint_fixers.device_tables import recorded
-from gpulint_fixers.device_values import assigned, handed_over, logged, metered
+from gpulint_fixers.device_values import assigned, handed_over, is_lightning_log, logged, metered
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
@@ -46,10 +46,10 @@ from gpulint_fixers.step_tests import (
     trained_on,
     trains_inside,
 )
+from gpulint_fixers.summing_objects import added_by_object
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
-_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
 
@@ -180,9 +180,10 @@ def _waits_in(
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
     for finding in _findings(project, where):
         found = finding.payload
-        if not isinstance(found, HostWait) or (
-            found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
-        ):
+        if not isinstance(found, HostWait):
+            continue
+        own = found.context.loop.node is loop or _is_part_of(module, found.context.loop, loop)
+        if not own and not found.context.calls:  # a function may be called by several loops, and is reported once
             continue
         fixed = _fix(project, found)
         for site in _sites(project, module, found, loop):
@@ -201,11 +202,11 @@ def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST
     """The places of a loop that reach a wait: its statement, or the calls of the function that it is in."""
     if not found.context.calls:
         return [found.statement]
-    first = found.context.calls[0].node
+    where, first = found.context.calls[0].module, found.context.calls[0].node
     if not isinstance(first, ast.Call):
         return [first]
     resolver = project.fact(Resolver)
-    reached = set(resolver.callees(module, first))
+    reached = set(resolver.callees(where, first))
     same = module.calls_by_name.get(last_name(first.func), [])
     return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
 
@@ -271,7 +272,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the optimizer reads the loss in each call of the function as well")
     if is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
-    if _is_lightning_log(found, statement):
+    if is_lightning_log(found.module, statement):
         return handed_over(found)
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
@@ -294,16 +295,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the module does not say whether this is a tensor of PyTorch")
     under = under_condition(project, found.module, statement, loop)
     return _by_use(project, found, statement, loop) if under is None else under
-
-
-def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
-    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
-    if found.module.packages.isdisjoint(_LIGHTNING):
-        return False
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
-            return owner in ("self", "pl_module")
-    return False
 
 
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
@@ -336,9 +327,14 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             stored = stored_in_tensor(project, found, statement)
             return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
-            return metered(project, found, call, loop)
+            made = metered(project, found, call, loop)
+            return added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
         case ast.Assign():
             return assigned(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
+            made = added_by_object(project, found, call)
+            if isinstance(made, Fix):
+                return made
     if logs(project, found.module, statement):
         outer = outermost(project, found.module, statement, loop)
         return logged(project, found, run_of(project, found.module, outer, set()), loop)
