@@ -37,6 +37,7 @@ from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
     branches_around,
+    chosen_branches,
     hidden_waits,
     inner_loop,
     is_read_by_optimizer,
@@ -186,9 +187,10 @@ def _waits_in(
         if not own and not found.context.calls:  # a function may be called by several loops, and is reported once
             continue
         fixed = _fix(project, found)
+        chosen = chosen_branches(found.module, found.statement) if found.context.calls else frozenset[ast.AST]()
         for site in _sites(project, module, found, loop):
             if loop in module.syntax.ancestors(site):
-                made.append((finding, fixed, branches_around(module, site, loop)))
+                made.append((finding, fixed, branches_around(module, site, loop) | chosen))
     return tuple(made)
 
 
