@@ -11,7 +11,8 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
@@ -273,12 +274,11 @@ def _is_power_of_two(node: ast.expr) -> bool:
 def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
     """``sums[0] += loss.item()`` where ``sums`` is a tensor already: the number need not leave the GPU."""
     module, target = found.module, statement.target
-    assert isinstance(target, ast.Subscript)
-    if not isinstance(target.value, ast.Name):
+    if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
         return Declined("the sum is not a variable")
-    values = [binding.value for binding in module.scope(statement).lookup(target.value.id)]
-    if not values or not all(value is not None and _is_zeros(value) for value in values):
-        return Declined("the sum is not a tensor that is made in this function")
+    made = project.fact(Resolver).points_to(module, target.value)
+    if not all(not ref.path and _is_zeros(_moved(ref)) for ref in made):
+        return Declined("the sum is not a tensor that is made on the GPU")
     return _added_to_tensor(project, found, statement)
 
 
@@ -294,7 +294,17 @@ def _added_to_tensor(project: Project, found: HostWait, statement: ast.AugAssign
     return Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
 
 
-def _is_zeros(value: ast.expr) -> bool:
+def _moved(ref: NodeRef) -> ast.AST:
+    """``torch.zeros(2).to(rank)``, of which the tensor is known."""
+    node, parents = ref.node, ref.module.syntax.parents
+    while isinstance(up := parents.get(node), ast.Attribute) and isinstance(call := parents.get(up), ast.Call):
+        if call.func is not up or up.attr not in ("to", "cuda"):
+            break
+        node = call
+    return node
+
+
+def _is_zeros(value: ast.AST) -> bool:
     """``torch.zeros(2).to(rank)``, in the type that it has by default, and not in host memory."""
     placed = False
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
@@ -302,7 +312,7 @@ def _is_zeros(value: ast.expr) -> bool:
             named = {key.arg for key in value.keywords}
             on_device = placed or "device" in named or value.func.attr == "zeros_like"
             return on_device and ast.unparse(value.func.value) == "torch" and "dtype" not in named
-        if value.func.attr not in ("to", "cuda"):
+        if value.func.attr not in ("to", "cuda") or any(isinstance(arg, ast.Constant) for arg in value.args):
             return False
         placed = True
         value = value.func.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
@@ -14,6 +15,7 @@ from gpulint.workspace.module_index import LoopNode, last_name
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number, variable_of
+from gpulint_fixers.list_reads import loop_of_history
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -28,7 +30,8 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assi
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
+    variable = replace(variable, loop=loop_of_history(module, loop, initial))
+    if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
     if not rows and not empty and not all(map(_is_constant, own)):

@@ -286,6 +286,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
         kept = kept_in_object(project, found)
+        if isinstance(kept, Declined) and isinstance(statement, ast.AugAssign):
+            kept = stored_in_tensor(project, found, statement)
         return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
