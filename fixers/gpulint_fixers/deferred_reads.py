@@ -17,11 +17,11 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.device_reads import is_of_tensors
+from gpulint_fixers.device_reads import is_of_tensors, reads_number
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
-from gpulint_fixers.statements import insert_above, insert_after
+from gpulint_fixers.statements import insert_above, insert_after, is_handler_of
 from gpulint_fixers.string_places import converted_in_string, is_converted
 from gpulint_fixers.throttled_runs import throttled
 
@@ -87,7 +87,11 @@ class Variable:
             if changed:
                 return None
             plain = all(isinstance(binding.value, ast.Constant) for binding in others) and not self.is_inside(node)
-            if others and not plain and not is_of_tensors(self.module, self.definition):
+            if (
+                not plain
+                and not is_of_tensors(self.module, self.definition)
+                and not all(self.is_inside(binding.node) and reads_number(self.module, binding) for binding in others)
+            ):
                 return None
             found.append(node)
         return found
@@ -307,7 +311,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
         return edits
     if loop.orelse:
         return Declined("the loop has an `else`")
-    if any(_is_handler_of(module, node, loop) for node in reads):
+    if any(is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
@@ -316,17 +320,6 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
         return made if isinstance(made, Declined) else [*edits, *made]
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
-
-
-def _is_handler_of(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
-    """Return whether a place is a handler or the ``finally`` of a ``try`` around the loop."""
-    around = {up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Try)}
-    inner = node
-    for up in module.syntax.ancestors(node):
-        if up in around and isinstance(up, ast.Try) and inner not in up.body and inner not in up.orelse:
-            return True
-        inner = up
-    return False
 
 
 def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:

@@ -15,7 +15,7 @@ from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex, last_name
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
@@ -246,6 +246,21 @@ def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bo
 def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
     return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+
+
+def reads_number(module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a variable is set to a number that is read there, or to a sum or multiple of it."""
+    value = binding.value if isinstance(binding.node, ast.Assign) and not binding.path else None
+    return value is not None and _holds_read(module, value)
+
+
+def _holds_read(module: ModuleIndex, value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp):
+        sides = (value.left, value.right)
+        plain = all(isinstance(side, ast.BinOp | ast.Name | ast.Attribute | ast.Constant | ast.Call) for side in sides)
+        return plain and any(_holds_read(module, side) for side in sides)
+    read = device_read(module, value) if isinstance(value, ast.Call) else None
+    return read is not None and read.whole is value
 
 
 def is_of_tensors(module: ModuleIndex, statement: ast.Assign) -> bool:

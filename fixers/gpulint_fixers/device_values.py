@@ -12,6 +12,7 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
+from gpulint_fixers.device_lists import gathered_by_name
 from gpulint_fixers.device_reads import is_plain_number, reads_of
 from gpulint_fixers.device_sums import averaged, summed, variable_of
 from gpulint_fixers.held_values import held
@@ -39,6 +40,7 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return reduced_less_often(project, reduced)
     if isinstance(target := statement.targets[0], ast.Name):
         copy = unread_copy(project, variable_of(project, found, loop, target.id), statement)
+        copy = gathered_by_name(project, found, statement, loop) if copy is None else copy
         if copy is not None:
             return copy
     if "" in names_stored(statement):
