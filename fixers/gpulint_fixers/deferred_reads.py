@@ -200,13 +200,13 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             return wrapped
         few = partial_reads(variable.module, names, convert)
         inner = _in_each_place(variable, names, convert) if few is None else few
-        if inner is None and not all(_formats(variable.module, node) for node in names):
+        if inner is None and not all(formats(variable.module, node) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
     for statements in seldom.values():
         names = [*chain.from_iterable(statements.values())]
-        shown = not _is_of_list(convert) and all(_formats(variable.module, node) for node in names)
+        shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
         if few is not None:
             edits += few
@@ -250,7 +250,7 @@ def _in_each_place(variable: Variable, names: list[ast.Name], convert: str) -> l
     for node in names:
         if not _in_f_string(variable.module, node):
             made = _in_place(variable, [node], convert)
-        elif _formats(variable.module, node):
+        elif formats(variable.module, node):
             made = []
         else:
             edit = converted_in_string(variable.module, node, convert.format(node.id))
@@ -282,9 +282,12 @@ def _converted(
     return [edit] if edit is not None else Declined("the statement shares its line with another one")
 
 
-def _formats(module: ModuleIndex, node: ast.Name) -> bool:
-    """Return whether a name is shown by an f-string with a format, which reads a tensor of one number by itself."""
-    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
+def formats(module: ModuleIndex, node: ast.Name) -> bool:
+    """Return whether a name, or an entry of a table, is shown by an f-string with a format, which reads a tensor of one
+    number by itself."""
+    inner = module.syntax.parents.get(node)
+    entry = inner if isinstance(inner, ast.Subscript) and inner.value is node else node
+    up = next((outer for outer in module.syntax.ancestors(entry) if not isinstance(outer, ast.BinOp)), None)
     return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
 
 

@@ -240,6 +240,9 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
                         "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
                     )
                 return not _has(right, wholes) and visit(left) and _number(right)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if _is_formula(project, module, node):
+                reasons.append(f"`{name}` computes on the GPU, which may round the last digit differently")
+                return all(visit(arg) if _has(arg, wholes) else _number(arg) for arg in args)
             case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
                 return all(visit(side) if _has(side, wholes) else _number(side) for side in (body, other))
         return False
@@ -259,6 +262,23 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
         return Declined("more is done with the number than adding it up")
     certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
     return Exactness(tuple(dict.fromkeys(reasons)), certain)
+
+
+def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function of the tree only computes sums, products and quotients of what it is given."""
+    callees = project.fact(Resolver).callees(module, call)
+    match [ref.node for ref in callees]:
+        case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
+            plain = (ast.BinOp, ast.Name, ast.Constant, ast.operator, ast.expr_context)
+            names = {arg.arg for arg in given.args}
+            return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
+                isinstance(part, plain)
+                and (not isinstance(part, ast.Name) or part.id in names)
+                and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
+                and (not isinstance(part, ast.operator) or isinstance(part, ast.Add | ast.Sub | ast.Mult | ast.Div))
+                for part in walk(value)
+            )
+    return False
 
 
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:

@@ -12,7 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, last_name
-from gpulint_fixers.deferred_reads import Variable, defer, loops_around
+from gpulint_fixers.deferred_reads import Variable, defer, formats, loops_around
 from gpulint_fixers.device_reads import has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number, variable_of
 from gpulint_fixers.list_reads import loop_of_history
@@ -51,11 +51,13 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assi
     made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
-    if made.logs is not None or not made.edits or any(map(variable.is_inside, _read_names(variable, {*own, *starts}))):
+    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
+    if not made.edits or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    note = "; ".join(["", *exact.reasons])
+    logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
+    note = "; ".join(["", *exact.reasons, *logs])
     return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
 
 

@@ -332,7 +332,8 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
             made = metered(project, found, call, loop)
-            return added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            return added if isinstance(added, Fix) else made
         case ast.Assign():
             return assigned(project, found, statement, loop)
         case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
