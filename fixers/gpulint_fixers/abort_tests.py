@@ -13,6 +13,7 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.log_intervals import interval
+from gpulint_fixers.logging_runs import is_logging
 
 _TESTS = frozenset({"isnan", "isinf", "isfinite"})
 _SAVES = regex.compile(r"save|dump|store|write_|export|state_dict|checkpoint|snapshot|deepcopy", re.IGNORECASE)
@@ -25,10 +26,19 @@ def test_less_often(project: Project, found: HostWait) -> Fix | Declined:
     branch = next((up for up in module.syntax.ancestors(found.statement) if isinstance(up, ast.stmt)), None)
     if found.context.calls or not isinstance(loop, LOOPS) or not isinstance(branch, ast.If):
         return _DECIDES
-    if loop not in module.syntax.ancestors(branch) or not is_abort_test(branch):
+    if loop not in module.syntax.ancestors(branch) or not (is_abort_test(branch) or _only_logs(branch)):
         return _DECIDES
     made = less_often(project, module, loop, branch)
     return made if isinstance(made, Declined) else Fix(made[1], Safety.UNSAFE, made[0])
+
+
+def _only_logs(branch: ast.If) -> bool:
+    """``if norm > 1.0: print("large gradients")``"""
+    match branch:
+        case ast.If(test=ast.Compare(left=ast.Name(), ops=[_], comparators=[limit]), orelse=[]):
+            plain = not any(isinstance(part, ast.Call | ast.NamedExpr) for part in walk(limit))
+            return plain and all(map(is_logging, branch.body))
+    return False
 
 
 def is_abort_test(branch: ast.If) -> bool:
@@ -59,6 +69,8 @@ def less_often(
     start = module.syntax.offsets(branch.test)[0]
     more = Edit(module.path, module.syntax.span_at(start, start), f"{when.test} and ")
     told = f"look every {when.every} steps whether the loss is a number: one that is not mostly stays so"
+    if not is_abort_test(branch):
+        told = f"look every {when.every} steps whether to log, not in every step"
     return (*when.edits, more), told
 
 
