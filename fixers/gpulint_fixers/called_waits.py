@@ -18,13 +18,10 @@ def sites_in(project: Project, module: ModuleIndex, found: HostWait, loop: ast.A
 
     A function that several loops call is reported for one of them, and waits in all.
     """
-    if found.context.loop.node is loop or _is_part_of(module, found.context.loop, loop):
-        sites = _sites(project, module, found)
-    elif found.context.calls:
-        sites = _direct_calls(project, module, found)
-    else:
+    own = found.context.loop.node is loop or _is_part_of(module, found.context.loop, loop)
+    if not own and not found.context.calls:
         return []
-    return [site for site in sites if loop in module.syntax.ancestors(site)]
+    return [site for site in _sites(project, module, found) if loop in module.syntax.ancestors(site)]
 
 
 def _is_part_of(module: ModuleIndex, inner: NodeRef, loop: ast.AST) -> bool:
@@ -34,27 +31,15 @@ def _is_part_of(module: ModuleIndex, inner: NodeRef, loop: ast.AST) -> bool:
 
 
 def _sites(project: Project, module: ModuleIndex, found: HostWait) -> list[ast.AST]:
-    if not found.context.calls:
-        return [found.statement]
-    first = found.context.calls[0].node
-    if not isinstance(first, ast.Call):
-        return [first]
-    resolver = project.fact(Resolver)
-    reached = set(resolver.callees(module, first))
-    same = module.calls_by_name.get(last_name(first.func), [])
-    return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
-
-
-def _direct_calls(project: Project, module: ModuleIndex, found: HostWait) -> list[ast.AST]:
-    """The calls of a wait's function in a module."""
-    function, resolver = found.module.function(found.statement), project.fact(Resolver)
-    if function is None or isinstance(function, ast.Lambda):
-        return []
-    return [
-        call
-        for call in module.calls_by_name.get(function.name, [])
-        if any(callee.node is function for callee in resolver.callees(module, call))
-    ]
+    """The statement, or the calls in a module of one of the functions on the way to it."""
+    way, resolver = found.context.calls, project.fact(Resolver)
+    calls = [(link.module, link.node) for link in way if isinstance(link.node, ast.Call)]
+    reached = {callee for where, call in calls for callee in resolver.callees(where, call)}
+    names = dict.fromkeys(last_name(call.func) for _, call in calls)
+    same = (call for name in names for call in module.calls_by_name.get(name, []))
+    first = way[0].node if way else found.statement
+    others = [call for call in same if call is not first and reached & set(resolver.callees(module, call))]
+    return [first, *others]
 
 
 def called_modules(project: Project, module: ModuleIndex, loop: ast.AST) -> list[ModuleIndex]:

@@ -17,11 +17,13 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
+from gpulint_fixers.device_reads import is_of_tensors, reads_number
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of
-from gpulint_fixers.statements import insert_above, insert_after
+from gpulint_fixers.statements import insert_above, insert_after, is_handler_of
+from gpulint_fixers.string_places import is_converted
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -85,9 +87,14 @@ class Variable:
             if not any(self._is_definition(binding) for binding in seen):
                 continue
             others = [binding for binding in seen if not self._is_definition(binding)]
-            if changed or not all(isinstance(binding.value, ast.Constant) for binding in others):
+            if changed:
                 return None
-            if others and self.is_inside(node):
+            plain = all(isinstance(binding.value, ast.Constant) for binding in others) and not self.is_inside(node)
+            if (
+                not plain
+                and not is_of_tensors(self.module, self.definition)
+                and not all(self.is_inside(binding.node) and reads_number(self.module, binding) for binding in others)
+            ):
                 return None
             found.append(node)
         return found
@@ -268,11 +275,11 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
                 f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
             )
         reads, loop, edits = [node for node in reads if node not in near], history, few
-    if not reads:
+    if all(is_converted(module, node, convert) for node in reads):
         return edits
     if loop.orelse:
         return Declined("the loop has an `else`")
-    if any(_is_handler_of(module, node, loop) for node in reads):
+    if any(is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     plain = not in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
@@ -281,17 +288,6 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
         return made if isinstance(made, Declined) else [*edits, *made]
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
-
-
-def _is_handler_of(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
-    """Return whether a place is a handler or the ``finally`` of a ``try`` around the loop."""
-    around = {up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Try)}
-    inner = node
-    for up in module.syntax.ancestors(node):
-        if up in around and isinstance(up, ast.Try) and inner not in up.body and inner not in up.orelse:
-            return True
-        inner = up
-    return False
 
 
 def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:

@@ -11,16 +11,19 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
     has_doubles,
+    host_tensors,
     is_about_loss,
     is_integer,
     is_plain_number,
     is_torch_tensor,
     reads_of,
+    torch_of,
 )
 from gpulint_fixers.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.unread_values import unread
@@ -72,9 +75,30 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        return reads
+        copied = host_tensors(found)
+        return _copied(project, variable, value, copied) if copied else reads
     integers = all(is_integer(found.module, read.tensor) for read in reads)
     return added_up(project, variable, value, reads, integers=integers)
+
+
+def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
+    """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
+    module, torch = variable.module, torch_of(variable.module)
+    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+        return Declined("more is copied to the host than a number")
+    if not (initial := variable.initial()) or not all(map(is_number, initial)):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    made = defer(project, variable, f"{torch}.as_tensor({{}}).cpu()", own={*additions(variable)}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    reasons = [*exact.reasons, *made.reasons]
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
+    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
 
 
 def added_up(
@@ -193,6 +217,8 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
     """Return what an expression does with the numbers that it reads."""
     wholes = {read.whole for read in reads}
     reasons: list[str] = []
+    if not all(is_integer(module, read.tensor) for read in reads if read.copies):
+        reasons.append("the GPU adds in another order, which may round the last digit differently")
 
     def visit(node: ast.expr) -> bool:
         if node in wholes:
@@ -215,6 +241,9 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
                         "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
                     )
                 return not _has(right, wholes) and visit(left) and _number(right)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if _is_formula(project, module, node):
+                reasons.append(f"`{name}` computes on the GPU, which may round the last digit differently")
+                return all(visit(arg) if _has(arg, wholes) else _number(arg) for arg in args)
             case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
                 return all(visit(side) if _has(side, wholes) else _number(side) for side in (body, other))
         return False
@@ -234,6 +263,23 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
         return Declined("more is done with the number than adding it up")
     certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
     return Exactness(tuple(dict.fromkeys(reasons)), certain)
+
+
+def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function of the tree only computes sums, products and quotients of what it is given."""
+    callees = project.fact(Resolver).callees(module, call)
+    match [ref.node for ref in callees]:
+        case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
+            plain = (ast.BinOp, ast.Name, ast.Constant, ast.operator, ast.expr_context)
+            names = {arg.arg for arg in given.args}
+            return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
+                isinstance(part, plain)
+                and (not isinstance(part, ast.Name) or part.id in names)
+                and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
+                and (not isinstance(part, ast.operator) or isinstance(part, ast.Add | ast.Sub | ast.Mult | ast.Div))
+                for part in walk(value)
+            )
+    return False
 
 
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:

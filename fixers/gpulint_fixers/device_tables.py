@@ -178,11 +178,11 @@ def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> 
     found = False
     for node in module.syntax.nodes:
         match node:
-            case ast.Assign(targets=[table], value=value) if key is None:
-                if ast.unparse(table) == name:
-                    found = _is_empty(value)
-                    if not found:
-                        return False
+            case ast.Assign(targets=targets, value=value) if key is None:
+                starts = [start for target in targets for start in _set_to(target, value, name)]
+                if not all(start is not None and _is_empty(start) for start in starts):
+                    return False
+                found = found or bool(starts)
             case _ if key is None:
                 pass
             case ast.Assign(targets=[ast.Subscript(value=table, slice=ast.Constant(value=own))], value=value):
@@ -191,14 +191,27 @@ def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> 
                     if not found:
                         return False
             case ast.Assign(targets=[table], value=ast.Dict(keys=keys, values=values)) if ast.unparse(table) == name:
-                starts = dict(zip((ast.unparse(k) if k else "" for k in keys), values, strict=True))
-                start = starts.get(ast.unparse(key))
+                entries = dict(zip((ast.unparse(k) if k else "" for k in keys), values, strict=True))
+                start = entries.get(ast.unparse(key))
                 found = found or (isinstance(start, ast.List) and not start.elts)
             case ast.Assign(targets=[table], value=ast.Call() as value) if ast.unparse(table) == name:
                 if not _holds_lists(value):
                     return False
                 found = True
     return found
+
+
+def _set_to(target: ast.expr, value: ast.expr, name: str) -> list[ast.expr | None]:
+    """What an assignment sets a list to, also as one of several: ``self.first, self.second = [], []``; None if that is
+    unknown."""
+    if ast.unparse(target) == name:
+        return [value]
+    if not isinstance(target, ast.Tuple | ast.List):
+        return []
+    if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+        pairs = zip(target.elts, value.elts, strict=True)
+        return [start for inner, part in pairs for start in _set_to(inner, part, name)]
+    return [None for part in walk(target) if isinstance(part, ast.expr) and ast.unparse(part) == name]
 
 
 def _methods_read(module: ModuleIndex, loop: LoopNode, table: ast.expr) -> bool:

@@ -12,8 +12,9 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
+from gpulint_fixers.device_lists import gathered_by_name
 from gpulint_fixers.device_reads import is_plain_number, reads_of
-from gpulint_fixers.device_sums import averaged, summed
+from gpulint_fixers.device_sums import averaged, summed, variable_of
 from gpulint_fixers.held_values import held
 from gpulint_fixers.kept_axes import keeps_axis
 from gpulint_fixers.keyed_sums import keyed
@@ -24,6 +25,7 @@ from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
+from gpulint_fixers.unread_values import unread_copy
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
@@ -36,6 +38,11 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
     if (reduced := reduced_values(found.module, statement)) is not None:
         return reduced_less_often(project, reduced)
+    if isinstance(target := statement.targets[0], ast.Name):
+        copy = unread_copy(project, variable_of(project, found, loop, target.id), statement)
+        copy = gathered_by_name(project, found, statement, loop) if copy is None else copy
+        if copy is not None:
+            return copy
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
         if run is not None:
@@ -50,6 +57,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return average
     total = summed(project, found, statement, loop)
     kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
+    if isinstance(kept, Declined) and (run := filled_run(project, found.module, statement, loop)) is not None:
+        return logged(project, found, run, loop)
     return average if isinstance(kept, Declined) and average is not None else kept
 
 
@@ -100,7 +109,7 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         return reads
     if len(reads) != 1 or not _scaled(module, call.args[0], reads[0].whole):
         return Declined("more is done with the number than averaging it")
-    variable = _variable(project, found, loop, call.func.value.id)
+    variable = variable_of(project, found, loop, call.func.value.id)
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
@@ -234,9 +243,3 @@ def _scaled(module: ModuleIndex, value: ast.expr, whole: ast.expr) -> bool:
             known = is_plain_number(module, other) or isinstance(other, ast.Name | ast.Attribute)
             return whole in (left, right) and known
     return False
-
-
-def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
-    document = project.document(found.module.path)
-    assert document is not None
-    return Variable(found.module, document, loop, name)

@@ -12,7 +12,7 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.deferred_reads import defer
 from gpulint_fixers.device_lists import is_fresh, kept_value
-from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
+from gpulint_fixers.device_reads import has_doubles, is_integer, is_of_tensors, reads_of
 from gpulint_fixers.device_sums import exactness, variable_of
 
 _DOUBLES = (b"float64", b"double")
@@ -41,6 +41,8 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     made = defer(project, variable, "int({})" if counts else "float({})", own={statement})
     if isinstance(made, Declined):
         return made
+    if is_of_tensors(module, statement) and any(edit.text in (f"float({name})", f"int({name})") for edit in made.edits):
+        return Declined(f"`{name}` may be something else than a number as well")
     doubles = has_doubles(project)
     reasons = [f"keep `{name}` on the GPU and read it where it is used", *exact.reasons]
     if not doubles:

@@ -28,7 +28,7 @@ _REPLACES = ("setattr", "__dict__", "vars(")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class Sum:
     """``self.correct`` of a class, or the entries of ``self.correct``."""
 
     module: ModuleIndex
@@ -77,7 +77,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     counts = all(is_integer(found.module, read.tensor) for read in reads) and statement.value is reads[0].whole
     edits = list[Edit]()
     for use in kept.uses():
-        made = _used(project, kept, use, counts=counts)
+        made = used(project, kept, use, counts=counts)
         if isinstance(made, Declined):
             return made
         edits += made
@@ -91,7 +91,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     )
 
 
-def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> _Sum | None:
+def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> Sum | None:
     """The sum that a statement adds to, if its class only sets it to numbers and adds to it."""
     owner = module.class_of(statement)
     match statement.target:
@@ -103,12 +103,12 @@ def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> _Sum | None:
             return None
     if owner is None or any(word in module.syntax.text(owner) for word in _REPLACES):
         return None
-    kept = _Sum(module, owner, name, has_entries)
+    kept = Sum(module, owner, name, has_entries)
     starts = [value for use in kept.uses() if (value := _start(kept, use)) is not None]
     return kept if starts and all(_is_start(value, has_entries) for value in starts) else None
 
 
-def _start(kept: _Sum, use: ast.Attribute) -> ast.expr | None:
+def _start(kept: Sum, use: ast.Attribute) -> ast.expr | None:
     """Return what an assignment sets the sum to; None for other uses."""
     if not isinstance(use.ctx, ast.Store):
         return None
@@ -134,7 +134,7 @@ def _is_start(value: ast.expr, has_entries: bool) -> bool:
     return False
 
 
-def _used(project: Project, kept: _Sum, use: ast.Attribute, *, counts: bool) -> list[Edit] | Declined:
+def used(project: Project, kept: Sum, use: ast.Attribute, *, counts: bool) -> list[Edit] | Declined:
     """Return what one use needs: nothing, or a conversion to a number."""
     syntax = kept.module.syntax
     node, up = kept.number(use), syntax.parents.get(use)
@@ -167,7 +167,7 @@ def _is_converted(module: ModuleIndex, node: ast.expr) -> bool:
     return isinstance(up, ast.Call) and ast.unparse(up.func) in _CONVERTS and up.args == [inner]
 
 
-def _is_seen_elsewhere(project: Project, kept: _Sum) -> bool:
+def _is_seen_elsewhere(project: Project, kept: Sum) -> bool:
     """Return whether other code may read the sum: through the object, or in a class that inherits it."""
     inside = set(walk(kept.owner))
     for path in project.word_index.mentioning(kept.name.encode()):

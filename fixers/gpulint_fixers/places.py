@@ -7,7 +7,7 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.string_places import converted_in_string
+from gpulint_fixers.string_places import converted_in_string, is_converted
 
 
 def in_place_of(module: ModuleIndex, names: list[ast.Name], convert: str) -> list[Edit] | None:
@@ -17,6 +17,7 @@ def in_place_of(module: ModuleIndex, names: list[ast.Name], convert: str) -> lis
         return None
     if any(isinstance(node.ctx, ast.Store) for node in names):
         return None
+    names = [node for node in names if not is_converted(module, node, convert)]
     return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
 
 
@@ -68,8 +69,11 @@ def _values(module: ModuleIndex, node: ast.Name) -> list[ast.Name] | None:
 
 
 def formats(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a value is shown by an f-string with a format, which reads a tensor of one number by itself."""
-    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
+    """Return whether a value, or an entry of a table, is shown by an f-string with a format, which reads a tensor of
+    one number by itself."""
+    inner = module.syntax.parents.get(node)
+    entry = inner if isinstance(inner, ast.Subscript) and inner.value is node else node
+    up = next((outer for outer in module.syntax.ancestors(entry) if not isinstance(outer, ast.BinOp)), None)
     return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
 
 

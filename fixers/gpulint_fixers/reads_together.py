@@ -12,7 +12,7 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex
 from gpulint_fixers.calls import WIDTH
-from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, uses_other_library
+from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, torch_of, uses_other_library
 from gpulint_fixers.element_reads import elements
 from gpulint_fixers.generator_sums import summed_once
 from gpulint_fixers.host_copies import copied_first
@@ -49,12 +49,6 @@ def _of_values(project: Project, found: HostWait) -> Fix | None:
     if edits is None:
         return collected(project, found, inner, reads, torch)
     return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
-
-
-def torch_of(module: ModuleIndex) -> str | None:
-    """The name under which a module imports ``torch``."""
-    bound = ((name, one.target) for name, bindings in module.top.bindings.items() for one in bindings)
-    return next((name for name, target in bound if target == "torch"), None)
 
 
 def _inner(found: HostWait, node: ast.expr) -> ast.For | ast.expr | None:

@@ -71,6 +71,26 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
     return frozenset(found)
 
 
+def chosen_branches(module: ModuleIndex, statement: ast.AST) -> frozenset[ast.AST]:
+    """The branches of a function around a statement that a setting chooses by its name: ``if args.encoder == "bert":``;
+    other settings do not run it at all."""
+    return frozenset(
+        first
+        for first in branches_around(module, statement, module.function(statement))
+        if isinstance(branch := module.syntax.parents.get(first), ast.If)
+        and first is branch.body[0]
+        and _is_choice(branch.test)
+    )
+
+
+def _is_choice(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=ast.Attribute(), ops=[ast.Eq() | ast.In()], comparators=[named]):
+            names = named.elts if isinstance(named, ast.List | ast.Tuple | ast.Set) else [named]
+            return all(isinstance(name, ast.Constant) and isinstance(name.value, str) for name in names)
+    return False
+
+
 def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
     """Return whether each step of a loop around this one goes through all of it: the outer one has the optimizer's
     step, and this one adds up gradients."""

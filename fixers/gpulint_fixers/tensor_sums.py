@@ -48,10 +48,18 @@ def is_zeros(value: ast.expr) -> bool:
             named = {key.arg for key in value.keywords}
             on_device = placed or "device" in named or value.func.attr == "zeros_like"
             return on_device and ast.unparse(value.func.value) == "torch" and "dtype" not in named
-        if value.func.attr not in ("to", "cuda"):
+        if value.func.attr not in ("to", "cuda") or any(map(_is_host_or_type, value.args)):
             return False
         placed = True
         value = value.func.value
+    return False
+
+
+def _is_host_or_type(argument: ast.expr) -> bool:
+    """``.to("cpu")``, ``.to(torch.float64)``"""
+    match argument:
+        case ast.Constant(value="cpu") | ast.Attribute(value=ast.Name(id="torch")):
+            return True
     return False
 
 

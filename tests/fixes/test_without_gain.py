@@ -84,3 +84,41 @@ GENERATED = ", model.generate(batch, max_new_tokens=256)"
 )
 def test_the_reason_is_told(job: MakeJob, code: str, program: str, reason: str) -> None:
     assert reason in job({"train.py": program}).refusal(code)
+
+
+ENCODED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, batch_size=8)
+
+
+class Trainer:
+    def prepare(self, batch):
+        if {test}:
+            words = self.encoder(batch.cuda()).detach().cpu().numpy()
+            batch = torch.tensor(words.mean(0))
+        return batch.cuda()
+
+    def run(self):
+        losses = []
+        for batch in loader:
+            loss = self.model(self.prepare(batch)).sum()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+
+Trainer().run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [("self.args.encoder in ['text']", False), ("self.args.encoder == 'text'", False), ("self.training", True)],
+)
+def test_a_wait_in_a_function_stays_unless_another_setting_chooses_it(job: MakeJob, test: str, kept: bool) -> None:
+    made = job({"train.py": ENCODED.format(test=test)})
+    made.repair("GPU305")
+    assert ("losses.append(loss.item())" in made.text("train.py")) is kept

@@ -39,6 +39,7 @@ from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
     branches_around,
+    chosen_branches,
     hidden_waits,
     inner_loop,
     is_lightning_log,
@@ -50,6 +51,7 @@ from gpulint_fixers.step_tests import (
     trained_on,
     trains_inside,
 )
+from gpulint_fixers.summing_objects import added_by_object
 from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
@@ -197,10 +199,11 @@ def _waits_in(
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
     for finding in _findings(project, where):
         found = finding.payload
-        sites = sites_in(project, module, found, loop) if isinstance(found, HostWait) else []
-        if sites:
-            fixed = _fix(project, found)
-            made += ((finding, fixed, branches_around(module, site, loop)) for site in sites)
+        if not isinstance(found, HostWait) or not (sites := sites_in(project, module, found, loop)):
+            continue
+        fixed = _fix(project, found)
+        chosen = chosen_branches(found.module, found.statement) if found.context.calls else frozenset[ast.AST]()
+        made += ((finding, fixed, branches_around(module, site, loop) | chosen) for site in sites)
     return tuple(made)
 
 
@@ -311,9 +314,15 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             stored = stored_in_tensor(project, found, statement)
             return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
-            return metered(project, found, call, loop)
+            made = metered(project, found, call, loop)
+            added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            return added if isinstance(added, Fix) else made
         case ast.Assign():
             return assigned(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
+            made = added_by_object(project, found, call)
+            if isinstance(made, Fix):
+                return made
     if logs(project, found.module, statement):
         outer = outermost(project, found.module, statement, loop)
         return logged(project, found, run_of(project, found.module, outer, set()), loop)
