@@ -101,7 +101,7 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:
-    """Where a program of OpenMMLab declares ``--launcher``, with which its processes form a group: without it and
+    """Return where a program of OpenMMLab declares ``--launcher``, with which its processes form a group: without it and
     options for GPUs it uses one, whatever wraps its model."""
     module = project.module_at(start.program) if start.program is not None else None
     launched = Launched(job, start)
