@@ -21,6 +21,7 @@ from gpulint.assessment import (
     place_facts,
     process_options,
     repeats,
+    shell_defaults,
     siblings,
     step_lengths,
     worker_facts,
@@ -140,6 +141,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
+    Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),

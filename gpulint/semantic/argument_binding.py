@@ -138,10 +138,12 @@ def _made(module: ModuleIndex, base: ast.expr, question: tuple[str, str], made: 
 
 
 def accepts(function: ast.AST, call: ast.Call) -> bool:
-    """Return whether a function has a parameter for each argument that a call names. A decorator may change what it
-    takes."""
+    """Return whether a function has parameters for the arguments of a call. A decorator may change what it takes."""
     if not isinstance(function, FUNCTIONS) or function.decorator_list or isinstance(call, CallbackCall):
         return True
     own = function.args
     named = {arg.arg for arg in (*own.args, *own.kwonlyargs)}
-    return own.kwarg is not None or all(keyword.arg is None or keyword.arg in named for keyword in call.keywords)
+    if own.kwarg is None and any(keyword.arg is not None and keyword.arg not in named for keyword in call.keywords):
+        return False
+    unpacked = own.vararg is not None or any(isinstance(value, ast.Starred) for value in call.args)
+    return unpacked or len(call.args) <= len(own.posonlyargs) + len(own.args)  # with `self`, which may be written out

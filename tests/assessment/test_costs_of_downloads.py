@@ -250,3 +250,27 @@ def test_a_cache_on_the_disk_of_a_cluster_is_kept(tmp_path: Path, folder: str, l
     load = "from transformers import AutoModel\n\nnet = AutoModel.from_pretrained('org/large-30b').cuda()\n"
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\nexport HF_HOME={folder}\npython serve.py\n"
     assert set(levels(tmp_path, {"serve.py": load, "job.sh": job}, "GPU331")) == {level}
+
+
+@pytest.mark.parametrize(
+    ("commands", "level"),
+    [
+        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=checkpoints/stage1\n", "low"),
+        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=org/large-8b\n", "medium"),
+        ("sbatch job.sh\n", "medium"),
+    ],
+)
+def test_a_model_that_each_command_replaces_costs_little(tmp_path: Path, commands: str, level: str) -> None:
+    job = (
+        '#!/bin/bash\n#SBATCH --gpus=8\neval "$@"\nexport model=${model:-"org/large-8b"}\n'
+        "python train.py --model $model\n"
+    )
+    program = (
+        "import argparse\nimport torch\nfrom transformers import AutoModel\n\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--model')\nargs = parser.parse_args()\n"
+        "net = AutoModel.from_pretrained(args.model).cuda()\nnet(batch).loss.backward()\n"
+    )
+    (tmp_path / "stage1").mkdir()
+    (tmp_path / "stage1" / "README.md").write_text(f"```\n{commands}```\n")
+    files = {"job.sh": job, "train.py": program, "stage1/prepare.py": ""}
+    assert levels(tmp_path, files, "GPU331") == [level]

@@ -57,7 +57,7 @@ def request(script: Script) -> ResourceRequest:
 
 
 def on_command_line(models: Models, words: Sequence[str], span: Span) -> Resources:
-    """What the options of ``sbatch`` request, each of which has ``span`` as its place."""
+    """Return what the options of ``sbatch`` request, each of which has ``span`` as its place."""
     rows: tuple[Scheduler, ...] = models.rows("scheduler")
     row = next(row for row in rows if row.name == "slurm")
     tokens = [(word, at, at + 1) for at, word in enumerate(words)]

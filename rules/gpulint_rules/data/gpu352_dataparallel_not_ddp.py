@@ -73,6 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
             or _is_unwrapped(module, call)
+            or _is_for_names(module, call)
             or _is_unwrapped_by_callers(module, call)
             or is_dropped(module, call)
             or only_infers(project, module, call)
@@ -137,6 +138,38 @@ def _is_unwrapped(module: ModuleIndex, call: ast.Call) -> bool:
     )
 
 
+def _is_for_names(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a model is wrapped to load weights under the names that the wrapper gives them: the function
+    wraps it again further down, where there are several GPUs."""
+    statement = module.syntax.parents.get(call)
+    place = module.syntax.place(statement) if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or place is None:
+        return False
+    names, function = {ast.unparse(target) for target in statement.targets}, module.function(call)
+    block = getattr(module.syntax.parents[statement], place[0])
+    loads = any(
+        isinstance(part, ast.Attribute) and part.attr == "load_state_dict" and ast.unparse(part.value) in names
+        for later in block[place[1] + 1 :]
+        for part in walk(later)
+    )
+    return loads and any(
+        other.lineno > call.lineno
+        and module.function(other) is function
+        and other.args
+        and ast.unparse(other.args[0]) in names
+        and any(holds and _is_of_several(test) for test, holds in conditions(module, other))
+        for other in module.calls_by_name.get("DataParallel", ())
+    )
+
+
+def _is_of_several(test: ast.expr) -> bool:
+    """``torch.cuda.device_count() > 1``"""
+    match test:
+        case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]):
+            return bool(_COUNTS_GPUS.search(ast.unparse(count)))
+    return False
+
+
 def _is_unwrapped_by_callers(module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether every method that runs ``self.model`` takes the model out first (``self.model =
     self.model.module``), so that the wrapper's own forward pass never runs."""
@@ -171,12 +204,7 @@ def _lines_of_use(method: ast.AST, name: str, wrapping: ast.Call) -> Iterator[in
 
 def _on_one_gpu(module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether the call is in the branch for a single GPU (``else`` of ``if len(gpu_ids) > 1``)."""
-    for test, holds in conditions(module, call):
-        match test:
-            case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]) if not holds:
-                if _COUNTS_GPUS.search(ast.unparse(count)):
-                    return True
-    return False
+    return any(not holds and _is_of_several(test) for test, holds in conditions(module, call))
 
 
 RULE = Rule(

@@ -103,8 +103,8 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:
-    """Where a program of OpenMMLab declares ``--launcher``, with which its processes form a group: without it and
-    options for GPUs it uses one, whatever wraps its model."""
+    """Return where a program of OpenMMLab declares ``--launcher``, with which its processes form a group: without that
+    and options for GPUs, it uses one, whatever wraps its model."""
     module = project.module_at(start.program) if start.program is not None else None
     launched = Launched(job, start)
     if module is None or any(word.hole for word in start.launch.args) or launched.option(_GROUPED):

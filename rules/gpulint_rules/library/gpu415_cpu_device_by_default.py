@@ -83,7 +83,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield from _trainers(job, module, project)
             yield from _hidden_from_tensorflow(job, module, project, imported)
             yield from _environment(job, start, imported)
-    yield from _wheels(job)
+    yield from _wheels(job, project)
 
 
 def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Finding]:
@@ -227,7 +227,10 @@ def _packages(imported: set[str]) -> set[str]:
     return {name.partition(".")[0] for name in imported}
 
 
-def _wheels(job: Job) -> Iterator[Finding]:
+def _wheels(job: Job, project: Project) -> Iterator[Finding]:
+    """Builds for the CPU in an install line; TensorFlow's only where no other library computes."""
+    programs = [program for start in job.launches if (program := project.fact(MultiGpuUse).started(start)) is not None]
+    others = any(program.libraries & {"jax", *_OTHERS} for program in programs)
     for item in job.commands:
         words = [word.text for word in item.command.argv]
         if "install" not in words[:4] or item.command.conditional:
@@ -235,7 +238,7 @@ def _wheels(job: Job) -> Iterator[Finding]:
         if "--extra-index-url" in words:
             continue
         found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
-        if found is not None:
+        if found is not None and not (others and found.startswith("tensorflow")):
             message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 
