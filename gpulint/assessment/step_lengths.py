@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.amounts import side_of
+from gpulint.assessment.image_sides import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
