@@ -115,9 +115,10 @@ def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsy
     train = "chosen = First() if one else Second() if two else Third()\n"
     head = "from net import First, Second, Third\n" + train
     write(tmp_path, head + STEP + "    loss = chosen.loss(output)\n", body)
-    levels = [one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
-    assert levels
-    assert set(levels) == {"low"}
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found
+    assert {one["impact"]["level"] for one in found} == {"low"}
+    assert all(one["impact"]["basis"].startswith("every step, 2 waits") for one in found)
 
 
 def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
