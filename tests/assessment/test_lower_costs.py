@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 
@@ -412,3 +413,17 @@ def test_what_stands_beside_generated_text_costs_little(tmp_path: Path) -> None:
     found = impacts(tmp_path / "generated", {"net.py": "", "train.py": generated})["GPU207"]
     assert [str(impact.level) for impact in found] == ["low"]
     assert "beside text that each step generates" in found[0].basis
+
+
+@pytest.mark.parametrize(("indent", "once"), [("", True), ("    ", False)])
+def test_a_cell_that_evaluates_once_costs_little(tmp_path: Path, indent: str, once: bool) -> None:
+    training = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}"
+    evaluation = "model.eval()\nfor images, labels in test_loader:\n    found.append(model(images.cuda()).cpu())\n"
+    cells = [training + textwrap.indent(evaluation, indent)] if indent else [training, evaluation]
+    code = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one} for one in cells
+    ]
+    notebook = json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    (found,) = impacts(tmp_path, {"train.ipynb": notebook})["GPU203"]
+    assert str(found.level) == "low"
+    assert ("once, in a notebook" in found.basis) == once
