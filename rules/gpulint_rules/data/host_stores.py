@@ -71,7 +71,7 @@ def _lists_of(module: ModuleIndex, node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _given(module: ModuleIndex, call: ast.Call) -> Iterator[ast.expr]:
-    """Yield what a call is made of, also by the names of its function: ``x = torch.cat(kept)`` and ``TensorDataset(x)``."""
+    """Yield what a call is made of, also by names: ``x = torch.cat(kept)`` and ``TensorDataset(x)``."""
     for part in walk(call):
         if isinstance(part, ast.Name | ast.Attribute):
             yield part
