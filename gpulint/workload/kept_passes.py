@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -37,7 +38,25 @@ def is_kept(project: Project, module: ModuleIndex, node: ast.AST, calls: int = M
     if function is None or not calls:
         return False
     sites = project.fact(Resolver).first_sites(module, function)
-    return bool(sites) and all(is_kept(project, site.module, site.node, calls - 1) for site in sites)
+    return bool(sites) and all(
+        _fills_missing(site, module, function) or is_kept(project, site.module, site.node, calls - 1) for site in sites
+    )
+
+
+def _fills_missing(site: NodeRef, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a call passes the path of a missing folder or file to a function, which writes there: ``if not
+    exists(cache): slice_volumes(root, cache)``."""
+    if not isinstance(site.node, ast.Call):
+        return False
+    missing = {source_text(site.module, path) for path in _missing(site.module, site.node)}
+    passed = {name: argument_of(function, site.node, name) for name in (parameters(function) if missing else ())}
+    names = {name for name, value in passed.items() if value is not None and source_text(site.module, value) in missing}
+    return any(
+        last_name(call.func) in _WRITES | _OPENS
+        and (last_name(call.func) not in _OPENS or _is_for_writing(call))
+        and any(isinstance(part, ast.Name) and part.id in names for part in walk(call))
+        for call in (module.calls_of(function) if names else ())
+    )
 
 
 def _missing(module: ModuleIndex, node: ast.AST) -> Iterator[ast.expr]:
