@@ -77,8 +77,8 @@ def _text_around(module: ModuleIndex, loader: ast.Call) -> str:
         return whole
     texts = {part: module.syntax.text(part) for part in module.syntax.tree.body}
     words = {part: frozenset(_WORD.findall(text)) for part, text in texts.items()}
-    near = {own, *(part for part in texts if isinstance(part, ast.If | ast.Expr))}
-    todo = [own]
+    near: set[ast.stmt] = {own, *(part for part in texts if isinstance(part, ast.If | ast.Expr))}
+    todo: list[ast.stmt] = [own]
     while todo:
         part = todo.pop()
         for other in texts:

@@ -249,3 +249,18 @@ def test_a_comment_that_names_a_sync_point_shows_a_choice(
     write(tmp_path, STEP + f"    # {comment}\n" + reads)
     (found,) = scanned(tmp_path, capsys, "GPU305", "low")
     assert found["impact"]["level"] == level
+
+
+@pytest.mark.parametrize(("workers", "levels"), [("0", {"low"}), ("8", {"medium"})])
+def test_waits_beside_volumes_that_the_step_decodes_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str, levels: set[str]
+) -> None:
+    data = (
+        "import nibabel as nib\nfrom torch.utils.data import DataLoader, Dataset\n\n\nclass Scans(Dataset):\n"
+        "    def __getitem__(self, index):\n        return nib.load(self.paths[index]).get_fdata()[:, :, 3], 1\n\n\n"
+        f"loader = DataLoader(Scans(), batch_size=16, num_workers={workers})\n"
+    )
+    write(tmp_path, data + STEP + READS)
+    found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
+    assert {max(found, key=lambda one: one["level"] == "medium")["level"]} == levels
+    assert all(("each step decodes volumes" in one["basis"]) == (workers == "0") for one in found)

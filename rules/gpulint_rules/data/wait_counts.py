@@ -68,7 +68,8 @@ def in_one_round(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST)
     """Return the reads of which :func:`waits` tells the cost: one round of a loop runs no others."""
     methods, alone = _versions(module, syncs)
     for versions in methods:
-        alone += max(versions, key=lambda version: _in_turn(module, version, loop))
+        most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop))
+        alone += most
     return alone
 
 
