@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -67,26 +67,50 @@ def _largest(matches: Iterable[re.Match[str]]) -> int:
     return max((one for one in found if MIN_SIDE <= one <= MAX_SIDE), default=0)
 
 
-@query
 def _text_around(module: ModuleIndex, loader: ast.Call) -> str:
     """The text of the functions, classes and variables of a module that have to do with a loader: what its function
     names, what names its function, and so on. All of it for a loader outside of functions."""
-    whole = module.syntax.source.text
-    own = next((up for up in module.syntax.ancestors(loader) if up in module.syntax.tree.body), None)
-    if not isinstance(own, (*FUNCTIONS, ast.ClassDef)):
-        return whole
-    texts = {part: module.syntax.text(part) for part in module.syntax.tree.body}
-    words = {part: frozenset(_WORD.findall(text)) for part, text in texts.items()}
-    near: set[ast.stmt] = {own, *(part for part in texts if isinstance(part, ast.If | ast.Expr))}
+    top = _tops(module)
+    own = next((up for up in module.syntax.ancestors(loader) if up in top.words), None)
+    return _text_near(module, own) if isinstance(own, (*FUNCTIONS, ast.ClassDef)) else module.syntax.source.text
+
+
+@query
+def _text_near(module: ModuleIndex, own: ast.stmt) -> str:
+    top = _tops(module)
+    near: set[ast.stmt] = {own, *(part for part in top.words if isinstance(part, ast.If | ast.Expr))}
     todo: list[ast.stmt] = [own]
     while todo:
         part = todo.pop()
-        for other in texts:
-            calls = isinstance(part, (*FUNCTIONS, ast.ClassDef)) and part.name in words[other]
-            if other not in near and (calls or words[part] & _bound_by(other)):
-                near.add(other)
-                todo.append(other)
-    return "\n".join(texts[part] for part in module.syntax.tree.body if part in near)
+        found = [other for name in top.words[part] for other in top.bound.get(name, ())]
+        if isinstance(part, (*FUNCTIONS, ast.ClassDef)):
+            found += top.users.get(part.name, ())
+        todo += (other for other in found if other not in near)
+        near.update(found)
+    return "\n".join(module.syntax.text(part) for part in module.syntax.tree.body if part in near)
+
+
+class _Tops(NamedTuple):
+    """The statements of a module's top with the words of each, by the names that they bind, and by those of the
+    functions and classes that they name."""
+
+    words: dict[ast.stmt, frozenset[str]]
+    bound: dict[str, list[ast.stmt]]
+    users: dict[str, list[ast.stmt]]
+
+
+@query
+def _tops(module: ModuleIndex) -> _Tops:
+    words = {part: frozenset(_WORD.findall(module.syntax.text(part))) for part in module.syntax.tree.body}
+    bound, users = dict[str, list[ast.stmt]](), dict[str, list[ast.stmt]]()
+    for part in words:
+        for name in _bound_by(part):
+            bound.setdefault(name, []).append(part)
+    own = {part.name for part in words if isinstance(part, (*FUNCTIONS, ast.ClassDef))}
+    for part, named in words.items():
+        for name in named & own:
+            users.setdefault(name, []).append(part)
+    return _Tops(words, bound, users)
 
 
 def _bound_by(part: ast.stmt) -> frozenset[str]:
