@@ -427,3 +427,14 @@ def test_a_cell_that_evaluates_once_costs_little(tmp_path: Path, indent: str, on
     (found,) = impacts(tmp_path, {"train.ipynb": notebook})["GPU203"]
     assert str(found.level) == "low"
     assert ("once, in a notebook" in found.basis) == once
+
+
+@pytest.mark.parametrize(("figure", "level"), [("    plt.figure()\n", "low"), ("", "medium")])
+def test_an_evaluation_for_a_figure_costs_little(tmp_path: Path, figure: str, level: str) -> None:
+    compare = (
+        "import matplotlib.pyplot as plt\n\n\ndef compare(test_loader):\n    model.eval()\n"
+        f"{figure}    for images, labels in test_loader:\n        found.append(model(images.cuda()).cpu())\n"
+        "    save(found)\n\n\ncompare(photos)\n"
+    )
+    program = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}{compare}"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU203") == [level]
