@@ -32,11 +32,11 @@ def keeps_axis(project: Project, module: ModuleIndex, tensor: ast.expr, steps: i
         case ast.Call(func=func, args=args):
             if _makes_axis(tensor):
                 return True
-            inner = [func.value] if isinstance(func, ast.Attribute) else []
+            owner = [func.value] if isinstance(func, ast.Attribute) else []
             callees = project.fact(Resolver).callees(module, tensor)
             if any(isinstance(one.node, FUNCTIONS) and _returns_axis(one.node) for one in callees):
                 return True
-            return any(keeps_axis(project, module, part, steps - 1) for part in (*inner, *args[:1]))
+            return any(keeps_axis(project, module, part, steps - 1) for part in (*owner, *args[:1]))
     return False
 
 

@@ -14,6 +14,7 @@ from gpulint.finding import Severity
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_roles import Role
+from gpulint.training.phases import draws_figure
 from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
@@ -120,6 +121,19 @@ def is_template(subject: Subject) -> bool:
 
 def is_notebook(subject: Subject) -> bool:
     return subject.is_notebook and not subject.jobs
+
+
+def evaluates_for_figure(subject: Subject) -> bool:
+    """Return whether a function evaluates for a figure that it makes, and no epoch calls it."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not subject.roles.isdisjoint({Role.EPOCH, Role.STEP}):
+        return False
+    return draws_figure(subject.project, module, node)
+
+
+def evaluates_once_in_notebook(subject: Subject) -> bool:
+    """Return whether a notebook evaluates in a cell of its own, and not after each epoch."""
+    return subject.is_notebook and subject.roles.isdisjoint({Role.EPOCH, Role.STEP})
 
 
 def is_outdated(subject: Subject) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.amounts import side_of
+from gpulint.assessment.image_sides import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
@@ -18,7 +18,11 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
+from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ _READS = frozenset(
      "Image.open", "cv2.imread", "joblib.load", "zipfile.ZipFile", "tarfile.open"}
 )  # fmt: skip
 """Calls that read a file."""
+_DECODED = frozenset({"volume", "video"})
+"""Kinds of samples that take longer to decode than most steps do."""
 _POOL = regex.compile(r"(^|_)(pool|executor)$", re.IGNORECASE)
 _POOL_METHODS = frozenset({"map", "starmap", "imap", "imap_unordered", "apply"})
 _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.check_output", "os.system"})
@@ -84,6 +90,8 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, lambda call: dotted(call.func) in _READS):
         return "each step reads files"
+    if isinstance(loop.node, ast.For) and _decodes_volumes(project, loop.module, loop.node):
+        return "each step decodes volumes"
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
         return "each step runs other processes"
     if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
@@ -91,6 +99,15 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
+
+
+def _decodes_volumes(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether the training process decodes the volumes or videos of each batch of a loop itself, in seconds."""
+    loaders = project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter))
+    return bool(loaders) and all(
+        loads_in_process(project, loader) and not _DECODED.isdisjoint(project.fact(ItemWorks).of(loader).kinds)
+        for loader in loaders
+    )
 
 
 def _accumulates(loop: NodeRef, node: ast.AST) -> bool:

@@ -79,7 +79,7 @@ def targets(loop: LoopNode | ast.comprehension) -> set[str]:
 
 
 def source_of(loop: LoopNode | ast.comprehension, name: str) -> ast.expr | None:
-    """What a loop goes through for one of its names: ``labels`` of ``for p, y in zip(preds, labels)``."""
+    """Return what a loop goes through for one of its names: ``labels`` of ``for p, y in zip(preds, labels)``."""
     if not isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension):
         return None
     target, source = loop.target, loop.iter

@@ -53,6 +53,37 @@ def test_images_of_unknown_size_are_taken_for_small_ones(tmp_path: Path, more: s
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + images + more + TRAINING}, "GPU301") == [level]
 
 
+ELSEWHERE = """\
+large = transforms.Resize((768, 768))
+
+def show(image):
+    save(large(image), np.ones((16, 3, 512, 512)))
+
+def make_loader(paths):
+    return DataLoader(Photos(paths), batch_size=128, num_workers=8)
+
+loader = make_loader(paths)
+"""
+
+
+@pytest.mark.parametrize(("cut", "basis"), [("", "batches of 128 images"), ("small = transforms.Resize(64)\n", "6 MB")])
+def test_the_side_of_other_images_of_a_module_does_not_count(tmp_path: Path, cut: str, basis: str) -> None:
+    classes = IMAGES.split("loader =")[0].replace("transform(", "small(" if cut else "transform(")
+    text = f"{HEAD}import numpy as np\n{cut}{classes}{ELSEWHERE}{TRAINING}"
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert f" {basis} from pageable memory" in impact.basis
+
+
+@pytest.mark.parametrize(("cut", "level"), [("[:, :, index]", "low"), ("", "medium")])
+def test_slices_of_volumes_are_images(tmp_path: Path, cut: str, level: str) -> None:
+    data = (
+        "import nibabel as nib\n\nclass Scans(Dataset):\n    def __getitem__(self, index):\n"
+        f"        return torch.from_numpy(nib.load(self.paths[index]).get_fdata(){cut})\n\n"
+        "net3d = None\nloader = DataLoader(Scans(), batch_size=16, num_workers=8)\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU301") == [level]
+
+
 def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
     one = HEAD + IMAGES + TRAINING
     three = one + "        right += (output == labels.cuda()).sum().item()\n        top = loss.item()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 
@@ -545,3 +546,28 @@ def test_packages_for_notebooks_of_a_person_cost_little(tmp_path: Path, start: s
     )
     files = {"docker-compose.yml": compose, "serve.py": "import torch\n\nmodel.cuda()(batch)\n"}
     assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(("indent", "once"), [("", True), ("    ", False)])
+def test_a_cell_that_evaluates_once_costs_little(tmp_path: Path, indent: str, once: bool) -> None:
+    training = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}"
+    evaluation = "model.eval()\nfor images, labels in test_loader:\n    found.append(model(images.cuda()).cpu())\n"
+    cells = [training + textwrap.indent(evaluation, indent)] if indent else [training, evaluation]
+    code = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one} for one in cells
+    ]
+    notebook = json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    (found,) = impacts(tmp_path, {"train.ipynb": notebook})["GPU203"]
+    assert str(found.level) == "low"
+    assert ("once, in a notebook" in found.basis) == once
+
+
+@pytest.mark.parametrize(("figure", "level"), [("    plt.figure()\n", "low"), ("", "medium")])
+def test_an_evaluation_for_a_figure_costs_little(tmp_path: Path, figure: str, level: str) -> None:
+    compare = (
+        "import matplotlib.pyplot as plt\n\n\ndef compare(test_loader):\n    model.eval()\n"
+        f"{figure}    for images, labels in test_loader:\n        found.append(model(images.cuda()).cpu())\n"
+        "    save(found)\n\n\ncompare(photos)\n"
+    )
+    program = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}{compare}"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU203") == [level]

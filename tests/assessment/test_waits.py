@@ -115,9 +115,10 @@ def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsy
     train = "chosen = First() if one else Second() if two else Third()\n"
     head = "from net import First, Second, Third\n" + train
     write(tmp_path, head + STEP + "    loss = chosen.loss(output)\n", body)
-    levels = [one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
-    assert levels
-    assert set(levels) == {"low"}
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found
+    assert {one["impact"]["level"] for one in found} == {"low"}
+    assert all(one["impact"]["basis"].startswith("every step, 2 waits") for one in found)
 
 
 def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,3 +288,18 @@ def test_loops_of_a_function_that_one_decorator_keeps_from_recording_are_one_fin
     (shown,) = scanned(tmp_path, capsys, "GPU203")
     assert shown["line"] == 8
     assert shown["impact"]["basis"].endswith("also line 10")
+
+
+@pytest.mark.parametrize(("workers", "levels"), [("0", {"low"}), ("8", {"medium"})])
+def test_waits_beside_volumes_that_the_step_decodes_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str, levels: set[str]
+) -> None:
+    data = (
+        "import nibabel as nib\nfrom torch.utils.data import DataLoader, Dataset\n\n\nclass Scans(Dataset):\n"
+        "    def __getitem__(self, index):\n        return nib.load(self.paths[index]).get_fdata()[:, :, 3], 1\n\n\n"
+        f"loader = DataLoader(Scans(), batch_size=16, num_workers={workers})\n"
+    )
+    write(tmp_path, data + STEP + READS)
+    found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
+    assert {max(found, key=lambda one: one["level"] == "medium")["level"]} == levels
+    assert all(("each step decodes volumes" in one["basis"]) == (workers == "0") for one in found)

@@ -24,7 +24,7 @@ from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.value_checks import checks_values
-from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, usual_rounds, waits
+from gpulint_rules.data.wait_counts import in_one_round, inner_loops, rounds, tells_rounds, usual_rounds, waits
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
@@ -70,13 +70,14 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     own = [*needed, *shown]
     staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
-    times = [rounds(module, sync.node, loop) for sync in syncs]
+    run = in_one_round(module, syncs, loop)
+    times = [rounds(module, sync.node, loop) for sync in run]
     return Group(
         max(saved, 0.0) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
-        len(syncs),
-        sum(bool(inner_loops(module, sync.node, loop)) for sync in syncs),
-        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in syncs) else 0,
+        len(run),
+        sum(bool(inner_loops(module, sync.node, loop)) for sync in run),
+        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
         frozenset(sync.node for sync in needed),
         min((sync.node.lineno for sync in staying), default=0),
     )
