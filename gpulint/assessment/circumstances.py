@@ -175,6 +175,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
+    Circumstance("long steps of many passes", 1, step_lengths.passes_often, kinds=frozenset({"allocator-flush"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),

@@ -508,3 +508,23 @@ def test_a_callback_that_nothing_makes_costs_little(tmp_path: Path, use: str, le
         files["settings.yaml"] = f"{use}\n"
     found = [impact for impact in impacts(tmp_path, files)["GPU305"] if "inner loop" in impact.basis]
     assert [str(impact.level) for impact in found] == [level]
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("", "medium"),
+        ("    rows = sampler.sample(features)\n", "medium"),
+        ("    for frame in features:\n        seen.append(model.encode(frame))\n", "low"),
+        ("    noise = sample_images(unet, features)\n", "low"),
+        ("    for part in features:\n        names += model.parameters()\n", "medium"),
+        ("    for part in features:\n        model(part).sum().backward()\n", "medium"),
+    ],
+)
+def test_the_cache_matters_little_in_steps_of_many_passes(tmp_path: Path, lines: str, level: str) -> None:
+    text = (
+        "import torch\nfrom net import Net\n\nmodel = Net().cuda()\nfor features, labels in loader:\n"
+        f"{lines}    loss = criterion(model(features.cuda()), labels.cuda())\n    loss.backward()\n"
+        "    torch.cuda.empty_cache()\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
