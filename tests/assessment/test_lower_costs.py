@@ -166,6 +166,8 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
         ("from loops import check\n\ndef run(train):\n    return [check(one) for one in train]", "low"),
         ("from loops import check\n\ndef run(model):\n    model.loops.train()\n    check()", "low"),
         ("import loops\n\ndef run(model):\n    loops.train()", "high"),
+        ("from loops import check\nfrom moved import train\n\ndef run(model):\n    train()", "high"),
+        ("from loops import check\nfrom steps import train\n\ndef run(model):\n    train()", "low"),
         ("from loops import *\n\ndef run(model):\n    train()", "high"),
         ("from loops import train as fit\n\ndef run(model):\n    fit()", "high"),
         ("from kit import train\n\ndef run(model):\n    train()", "high"),
@@ -184,6 +186,7 @@ def test_a_function_is_used_by_what_may_know_its_module(tmp_path: Path, main: st
         "net.py": "",
         "loops.py": f"{HEAD}\ndef check(one=None):\n    return one\n\ndef train():\n{body}",
         "kit.py": "from loops import train\n",
+        "steps.py": "def train():\n    return 1\n",
         "main.py": f"{main}\n\nif __name__ == '__main__':\n    run(None)\n",
         "settings.yaml": "train:\n  epochs: 3\n",
     }
