@@ -47,7 +47,7 @@ _MODEL = regex.compile(
     r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
     re.IGNORECASE,
 )
-_SAMPLES = regex.compile(r"(^|_)(p_)?(sample|denoise|generate)(_|$)")
+_SAMPLES = regex.compile(r"(^|_)(sample|denoise|generate|diffusion|ddim)(_|$)")
 """Names of what runs a model in many steps."""
 _NO_PASS = frozenset(
     "parameters named_parameters modules named_modules children named_children state_dict train eval zero_grad to cuda"
