@@ -97,8 +97,8 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
         return _numbers(project, NodeRef(made.module, first))
     if name in _SIZED and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
         return _numbers(project, NodeRef(made.module, shape)) if (shape := _length(call)) is not None else ()
-    made_as = NodeRef(made.module, call)
-    lengths = [_length_of(project, *found, made_as, depth) for found in project.fact(Resolver).classes_of(*made_as[:2])]
+    place, classes = NodeRef(made.module, call), project.fact(Resolver).classes_of(made.module, call)
+    lengths = [_length_of(project, *found, place, depth) for found in classes]
     return tuple(count for counts in lengths for count in counts) if lengths and all(lengths) else ()
 
 
