@@ -158,7 +158,7 @@ def _is_distributed(project: Project, folder: Path) -> bool:
 @query
 def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
-    if not depth or owner.decorator_list or "globals" in module.calls_by_name:
+    if not depth or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
         return True
     for node in module.named.get(name, ()):
         bindings, user = module.scope(node).lookup(name), _owner(module, node)
@@ -170,6 +170,13 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
         if any(_is_used_in(project, module.path, path, name, depth) for path in find(project, module.path, name)):
             return True
     return _is_told(project, module, owner)
+
+
+@query
+def _makes_commands(module: ModuleIndex) -> bool:
+    """Return whether a library makes commands of all functions of a module (``fire.Fire()``)."""
+    calls = (call for name in _MAKES_COMMANDS for call in module.calls_by_name.get(name, ()))
+    return any(not call.args for call in calls)
 
 
 def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int) -> bool:

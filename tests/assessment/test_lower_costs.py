@@ -191,6 +191,11 @@ def test_a_function_is_used_by_what_may_know_its_module(tmp_path: Path, main: st
         "settings.yaml": "train:\n  epochs: 3\n",
     }
     assert levels(tmp_path / "a", files, "GPU303") == [level]
+    commands = {
+        **files,
+        "loops.py": f"import fire\n{files['loops.py']}\n\nif __name__ == '__main__':\n    fire.Fire()\n",
+    }
+    assert levels(tmp_path / "commands", commands, "GPU303") == ["high"]
     files["settings.yaml"] = "target: loops.train\n"
     assert levels(tmp_path / "b", files, "GPU303") == ["high"]
 
