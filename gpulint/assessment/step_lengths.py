@@ -50,6 +50,18 @@ _POOL_METHODS = frozenset({"map", "starmap", "imap", "imap_unordered", "apply"})
 _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.check_output", "os.system"})
 """Calls that wait for the work of other processes."""
 
+_MODEL = regex.compile(
+    r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
+    re.IGNORECASE,
+)
+_SAMPLES = regex.compile(r"(^|_)(sample|denoise|generate|diffusion|ddim)(_|$)")
+"""Names of what runs a model in many steps."""
+_NO_PASS = frozenset(
+    "parameters named_parameters modules named_modules children named_children state_dict train eval zero_grad to cuda"
+    " requires_grad_ add_module".split()
+)
+"""Methods of a model that compute nothing."""
+
 
 def long_step(subject: Subject) -> str:
     """Return why all steps around a finding are long, in words; empty if nothing tells."""
@@ -78,6 +90,34 @@ def passes_several_times(subject: Subject) -> bool:
     reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
     loops = [read.where for read in reads if isinstance(read.where.node, LOOPS)]
     return bool(loops) and all(_backward_loops(loop.module, loop.node) for loop in loops)
+
+
+def passes_often(subject: Subject) -> bool:
+    """Return whether each step around a finding runs a model in an inner loop, such as over the frames of a video, or
+    draws samples from it."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(_passes_often(loop.module, loop.node) for loop in loops)
+
+
+@query
+def _passes_often(_module: ModuleIndex, loop: ast.AST) -> bool:
+    inner = [part for part in walk(loop) if isinstance(part, LOOPS) and part is not loop]
+    repeated = (call for part in inner if not _calls(part, "backward") for call in _calls_of_body(part))
+    return any(map(_passes, repeated)) or any(
+        _SAMPLES.search(last_name(call.func)) and (_passes(call) or any(map(_is_model, call.args)))
+        for call in _calls_of_body(loop)
+    )
+
+
+def _passes(call: ast.Call) -> bool:
+    """Return whether a call runs a model: ``model(x)``, ``self.net.encode(x)``."""
+    if isinstance(call.func, ast.Attribute) and _is_model(call.func.value):
+        return call.func.attr not in _NO_PASS
+    return _is_model(call.func)
+
+
+def _is_model(node: ast.expr) -> bool:
+    return _MODEL.search(last_name(node)) is not None
 
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:

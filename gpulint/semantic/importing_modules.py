@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
@@ -21,11 +22,11 @@ def known_as(project: Project, home: Path, name: str) -> frozenset[str]:
     that import the name, or all names, from one of them."""
     words, stars = project.word_index, {*project.python_files_with(_STAR)}
     importing = {path for path in words.mentioning(word_of(name)) if word_of(name) in words.imported(path)}
-    found, todo = {_named(home)}, {_named(home), *_packages(project, home)}
+    found, todo = {named(home)}, {named(home), *_packages(project, home)}
     while todo:
         found |= todo
         users = words.importing(frozenset(map(word_of, todo)))
-        todo = {_named(path) for path in users if path in importing or path in stars} - found
+        todo = {named(path) for path in users if path in importing or path in stars} - found
     return frozenset(found)
 
 
@@ -34,11 +35,32 @@ def importing_files(project: Project, home: Path, name: str) -> frozenset[Path]:
     """Other files that mention a name of a module and may know it from there. A notebook may have run the module."""
     words = project.word_index
     importing = {*words.importing(frozenset(map(word_of, known_as(project, home, name))))}
-    stem = word_of(_named(home))
+    stem = word_of(named(home))
     return frozenset(
         path
         for path in words.mentioning(word_of(name))
         if path != home and (path in importing or (path.suffix == ".ipynb" and words.holds(path, stem)))
+    )
+
+
+@query
+def files_with_missing_imports(project: Project, home: Path, name: str) -> frozenset[Path]:
+    """Other files that import a name from modules which are not in the tree: they may mean one whose path was another
+    where they run."""
+    word = word_of(name)
+    known = importing_files(project, home, name)
+    paths = (path for path in project.word_index.mentioning(word) if path != home and path not in known)
+    return frozenset(
+        path for path in paths if word in project.word_index.imported(path) and _misses(project, path, name)
+    )
+
+
+def _misses(project: Project, path: Path, name: str) -> bool:
+    module = project.module_at(path)
+    return module is not None and any(
+        any(alias.name == name for alias in node.names)
+        and project.module_path(project.absolute("." * node.level + (node.module or ""), path), path) is None
+        for node in module.syntax.of(ast.ImportFrom)
     )
 
 
@@ -48,5 +70,6 @@ def _packages(project: Project, home: Path) -> set[str]:
     return {home.parent.name} if project.word_index.holds(package, word_of(home.stem)) else set()
 
 
-def _named(path: Path) -> str:
+def named(path: Path) -> str:
+    """The name of a module, or of the package that it is."""
     return path.parent.name if path.stem == "__init__" else path.stem

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.importing_modules import importing_files, known_as
+from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
 from gpulint.semantic.lookups_by_name import imports_anything, is_looked_into
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
@@ -158,7 +158,7 @@ def _is_distributed(project: Project, folder: Path) -> bool:
 @query
 def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
-    if not depth or owner.decorator_list or "globals" in module.calls_by_name:
+    if not depth or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
         return True
     for node in module.named.get(name, ()):
         bindings, user = module.scope(node).lookup(name), _owner(module, node)
@@ -166,22 +166,30 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
             continue  # a variable of the same name
         if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
             return True
-    users = importing_files(project, module.path, name)
-    return any(_is_used_in(project, path, name, depth) for path in users) or _is_told(project, module, owner)
+    for find in (importing_files, files_with_missing_imports):
+        if any(_is_used_in(project, module.path, path, name, depth) for path in find(project, module.path, name)):
+            return True
+    return _is_told(project, module, owner)
 
 
-def _is_used_in(project: Project, path: Path, name: str, depth: int) -> bool:
-    """Return whether another module uses a name outside of classes and functions that nothing uses; in a tree without
-    programs, whether it uses the name at all."""
+@query
+def _makes_commands(module: ModuleIndex) -> bool:
+    """Return whether a library makes commands of all functions of a module (``fire.Fire()``)."""
+    calls = (call for name in _MAKES_COMMANDS for call in module.calls_by_name.get(name, ()))
+    return any(not call.args for call in calls)
+
+
+def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int) -> bool:
+    """Return whether another module uses a name of the module ``home`` outside of classes and functions that nothing
+    uses; in a tree without programs, whether it uses the name at all."""
     module = project.module_at(path)
     if module is None:
         return True
     aliases = [one for node in module.syntax.of(ast.ImportFrom) for one in node.names if one.name == name]
     if any(alias.asname not in (None, name) for alias in aliases) or (aliases and _is_offered(project, path)):
         return True
-    uses = [node for node in module.named.get(name, ()) if _may_be_imported(module, node)]
-    attributes = (node for node in module.syntax.of(ast.Attribute) if node.attr == name)
-    users = [_owner(module, node) for node in (*uses, *(one for one in attributes if _may_be_imported(module, one)))]
+    nodes = (*module.named.get(name, ()), *(node for node in module.syntax.of(ast.Attribute) if node.attr == name))
+    users = [_owner(module, node) for node in nodes if _may_be_imported(project, home, module, node)]
     if users and not project.python_files_with(b"__main__"):
         return True
     return any(user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users)
@@ -194,14 +202,22 @@ def _is_offered(project: Project, path: Path) -> bool:
     )
 
 
-def _may_be_imported(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a name, or the first one of ``package.module.name``, may be what a module imports."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    if not isinstance(node, ast.Name):
+def _may_be_imported(project: Project, home: Path, module: ModuleIndex, node: ast.Name | ast.Attribute) -> bool:
+    """Return whether a name, or the first one of ``package.module.name``, may be what a module imports from ``home``,
+    perhaps by way of others."""
+    first: ast.expr = node
+    while isinstance(first, ast.Attribute):
+        first = first.value
+    if not isinstance(first, ast.Name):
         return False
-    bindings = module.scope(node).lookup(node.id)
-    return not bindings or any(binding.kind is BindingKind.IMPORT for binding in bindings)
+    bindings = module.scope(first).lookup(first.id)
+    targets = [binding.target for binding in bindings if binding.kind is BindingKind.IMPORT]
+    if first is not node or not targets:
+        return bool(targets) or not bindings
+    names = known_as(project, home, node.id)
+    origins = (project.absolute(target.rpartition(".")[0], module.path) for target in targets)
+    files = [project.module_path(origin, module.path) for origin in origins]
+    return any(path is None or named(path) in names for path in files)
 
 
 def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode) -> bool:

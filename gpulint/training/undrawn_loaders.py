@@ -91,9 +91,9 @@ class UndrawnLoaders:
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return self._is_left(module, up, (parts.index(value), *path), looks)
             case ast.Dict(keys=keys, values=parts) if all(isinstance(key, ast.Constant) for key in keys):
-                key = keys[parts.index(value)] if value in parts else None
-                named = isinstance(key, ast.Constant) and isinstance(key.value, str)
-                return named and self._is_left(module, up, (key.value, *path), looks)
+                under = keys[parts.index(value)] if value in parts else None
+                name = under.value if isinstance(under, ast.Constant) else None
+                return isinstance(name, str) and self._is_left(module, up, (name, *path), looks)
             case ast.Return():
                 function = module.function(value)
                 return function is not None and self._is_result_left(module, function, path, looks)

@@ -167,6 +167,8 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
         ("from loops import check\n\ndef run(train):\n    return [check(one) for one in train]", "low"),
         ("from loops import check\n\ndef run(model):\n    model.loops.train()\n    check()", "low"),
         ("import loops\n\ndef run(model):\n    loops.train()", "high"),
+        ("from loops import check\nfrom moved import train\n\ndef run(model):\n    train()", "high"),
+        ("from loops import check\nfrom steps import train\n\ndef run(model):\n    train()", "low"),
         ("from loops import *\n\ndef run(model):\n    train()", "high"),
         ("from loops import train as fit\n\ndef run(model):\n    fit()", "high"),
         ("from kit import train\n\ndef run(model):\n    train()", "high"),
@@ -185,10 +187,16 @@ def test_a_function_is_used_by_what_may_know_its_module(tmp_path: Path, main: st
         "net.py": "",
         "loops.py": f"{HEAD}\ndef check(one=None):\n    return one\n\ndef train():\n{body}",
         "kit.py": "from loops import train\n",
+        "steps.py": "def train():\n    return 1\n",
         "main.py": f"{main}\n\nif __name__ == '__main__':\n    run(None)\n",
         "settings.yaml": "train:\n  epochs: 3\n",
     }
     assert levels(tmp_path / "a", files, "GPU303") == [level]
+    commands = {
+        **files,
+        "loops.py": f"import fire\n{files['loops.py']}\n\nif __name__ == '__main__':\n    fire.Fire()\n",
+    }
+    assert levels(tmp_path / "commands", commands, "GPU303") == ["high"]
     files["settings.yaml"] = "target: loops.train\n"
     assert levels(tmp_path / "b", files, "GPU303") == ["high"]
 
@@ -571,3 +579,23 @@ def test_an_evaluation_for_a_figure_costs_little(tmp_path: Path, figure: str, le
     )
     program = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}{compare}"
     assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU203") == [level]
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("", "medium"),
+        ("    rows = sampler.sample(features)\n", "medium"),
+        ("    for frame in features:\n        seen.append(model.encode(frame))\n", "low"),
+        ("    noise = sample_images(unet, features)\n", "low"),
+        ("    for part in features:\n        names += model.parameters()\n", "medium"),
+        ("    for part in features:\n        model(part).sum().backward()\n", "medium"),
+    ],
+)
+def test_the_cache_matters_little_in_steps_of_many_passes(tmp_path: Path, lines: str, level: str) -> None:
+    text = (
+        "import torch\nfrom net import Net\n\nmodel = Net().cuda()\nfor features, labels in loader:\n"
+        f"{lines}    loss = criterion(model(features.cuda()), labels.cuda())\n    loss.backward()\n"
+        "    torch.cuda.empty_cache()\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]

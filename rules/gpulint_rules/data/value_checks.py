@@ -34,8 +34,10 @@ def checks_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool
     resolver = project.fact(Resolver)
     if any(_is_of(row, resolver.call_names(module, call), call) for row in known.rows):
         return True
-    method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
-    made = [ref for ref in resolver.points_to(module, call.func.value if method else call.func) if not ref.path]
+    metric = call.func
+    if isinstance(metric, ast.Attribute) and metric.attr in _METHODS:
+        metric = metric.value
+    made = [ref for ref in resolver.points_to(module, metric) if not ref.path]
     return any(
         isinstance(one := _unmoved(ref.node), ast.Call)
         and any(_is_of(row, resolver.call_names(ref.module, one), one) for row in known.rows)
