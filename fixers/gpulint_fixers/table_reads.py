@@ -15,7 +15,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.device_reads import DeviceRead, device_read, is_integer
 from gpulint_fixers.device_sums import exactness
 from gpulint_fixers.tables import METHODS, Table, key_of
@@ -210,9 +210,15 @@ def _reported(project: Project, module: ModuleIndex) -> frozenset[ast.AST]:
 
 
 def _is_host_number(module: ModuleIndex, value: ast.expr, depth: int = 0) -> bool:
-    """``0.0``, ``float(weight)``, ``len(batch)``, or a variable that is one of these."""
+    """``0.0``, ``float(weight)``, ``len(batch)``, a rate of the optimizer, or a variable that is one of these."""
     match value:
         case ast.Constant(value=int() | float()):
+            return True
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="get_last_lr" | "get_lr"))):
+            return True
+        case ast.Subscript(
+            value=ast.Subscript(value=ast.Attribute(attr="param_groups")), slice=ast.Constant(value="lr")
+        ):
             return True
         case ast.Call(func=ast.Name(id="len" | "round")):
             return True
@@ -222,11 +228,15 @@ def _is_host_number(module: ModuleIndex, value: ast.expr, depth: int = 0) -> boo
             return _is_host_number(module, left, depth) and _is_host_number(module, right, depth)
         case ast.Name(id=name) if depth < _DEEPEST:
             bound = reaching(module, module.scope(value).lookup(name), value)
-            return bool(bound) and all(
-                one.value is not None and not one.path and _is_host_number(module, one.value, depth + 1)
-                for one in bound
-            )
+            return bool(bound) and all(_holds_number(module, one, depth) for one in bound)
     return False
+
+
+def _holds_number(module: ModuleIndex, binding: Binding, depth: int) -> bool:
+    """Return whether a binding gives a number of the host: a parameter that is one says so (``beta: float = 1.0``)."""
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return binding.node.annotation is not None and ast.unparse(binding.node.annotation) in ("float", "int")
+    return binding.value is not None and not binding.path and _is_host_number(module, binding.value, depth + 1)
 
 
 def _read(project: Project, module: ModuleIndex, value: ast.expr) -> DeviceRead | None:
@@ -257,6 +267,8 @@ def _is_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr in METHODS:
         source = source.func.value
     function = module.function(value)
+    if isinstance(source, ast.Name) and _is_norm(module, source):
+        return True
     if function is None or not isinstance(source, ast.Name | ast.Attribute | ast.Subscript):
         return False
     text = ast.unparse(source)
@@ -264,6 +276,15 @@ def _is_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
         any(ast.unparse(given) == text for given in part.args) and _takes(project, module, part)
         for part in walk(function)
         if isinstance(part, ast.Call)
+    )
+
+
+def _is_norm(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable is the norm that the clipping of gradients returns."""
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return bool(bound) and all(
+        isinstance(one.value, ast.Call) and last_name(one.value.func) == "clip_grad_norm_" and not one.path
+        for one in bound
     )
 
 
