@@ -81,8 +81,7 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     for one in given:
         if one is None:
             return _ELSEWHERE
-        copies = ".clone()" * is_changed(found.module, one.read.tensor, sites)
-        edits.append(one.read.replaced(found.module, _suffix(found.module, one.read) + copies))
+        edits.append(one.read.replaced(found.module, _suffix(found.module, one.read, sites)))
         for site in loops:
             made = _used(site, found.module, one)
             if isinstance(made, Declined):
@@ -189,14 +188,17 @@ def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
     return value is whole
 
 
-def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
+def _suffix(module: ModuleIndex, read: DeviceRead, sites: tuple[NodeRef, ...]) -> str:
     """Return what follows the tensor: nothing where it has no gradient anyway, as a number to which tensors were
-    added."""
+    added, and a copy where the tensor itself changes later."""
     if is_integer(module, read.tensor):
         return ""
     values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()
     starts = any(isinstance(binding.value, ast.Constant) for binding in values)
-    return "" if starts and any(binding.kind is BindingKind.AUGMENT for binding in values) else ".detach()"
+    if starts and any(binding.kind is BindingKind.AUGMENT for binding in values):
+        return ""
+    is_new = isinstance(module.syntax.parents.get(read.whole), ast.BinOp)
+    return ".detach()" if is_new or not is_changed(module, read.tensor, sites) else ".detach().clone()"
 
 
 def _used(site: _Site, callee: ModuleIndex, one: _Returned) -> tuple[Edit, ...] | Declined:
