@@ -16,7 +16,7 @@ def is_changed(module: ModuleIndex, tensor: ast.expr, sites: Iterable[NodeRef] =
     if not isinstance(tensor, ast.Name | ast.Attribute | ast.Subscript) or function is None:
         return False
     text = ast.unparse(tensor)
-    if text in _changed_in(function):
+    if text in _changed_in(function) or _is_shared(function, text):
         return True
     given = [part.value for part in walk(function) if isinstance(part, ast.Return) and part.value is not None]
     return any(
@@ -24,6 +24,14 @@ def is_changed(module: ModuleIndex, tensor: ast.expr, sites: Iterable[NodeRef] =
         for value in given
         for site in sites
         for name in _receivers(site, value, text)
+    )
+
+
+def _is_shared(function: ast.AST, text: str) -> bool:
+    """Return whether the function puts the tensor itself into a dictionary."""
+    return any(
+        isinstance(part, ast.Dict) and any(ast.unparse(value) == text for value in part.values)
+        for part in walk(function)
     )
 
 

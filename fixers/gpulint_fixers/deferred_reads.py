@@ -56,6 +56,10 @@ class Variable:
     """Variables of which it is computed on the GPU."""
     entries: bool = False
     """Whether it is a table, of which uses may take single entries."""
+    is_whole: bool = True
+    """Whether all of it may be converted; a table with other entries may not."""
+    ignored: frozenset[ast.Name] = frozenset()
+    """Uses that see no difference."""
 
     def occurrences(self) -> list[ast.Name] | None:
         """Return where it is read, set or deleted; None if it is not only the function's own.
@@ -67,7 +71,7 @@ class Variable:
             return None
         found, function = [], module.function(self.loop)
         for node in module.named.get(self.name, []):
-            if module.scope(node).lookup(self.name) is not bindings:
+            if module.scope(node).lookup(self.name) is not bindings or node in self.ignored:
                 continue
             inner = [up for up in module.syntax.ancestors(node) if isinstance(up, _NESTED)]
             if isinstance(node.ctx, ast.Del) or (inner and inner[0] is not function) or (inner and function is None):
@@ -211,6 +215,10 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         names = [*chain.from_iterable(statements.values())]
         shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
+        if not variable.is_whole:
+            few = in_each_place(variable.module, names, convert, entries=True)
+            if few is None:
+                return Declined(f"`{variable.name}` is part of a string")
         if few is not None:
             edits += few
             continue

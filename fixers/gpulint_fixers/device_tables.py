@@ -195,9 +195,7 @@ def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> 
                 start = entries.get(ast.unparse(key))
                 found = found or (isinstance(start, ast.List) and not start.elts)
             case ast.Assign(targets=[table], value=ast.Call() as value) if ast.unparse(table) == name:
-                if not _holds_lists(value):
-                    return False
-                found = True
+                found = found or _holds_lists(value)
     return found
 
 

@@ -17,8 +17,9 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopN
 from gpulint_fixers.device_reads import reads_of
 from gpulint_fixers.known_calls import known_sites
 from gpulint_fixers.return_types import promises_numbers
-from gpulint_fixers.table_reads import Table, table_of
+from gpulint_fixers.table_reads import table_of
 from gpulint_fixers.table_uses import passed_up, used
+from gpulint_fixers.tables import Table
 
 _NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
 _MOST_LEVELS = 2

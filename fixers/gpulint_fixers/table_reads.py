@@ -3,73 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
-from gpulint.fix import Declined, Edit
+from gpulint.fix import Declined
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
-from gpulint_fixers.changed_tensors import is_changed
-from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, is_integer
+from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint_fixers.device_reads import DeviceRead, device_read, is_integer
 from gpulint_fixers.device_sums import exactness
+from gpulint_fixers.tables import METHODS, Table, key_of
 
 _DEEPEST = 6
-_METHODS = frozenset({"mean", "sum", "std", "var", "min", "max", "norm", "abs", "float", "detach"})
 _REDUCES = frozenset({"torch.mean", "torch.sum", "torch.var", "torch.std", "torch.min", "torch.max", "torch.norm"})
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """What a function returns that holds numbers it has read."""
-
-    reads: tuple[DeviceRead, ...]
-    computed: frozenset[ast.expr]
-    """Reads of which an entry is computed: ``1.0 - loss.item()``."""
-    host_keys: frozenset[str]
-    """Keys of entries that are numbers of the host, at least in some steps."""
-    at: int
-    """Where in the returned tuple it is; -1: it is all that is returned."""
-    is_dict: bool
-    name: str = ""
-    """The function's own variable that holds it, if it is one."""
-    reasons: tuple[str, ...] = ()
-    """Why numbers that are computed of the tensors may differ."""
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether it holds numbers of the host as well."""
-        return bool(self.host_keys)
-
-    def convert(self, name: str) -> str:
-        """A line that makes numbers of the table's tensors."""
-        return f"{name} = {self.inline.format(name)}"
-
-    @property
-    def inline(self) -> str:
-        """The expression for it, with a place for the table's name."""
-        if not self.is_dict:
-            return "tuple(map(float, {}))"
-        value = "float(value) if torch.is_tensor(value) else value" if self.is_mixed else "float(value)"
-        return f"{{{{key: {value} for key, value in {{}}.items()}}}}"
-
-    def edits(self, project: Project, module: ModuleIndex, sites: Iterable[NodeRef]) -> list[Edit]:
-        """Tensors in the place of the reads: copies where the function or a caller changes the tensor itself."""
-        doubles, places = ".double()" * has_doubles(project), [*sites]
-        made = list[Edit]()
-        for read in self.reads:
-            copies = ".clone()" * is_changed(module, read.tensor, places)
-            bare = "" if _is_detached(project, module, read.tensor) else ".detach()"
-            made.append(read.replaced(module, bare + (doubles if read.whole in self.computed else copies)))
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +76,7 @@ def _built(
             case ast.Subscript(ctx=ast.Store(), slice=key), ast.Assign(targets=[_], value=value) if start is not None:
                 if not isinstance(key, ast.Constant) or not _is_dict(start):
                     return None
-                stored.append((repr(key.value), value))
+                stored.append((key_of(key), value))
             case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]), _ if asked is node:
                 pass
             case _:
@@ -148,9 +100,9 @@ def _items(shown: ast.expr) -> list[tuple[str, ast.expr]] | None:
         case ast.Dict(keys=keys, values=values):
             if not all(isinstance(key, ast.Constant) for key in keys):
                 return None
-            return [(repr(key.value), value) for key, value in zip(keys, values, strict=True)]  # type: ignore[union-attr]
+            return [(key_of(key), value) for key, value in zip(keys, values, strict=True) if key is not None]
         case ast.Call(keywords=keywords) if _is_dict(shown):
-            return [(repr(keyword.arg), keyword.value) for keyword in keywords]
+            return [(f'"{keyword.arg}"', keyword.value) for keyword in keywords]
         case ast.Tuple(elts=values):
             return [("", value) for value in values]
     return None
@@ -159,24 +111,27 @@ def _items(shown: ast.expr) -> list[tuple[str, ast.expr]] | None:
 def _filled(
     project: Project, module: ModuleIndex, shown: ast.expr, more: list[tuple[str, ast.expr]], at: int, own: str
 ) -> Table | None:
-    """The table, all of whose values are reads or numbers of the host; None if it holds anything else."""
+    """The table, with values that are reads, numbers of the host, or anything else in a dictionary."""
     items = _items(shown)
     if items is None:
         return None
-    reads, computed, host, reasons = list[DeviceRead](), set[ast.expr](), set[str](), list[str]()
+    found, others = list[tuple[str, _Entries]](), set[str]()
     for key, value in (*items, *more):
         entries = _entries(project, module, value)
-        if entries is None or (entries.host and not _is_dict(shown)):
+        if (entries is None or entries.host) and not _is_dict(shown):
             return None
-        reads += entries.reads
-        computed |= entries.computed
-        reasons += entries.reasons
-        if entries.host:
-            host.add(key)
-    if not reads:
+        if entries is None:
+            others.add(key)
+        else:
+            found.append((key, entries))
+    reads = tuple(read for _, one in found for read in one.reads)
+    keys = tuple(dict.fromkeys(key for key, one in found if one.reads))
+    if not reads or others.intersection(keys):
         return None
-    notes = tuple(dict.fromkeys(reasons))
-    return Table(tuple(reads), frozenset(computed), frozenset(host), at, _is_dict(shown), own, notes)
+    computed = frozenset(read for _, one in found for read in one.computed)
+    host = frozenset(key for key, one in found if one.host)
+    reasons = tuple(dict.fromkeys(reason for _, one in found for reason in one.reasons))
+    return Table(reads, computed, host, at, _is_dict(shown), own, reasons, keys, frozenset(others))
 
 
 def _entries(project: Project, module: ModuleIndex, value: ast.expr) -> _Entries | None:
@@ -245,18 +200,6 @@ def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> _Entri
     return None if isinstance(exact, Declined) else _Entries(outer, {outer[0].whole}, host=False, reasons=exact.reasons)
 
 
-def _is_detached(project: Project, module: ModuleIndex, tensor: ast.expr) -> bool:
-    """Return whether a tensor is computed without gradients: ``value.detach().mean()``."""
-    inner = tensor
-    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _METHODS:
-        if inner.func.attr == "detach":
-            return True
-        inner = inner.func.value
-    if not isinstance(tensor, ast.Call):
-        return False
-    return project.fact(Guards).is_without_gradients(module, tensor)
-
-
 @query
 def _reported(project: Project, module: ModuleIndex) -> frozenset[ast.AST]:
     """Values that are known to be on the GPU, as the rule reports them for a module."""
@@ -267,9 +210,15 @@ def _reported(project: Project, module: ModuleIndex) -> frozenset[ast.AST]:
 
 
 def _is_host_number(module: ModuleIndex, value: ast.expr, depth: int = 0) -> bool:
-    """``0.0``, ``float(weight)``, ``len(batch)``, or a variable that is one of these."""
+    """``0.0``, ``float(weight)``, ``len(batch)``, a rate of the optimizer, or a variable that is one of these."""
     match value:
         case ast.Constant(value=int() | float()):
+            return True
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="get_last_lr" | "get_lr"))):
+            return True
+        case ast.Subscript(
+            value=ast.Subscript(value=ast.Attribute(attr="param_groups")), slice=ast.Constant(value="lr")
+        ):
             return True
         case ast.Call(func=ast.Name(id="len" | "round")):
             return True
@@ -279,11 +228,15 @@ def _is_host_number(module: ModuleIndex, value: ast.expr, depth: int = 0) -> boo
             return _is_host_number(module, left, depth) and _is_host_number(module, right, depth)
         case ast.Name(id=name) if depth < _DEEPEST:
             bound = reaching(module, module.scope(value).lookup(name), value)
-            return bool(bound) and all(
-                one.value is not None and not one.path and _is_host_number(module, one.value, depth + 1)
-                for one in bound
-            )
+            return bool(bound) and all(_holds_number(module, one, depth) for one in bound)
     return False
+
+
+def _holds_number(module: ModuleIndex, binding: Binding, depth: int) -> bool:
+    """Return whether a binding gives a number of the host: a parameter that is one says so (``beta: float = 1.0``)."""
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return binding.node.annotation is not None and ast.unparse(binding.node.annotation) in ("float", "int")
+    return binding.value is not None and not binding.path and _is_host_number(module, binding.value, depth + 1)
 
 
 def _read(project: Project, module: ModuleIndex, value: ast.expr) -> DeviceRead | None:
@@ -311,9 +264,11 @@ def _is_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     if project.fact(TensorLocations).is_tensor(module, value):
         return True
     source = value
-    while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr in _METHODS:
+    while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr in METHODS:
         source = source.func.value
     function = module.function(value)
+    if isinstance(source, ast.Name) and _is_norm(module, source):
+        return True
     if function is None or not isinstance(source, ast.Name | ast.Attribute | ast.Subscript):
         return False
     text = ast.unparse(source)
@@ -321,6 +276,15 @@ def _is_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
         any(ast.unparse(given) == text for given in part.args) and _takes(project, module, part)
         for part in walk(function)
         if isinstance(part, ast.Call)
+    )
+
+
+def _is_norm(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable is the norm that the clipping of gradients returns."""
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return bool(bound) and all(
+        isinstance(one.value, ast.Call) and last_name(one.value.func) == "clip_grad_norm_" and not one.path
+        for one in bound
     )
 
 

@@ -13,7 +13,7 @@ from gpulint_fixers.clocks import clock_above
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.log_intervals import logged_seldom
 from gpulint_fixers.statements import insert_above, insert_below
-from gpulint_fixers.table_reads import Table
+from gpulint_fixers.tables import Table, key_of
 from gpulint_fixers.taken_values import taken
 
 _NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
@@ -33,7 +33,8 @@ def used(project: Project, site: NodeRef, table: Table, loop: LoopNode | None) -
     document = project.document(module.path)
     assert document is not None
     if loop is not None:
-        return _in_loop(project, Variable(module, document, loop, name, entries=table.is_dict), statement, table)
+        variable = Variable(module, document, loop, name, entries=table.is_dict, is_whole=not table.other_keys)
+        return _in_loop(project, variable, statement, table)
     edit = insert_below(module.syntax, statement, table.convert(name))
     return (edit,) if edit is not None else _NO
 
@@ -80,21 +81,33 @@ def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table:
     """Sums and lists of single values, sums of all of them, and a conversion above what logs the table now and then."""
     module, name = variable.module, variable.name
     nodes = variable.occurrences()
-    if nodes is None or sum(isinstance(node.ctx, ast.Store) for node in nodes) != 1:
+    if nodes is not None and sum(isinstance(node.ctx, ast.Store) for node in nodes) != 1:
+        variable = replace(variable, definition=statement)
+        nodes = variable.occurrences()
+    if nodes is None or any(isinstance(module.syntax.parents.get(node), ast.AugAssign) for node in nodes):
         return Declined(f"`{name}` is set elsewhere as well")
     if not all(variable.is_inside(node) for node in nodes):
         return Declined(f"`{name}` is used after the loop")
+    if table.other_keys:
+        variable = replace(variable, ignored=frozenset(node for node in nodes if _takes_other(variable, node, table)))
+        nodes = [node for node in nodes if node not in variable.ignored]
     edits, own, logged = list[Edit](), set[ast.stmt]({statement}), dict[tuple[ast.AST, str], ast.stmt]()
     last = statement.end_lineno or statement.lineno
     for node in nodes:
         use = variable.statement(node)
         if use is statement:
             continue
-        if logged_seldom(project, module, node) and (place := module.syntax.place(use)) is not None:
+        if (
+            variable.is_whole
+            and logged_seldom(project, module, node)
+            and (place := module.syntax.place(use)) is not None
+        ):
             block = (module.syntax.parents[use], place[0])
             logged[block] = min(logged.get(block, use), use, key=lambda one: one.lineno)
             own.add(use)
             continue
+        if not variable.is_whole and not isinstance(_entry(variable, node), ast.Subscript):
+            return Declined(f"`{name}` is used as a whole as well")
         made = _taken(project, variable, node, use, table)
         if not isinstance(made, Declined):
             edits += made
@@ -109,6 +122,20 @@ def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table:
         edits.append(above)
     rest = defer(project, variable, table.inline, own=own)
     return rest if isinstance(rest, Declined) else (*edits, *rest.edits)
+
+
+def _entry(variable: Variable, node: ast.Name) -> ast.AST | None:
+    """What takes an entry of the table, where that has a constant key; else what the whole table is a part of."""
+    up = variable.module.syntax.parents.get(node)
+    if isinstance(up, ast.Subscript) and up.value is node and isinstance(up.slice, ast.Constant):
+        return up
+    return None if isinstance(up, ast.Subscript) else up
+
+
+def _takes_other(variable: Variable, node: ast.Name, table: Table) -> bool:
+    """``parts["loss"]``, which is a tensor before and after."""
+    entry = _entry(variable, node)
+    return isinstance(entry, ast.Subscript) and key_of(entry.slice) in table.other_keys
 
 
 def _outermost(module: ModuleIndex, logged: dict[tuple[ast.AST, str], ast.stmt]) -> list[ast.stmt]:
@@ -135,13 +162,17 @@ def _taken(
     module, loop = variable.module, variable.loop
     entry = module.syntax.parents.get(node)
     match entry, use:
+        case ast.Subscript(), ast.Assign(targets=[ast.Name(id=name)], value=value) if value is entry:
+            held = replace(variable, name=name, definition=use, entries=False, is_whole=True, ignored=frozenset())
+            read = defer(project, held, "float({})", own={use}) if not table.is_mixed else _NO
+            return read if isinstance(read, Declined) else read.edits
         case ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=rows)), args=[_]), ast.Expr(value=call) if (
             call is entry and table.is_dict
         ):
             return _rows(project, replace(variable, name=rows, entries=False), use, table)
         case ast.Subscript(slice=key, ctx=ast.Load()), _ if entry.value is node:
             values: list[ast.expr] = [entry]
-            certain = not table.is_mixed or (isinstance(key, ast.Constant) and repr(key.value) not in table.host_keys)
+            certain = not table.is_mixed or (isinstance(key, ast.Constant) and key_of(key) not in table.host_keys)
         case ast.Attribute(attr="items"), ast.For(target=ast.Tuple(elts=[ast.Name(), ast.Name(id=name)]), orelse=[]):
             if not (isinstance(use.iter, ast.Call) and use.iter.func is entry):
                 return _NO

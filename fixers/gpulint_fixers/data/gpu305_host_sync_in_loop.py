@@ -122,9 +122,11 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
         return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
-    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    if of_table:
-        staying = {around: other for around, other in staying.items() if not _is_of_table(project, other)}
+    staying = {
+        around: other
+        for other, fixed, around in others
+        if not isinstance(fixed, Fix) and not (of_table and _is_of_table(project, other))
+    }
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
@@ -145,7 +147,8 @@ def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
 
 
 def _is_of_table(project: Project, finding: Finding) -> bool:
-    return isinstance(finding.payload, HostWait) and read_together(project, finding.payload) is not None
+    together = read_together(project, finding.payload) if isinstance(finding.payload, HostWait) else None
+    return together is not None and together.description.startswith(OF_TABLE)
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
