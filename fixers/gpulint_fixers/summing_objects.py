@@ -50,8 +50,10 @@ def added_by_object(project: Project, found: HostWait, call: ast.Call) -> Fix | 
     assert isinstance(call.func, ast.Attribute)
     adder = _adder(project, module, call.func)
     reads = reads_of(found)
-    if adder is None or isinstance(reads, Declined):
-        return _UNKNOWN if adder is None else reads
+    if adder is None:
+        return _UNKNOWN
+    if isinstance(reads, Declined):
+        return reads
     if len(reads) != 1 or not call.args or not any(part is reads[0].whole for part in walk(call.args[0])):
         return _UNKNOWN
     if isinstance(exact := exactness(project, module, call.args[0], reads), Declined):
