@@ -175,8 +175,8 @@ def _starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) ->
 
 
 def _set_to(target: ast.expr, value: ast.expr, name: str) -> list[ast.expr | None]:
-    """The values that an assignment sets a list to, also as one of several: ``self.first, self.second = [], []``; None if that is
-    unknown."""
+    """The values that an assignment sets a list to, also as one of several: ``self.first, self.second = [], []``; None
+    if that is unknown."""
     if ast.unparse(target) == name:
         return [value]
     if not isinstance(target, ast.Tuple | ast.List):
