@@ -87,6 +87,9 @@ def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[D
         return Declined("more is copied to the host than a number")
     if not (initial := variable.initial()) or not all(map(is_number, initial)):
         return Declined(f"`{variable.name}` does not start as a number in this function")
+    others = [one.value for one in additions(variable) if ast.unparse(one.value) != ast.unparse(value)]
+    if not all(is_plain_number(module, other) for other in others):
+        return Declined(f"other statements add to `{variable.name}`, which may be tensors of the host")
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact

@@ -66,6 +66,11 @@ CASES = {
     "the number of wrong samples, as text": ("(%d)", "(%s)", "torch.as_tensor(correct).cpu()))"),
     "a sum of floats": ("prediction.eq(y).cpu().sum()", "output.cpu().sum()", "correct += output.cpu().sum()"),
     "per class": ("prediction.eq(y).cpu().sum()", "prediction.eq(y).cpu().sum(0)", ".cpu().sum(0)"),
+    "another tensor is added": (
+        "total += len(y)",
+        "total += len(y)\n        correct += (x > 0).float().sum()",
+        "correct += prediction.eq(y).cpu().sum()",
+    ),
     "a tensor of the host": (
         "correct, right, hits, total = 0,",
         "correct, right, hits, total = start,",
