@@ -219,6 +219,11 @@ def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[
     return tuple(found)
 
 
+def reaches_one(project: Project, module: ModuleIndex, site: ast.AST) -> bool:
+    """Return whether a call reaches one function alone."""
+    return isinstance(site, ast.Call) and len(project.fact(Resolver).callees(module, site)) == 1
+
+
 def _waits(project: Project, callee: NodeRef, sync: SyncPoint, site: NodeRef) -> bool:
     return not project.fact(SyncPoints).gets_numbers(callee.module, sync, (site,))
 

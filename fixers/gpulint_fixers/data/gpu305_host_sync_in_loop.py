@@ -43,6 +43,7 @@ from gpulint_fixers.step_tests import (
     is_read_by_optimizer,
     joined_branches,
     micro_batches,
+    reaches_one,
     shown,
     trained_on,
     trains_inside,
@@ -184,12 +185,12 @@ def _waits_in(
         if not isinstance(found, HostWait):
             continue
         own = found.context.loop.node is loop or _is_part_of(module, found.context.loop, loop)
-        if not own and not found.context.calls:  # a function may be called by several loops, and is reported once
+        if not own and len(found.context.calls) != 1:  # a function of several loops is reported for one of them
             continue
         fixed = _fix(project, found)
         chosen = chosen_branches(found.module, found.statement) if found.context.calls else frozenset[ast.AST]()
         for site in _sites(project, module, found, loop):
-            if loop in module.syntax.ancestors(site):
+            if loop in module.syntax.ancestors(site) and (own or reaches_one(project, module, site)):
                 made.append((finding, fixed, branches_around(module, site, loop) | chosen))
     return tuple(made)
 
