@@ -189,6 +189,33 @@ def host_tensors(found: HostWait) -> list[DeviceRead]:
     return reads
 
 
+def array_reads(found: HostWait) -> list[DeviceRead]:
+    """Losses that a statement reads as arrays of NumPy: ``loss.data.cpu().numpy()``; none if it may copy more."""
+    module, reads = found.module, dict[ast.expr, DeviceRead]()
+    for sync in found.syncs:
+        whole = sync.node
+        while isinstance(up := module.syntax.parents.get(whole), ast.Attribute) and up.attr in _STRIPPED:
+            call = module.syntax.parents.get(up)
+            whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
+        tensor = _tensor(whole)
+        last = isinstance(whole, ast.Call) and last_name(whole.func) == "numpy" and "#" not in module.syntax.text(whole)
+        if not last or not _has_one_value(module, tensor):
+            return []
+        reads[whole] = DeviceRead(whole, tensor, -1)
+    return [*reads.values()]
+
+
+def _has_one_value(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a loss that goes backward, or a sum or mean of all its values."""
+    match tensor:
+        case ast.Name(id=name):
+            calls = module.calls_by_name.get("backward", [])
+            return any(ast.unparse(call.func) == f"{name}.backward" and not call.args for call in calls)
+        case ast.Call(func=ast.Attribute(attr="sum" | "mean" | "norm", value=owner), args=[], keywords=[]):
+            return not _is_torch(owner)
+    return False
+
+
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     """Return whether a tensor counts something: ``(prediction == label).sum()``."""
     match node:

@@ -16,6 +16,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
+    array_reads,
     has_doubles,
     host_tensors,
     is_about_loss,
@@ -74,8 +75,15 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        copied = host_tensors(found)
-        return _copied(project, variable, value, copied) if copied else reads
+        if copied := host_tensors(found):
+            return _copied(project, variable, value, copied)
+        if not (arrays := array_reads(found)):
+            return reads
+        made = added_up(project, variable, value, arrays, integers=False)
+        if isinstance(made, Declined):
+            return made
+        told = f"{made.description}; `{variable.name}` is a float instead of a number of NumPy"
+        return replace(made, safety=Safety.UNSAFE, description=told)
     integers = all(is_integer(found.module, read.tensor) for read in reads)
     return added_up(project, variable, value, reads, integers=integers)
 
