@@ -17,10 +17,10 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.device_reads import is_of_tensors, reads_number
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
+from gpulint_fixers.mixed_values import is_of_tensors, reads_number
 from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of
 from gpulint_fixers.statements import insert_above, insert_after, is_handler_of
 from gpulint_fixers.string_places import is_converted

@@ -9,14 +9,13 @@ from dataclasses import replace
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
@@ -190,6 +189,33 @@ def host_tensors(found: HostWait) -> list[DeviceRead]:
     return reads
 
 
+def array_reads(found: HostWait) -> list[DeviceRead]:
+    """Losses that a statement reads as arrays of NumPy: ``loss.data.cpu().numpy()``; none if it may copy more."""
+    module, reads = found.module, dict[ast.expr, DeviceRead]()
+    for sync in found.syncs:
+        whole = sync.node
+        while isinstance(up := module.syntax.parents.get(whole), ast.Attribute) and up.attr in _STRIPPED:
+            call = module.syntax.parents.get(up)
+            whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
+        tensor = _tensor(whole)
+        last = isinstance(whole, ast.Call) and last_name(whole.func) == "numpy" and "#" not in module.syntax.text(whole)
+        if not last or not _has_one_value(module, tensor):
+            return []
+        reads[whole] = DeviceRead(whole, tensor, -1)
+    return [*reads.values()]
+
+
+def _has_one_value(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a loss that goes backward, or a sum or mean of all its values."""
+    match tensor:
+        case ast.Name(id=name):
+            calls = module.calls_by_name.get("backward", [])
+            return any(ast.unparse(call.func) == f"{name}.backward" and not call.args for call in calls)
+        case ast.Call(func=ast.Attribute(attr="sum" | "mean" | "norm", value=owner), args=[], keywords=[]):
+            return not _is_torch(owner)
+    return False
+
+
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     """Return whether a tensor counts something: ``(prediction == label).sum()``."""
     match node:
@@ -255,33 +281,6 @@ def uses_other_library(module: ModuleIndex) -> bool:
         for alias in node.names
         if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _OTHER_LIBRARIES
     )
-
-
-def reads_number(module: ModuleIndex, binding: Binding) -> bool:
-    """Return whether a variable is set to a number that is read there, or to a sum or multiple of it."""
-    value = binding.value if isinstance(binding.node, ast.Assign) and not binding.path else None
-    return value is not None and _holds_read(module, value)
-
-
-def _holds_read(module: ModuleIndex, value: ast.expr) -> bool:
-    if isinstance(value, ast.BinOp):
-        sides = (value.left, value.right)
-        plain = all(isinstance(side, ast.BinOp | ast.Name | ast.Attribute | ast.Constant | ast.Call) for side in sides)
-        return plain and any(_holds_read(module, side) for side in sides)
-    read = device_read(module, value) if isinstance(value, ast.Call) else None
-    return read is not None and read.whole is value
-
-
-def is_of_tensors(module: ModuleIndex, statement: ast.Assign) -> bool:
-    """``if isinstance(value, torch.Tensor): value = value.item()``: what else the variable holds is no tensor."""
-    match module.syntax.parents.get(statement), statement.targets:
-        case ast.If(test=ast.Call(func=func, args=[ast.Name(id=asked), *rest]), body=[only], orelse=[]), [
-            ast.Name(id=name)
-        ] if asked == name and only is statement:
-            own = any(isinstance(part, ast.Name) and part.id == name for part in walk(statement.value))
-            kind = last_name(rest[0]) if rest else ""
-            return own and (last_name(func) == "is_tensor" or (last_name(func) == "isinstance" and kind == "Tensor"))
-    return False
 
 
 def torch_of(module: ModuleIndex) -> str | None:

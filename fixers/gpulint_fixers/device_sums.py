@@ -16,6 +16,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
+    array_reads,
     has_doubles,
     host_tensors,
     is_about_loss,
@@ -75,8 +76,15 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        copied = host_tensors(found)
-        return _copied(project, variable, value, copied) if copied else reads
+        if copied := host_tensors(found):
+            return _copied(project, variable, value, copied)
+        if not (arrays := array_reads(found)):
+            return reads
+        made = added_up(project, variable, value, arrays, integers=False)
+        if isinstance(made, Declined):
+            return made
+        told = f"{made.description}; `{variable.name}` is a float instead of a number of NumPy"
+        return replace(made, safety=Safety.UNSAFE, description=told)
     integers = all(is_integer(found.module, read.tensor) for read in reads)
     return added_up(project, variable, value, reads, integers=integers)
 
@@ -88,6 +96,9 @@ def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[D
         return Declined("more is copied to the host than a number")
     if not (initial := variable.initial()) or not all(map(is_number, initial)):
         return Declined(f"`{variable.name}` does not start as a number in this function")
+    others = [one.value for one in additions(variable) if ast.unparse(one.value) != ast.unparse(value)]
+    if not all(is_plain_number(module, other) for other in others):
+        return Declined(f"other statements add to `{variable.name}`, which may be tensors of the host")
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact

@@ -51,7 +51,7 @@ def kept_by_key(
     if isinstance(value, Declined):
         return value
     if not all(_only_appends(module, use, key, statement) for use in _uses(loop, name)) or (
-        own and _methods_read(module, loop, table)
+        own and methods_read(module, loop, table)
     ):
         return Declined(f"`{name}` is read in the loop")
     if any(isinstance(part, ast.Return) for part in walk(loop)):
@@ -200,8 +200,8 @@ def starts_as_list(module: ModuleIndex, name: str, key: ast.Constant | None) -> 
 
 
 def _set_to(target: ast.expr, value: ast.expr, name: str) -> list[ast.expr | None]:
-    """What an assignment sets a list to, also as one of several: ``self.first, self.second = [], []``; None if that is
-    unknown."""
+    """The values that an assignment sets a list to, also as one of several: ``self.first, self.second = [], []``; None
+    if that is unknown."""
     if ast.unparse(target) == name:
         return [value]
     if not isinstance(target, ast.Tuple | ast.List):
@@ -212,7 +212,7 @@ def _set_to(target: ast.expr, value: ast.expr, name: str) -> list[ast.expr | Non
     return [None for part in walk(target) if isinstance(part, ast.expr) and ast.unparse(part) == name]
 
 
-def _methods_read(module: ModuleIndex, loop: LoopNode, table: ast.expr) -> bool:
+def methods_read(module: ModuleIndex, loop: LoopNode, table: ast.expr) -> bool:
     """Return whether a method that the loop calls may read the table of its object."""
     assert isinstance(table, ast.Attribute)
     owner = module.class_of(loop)

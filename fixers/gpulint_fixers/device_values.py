@@ -39,10 +39,10 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     if (reduced := reduced_values(found.module, statement)) is not None:
         return reduced_less_often(project, reduced)
     if isinstance(target := statement.targets[0], ast.Name):
-        copy = unread_copy(project, variable_of(project, found, loop, target.id), statement)
-        copy = gathered_by_name(project, found, statement, loop) if copy is None else copy
-        if copy is not None:
-            return copy
+        if (unread := unread_copy(project, variable_of(project, found, loop, target.id), statement)) is not None:
+            return unread
+        if (listed := gathered_by_name(project, found, statement, loop)) is not None:
+            return listed
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
         if run is not None:

@@ -12,8 +12,9 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.deferred_reads import defer
 from gpulint_fixers.device_lists import is_fresh, kept_value
-from gpulint_fixers.device_reads import has_doubles, is_integer, is_of_tensors, reads_of
+from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
 from gpulint_fixers.device_sums import exactness, variable_of
+from gpulint_fixers.mixed_values import is_of_tensors
 
 _DOUBLES = (b"float64", b"double")
 """Words of models in double precision."""

@@ -17,10 +17,11 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 from gpulint_fixers.device_lists import kept_value
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
+from gpulint_fixers.device_tables import methods_read
 from gpulint_fixers.log_intervals import logged_seldom
 from gpulint_fixers.object_sums import Sum, used
 
@@ -50,8 +51,10 @@ def added_by_object(project: Project, found: HostWait, call: ast.Call) -> Fix | 
     assert isinstance(call.func, ast.Attribute)
     adder = _adder(project, module, call.func)
     reads = reads_of(found)
-    if adder is None or isinstance(reads, Declined):
-        return _UNKNOWN if adder is None else reads
+    if adder is None:
+        return _UNKNOWN
+    if isinstance(reads, Declined):
+        return reads
     if len(reads) != 1 or not call.args or not any(part is reads[0].whole for part in walk(call.args[0])):
         return _UNKNOWN
     if isinstance(exact := exactness(project, module, call.args[0], reads), Declined):
@@ -256,6 +259,12 @@ def _used_in_loop(project: Project, found: HostWait, adder: _Adder, receiver: as
     """The line of a loop that reads the object, or passes it on, in every step."""
     root = receiver.value if isinstance(receiver, ast.Subscript) else receiver
     name, loop, module = ast.unparse(root), found.context.loop.node, found.context.loop.module
+    if isinstance(loop, LOOPS) and isinstance(root, ast.Attribute) and methods_read(module, loop, root):
+        return loop.lineno
+    for node in module.named.get(name, ()):
+        function = module.function(node)
+        if function is not None and function is not module.function(loop) and _is_same(module, node, loop):
+            return node.lineno
     others = {part.name for part in adder.owner.body if isinstance(part, _METHODS)} - {adder.method.name, "reset"}
     for part in walk(loop):
         if isinstance(part, ast.Attribute) and part.attr in others and not logged_seldom(project, module, part):
@@ -269,6 +278,11 @@ def _used_in_loop(project: Project, found: HostWait, adder: _Adder, receiver: as
         if not logged_seldom(project, module, part):
             return part.lineno
     return None
+
+
+def _is_same(module: ModuleIndex, node: ast.Name, loop: ast.AST) -> bool:
+    """Return whether a name of another function is the variable that the loop sees."""
+    return module.scope(node).lookup(node.id) is module.scope(loop).lookup(node.id)
 
 
 def _rounding(adder: _Adder) -> list[str]:

@@ -25,7 +25,7 @@ criterion = nn.CrossEntropyLoss()
 
 
 def train(epoch):
-    correct, right, hits, total = 0, 0, 0, 0
+    correct, right, hits, total, cost, norms = 0, 0, 0, 0, 0.0, 0.0
     for step, (x, y) in enumerate(train_loader):
         x, y = x.to(device), y.to(device)
         output = model(x)
@@ -38,8 +38,11 @@ def train(epoch):
         right += (prediction == y).cpu().sum().item()
         hits += int((prediction == y).sum())
         total += len(y)
+        cost += loss.data.cpu().numpy()
+        norms += output.norm().detach().cpu().numpy() * 2
         if step % 50 == 0:
             print("%.3f%% of %d (%d)" % (100.0 * float(correct) / total, total, correct))
+    print(f"{cost / total:.4f} {norms:.4f}")
     print(correct, correct.numpy() / total, type(right), right, type(hits), hits)
 
 
@@ -53,9 +56,11 @@ def test_counts_are_the_same(job: MakeJob) -> None:
     made = job({"train.py": PROGRAM})
     fixes, before, after = made.repaired("train.py", "GPU305")
     text = made.text("train.py")
-    assert fixes == 3
+    assert fixes == 5
     assert "correct += prediction.eq(y).sum()\n" in text
     assert "right += (prediction == y).sum()\n" in text
+    assert "cost += loss.detach().double()\n" in text
+    assert "norms += output.norm().detach().double() * 2\n" in text
     assert "hits += (prediction == y).sum()\n" in text
     assert "    correct = torch.as_tensor(correct).cpu()\n" in text
     assert "(100.0 * float(correct) / total, total, correct)" in text
@@ -66,9 +71,14 @@ CASES = {
     "the number of wrong samples, as text": ("(%d)", "(%s)", "torch.as_tensor(correct).cpu()))"),
     "a sum of floats": ("prediction.eq(y).cpu().sum()", "output.cpu().sum()", "correct += output.cpu().sum()"),
     "per class": ("prediction.eq(y).cpu().sum()", "prediction.eq(y).cpu().sum(0)", ".cpu().sum(0)"),
+    "another tensor is added": (
+        "total += len(y)",
+        "total += len(y)\n        correct += (x > 0).float().sum()",
+        "correct += prediction.eq(y).cpu().sum()",
+    ),
     "a tensor of the host": (
-        "correct, right, hits, total = 0,",
-        "correct, right, hits, total = start,",
+        "correct, right, hits, total, cost, norms = 0,",
+        "correct, right, hits, total, cost, norms = start,",
         ".cpu().sum()",
     ),
 }

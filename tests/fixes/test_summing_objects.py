@@ -94,6 +94,10 @@ ADDS = 'averages["loss"].add(loss.item(), len(y))'
 CASES = {
     "a step reads the average": (f"{ADDS}\n", f'{ADDS}\n        print(averages["loss"].get())\n'),
     "a step passes it on": (f"{ADDS}\n", f"{ADDS}\n        show(averages)\n"),
+    "a function reads it": (
+        "def train():\n",
+        "def show():\n    print(averages['loss'].get())\n\n\ndef train():\n",
+    ),
     "it also keeps the largest": ("self.count += n\n", "self.count += n\n        self.most = max(self.most, value)\n"),
     "it starts as something else": ("self.total = self.count = 0\n\n    def add", "self.total = start\n\n    def add"),
     "other code reads the sum": ("averages[name].reset()", "print(averages[name].total)"),

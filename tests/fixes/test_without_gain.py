@@ -122,3 +122,32 @@ def test_a_wait_in_a_function_stays_unless_another_setting_chooses_it(job: MakeJ
     made = job({"train.py": ENCODED.format(test=test)})
     made.repair("GPU305")
     assert ("losses.append(loss.item())" in made.text("train.py")) is kept
+
+
+NORM = """\
+def gradient_norm(model):
+    return sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5
+"""
+LOOP = """\
+import torch
+from torch.utils.data import DataLoader
+
+from norms import gradient_norm
+
+loader = DataLoader(data, batch_size=8)
+model = torch.nn.Linear(8, 2).cuda()
+total = 0.0
+for batch in loader:
+    loss = model(batch.cuda()).sum()
+    loss.backward()
+    norm = gradient_norm(model)
+    optimizer.step()
+    total += loss.item()
+print(total, norm)
+"""
+
+
+def test_a_function_that_several_loops_call_waits_in_each(job: MakeJob) -> None:
+    made = job({"norms.py": NORM, "first.py": LOOP, "second.py": LOOP})
+    made.repair("GPU305")
+    assert all("total += loss.item()" in made.text(name) for name in ("first.py", "second.py"))
