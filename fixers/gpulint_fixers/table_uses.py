@@ -125,7 +125,7 @@ def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table:
 
 
 def _entry(variable: Variable, node: ast.Name) -> ast.AST | None:
-    """What takes an entry of the table, where that has a constant key; else what the whole table is a part of."""
+    """Return what takes an entry of the table by a constant key, else what the whole table is a part of."""
     up = variable.module.syntax.parents.get(node)
     if isinstance(up, ast.Subscript) and up.value is node and isinstance(up.slice, ast.Constant):
         return up

@@ -147,8 +147,7 @@ def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
 
 
 def _is_of_table(project: Project, finding: Finding) -> bool:
-    together = read_together(project, finding.payload) if isinstance(finding.payload, HostWait) else None
-    return together is not None and together.description.startswith(OF_TABLE)
+    return isinstance(finding.payload, HostWait) and read_together(project, finding.payload) is not None
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
