@@ -7,7 +7,7 @@ loop has to know. Sums in double precision on the GPU are those of Python's numb
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from gpulint.documents import Document
@@ -211,7 +211,18 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
-    for statements in seldom.values():
+    shown = _shown_seldom(variable, convert, seldom.values())
+    if isinstance(shown, Declined):
+        return shown
+    return Deferred(tuple(dict.fromkeys([*edits, *shown])), logs, tuple(dict.fromkeys(reasons)))
+
+
+def _shown_seldom(
+    variable: Variable, convert: str, blocks: Iterable[dict[ast.stmt, list[ast.Name]]]
+) -> list[Edit] | Declined:
+    """Convert the uses in blocks that not every step runs."""
+    edits = list[Edit]()
+    for statements in blocks:
         names = [*chain.from_iterable(statements.values())]
         shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
@@ -226,7 +237,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(read, Declined):
             return read
         edits += read
-    return Deferred(tuple(dict.fromkeys(edits)), logs, tuple(dict.fromkeys(reasons)))
+    return edits
 
 
 def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, list[ast.Name]]:

@@ -154,7 +154,8 @@ def computed_run(
         first -= 1
     while last + 1 < len(block) and _computes(project, module, block[last + 1], meters):
         last += 1
-    if not _computes(project, module, statement, meters):
+    logging = {one for one in block[first : last + 1] if _writes(project, module, one, meters)}
+    if not logging or not _computes(project, module, statement, meters):
         return None
     while (out := _escaping(project, module, block[first : last + 1])) is not None:
         where = block.index(out)
@@ -162,7 +163,7 @@ def computed_run(
             return None
         first, last = (where + 1, last) if where < at else (first, where - 1)
     run = block[first : last + 1]
-    return run if any(_writes(project, module, one, meters) for one in run) else None
+    return run if any(one in logging for one in run) else None
 
 
 def filled_run(project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode) -> list[ast.stmt] | None:
