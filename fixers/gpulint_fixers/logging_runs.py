@@ -279,6 +279,7 @@ def _computes(project: Project, module: ModuleIndex, statement: ast.stmt, meters
     return _fills(project, module, statement) or _writes(project, module, statement, meters)
 
 
+@query
 def _fills(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether a statement sets variables and entries of tables by calls without effects, perhaps under a
     condition or once for each entry of another table."""
@@ -308,6 +309,7 @@ def _is_pure(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return name in project.models.derived(Collectives).names
 
 
+@query
 def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: bool) -> bool:
     """Return whether a statement writes a log, perhaps under a condition that is the same in all steps."""
     match statement:
@@ -342,9 +344,5 @@ def _dumps(_module: ModuleIndex, statement: ast.stmt) -> bool:
 
 def names_stored(statement: ast.Assign) -> set[str]:
     """The variables that an assignment sets; something that is no variable counts as an empty name."""
-    targets = [part for target in statement.targets for part in _parts(target)]
+    targets = [part for target in statement.targets for part in getattr(target, "elts", [target])]
     return {part.id if isinstance(part, ast.Name) else "" for part in targets}
-
-
-def _parts(target: ast.expr) -> list[ast.expr]:
-    return [*target.elts] if isinstance(target, ast.Tuple | ast.List) else [target]
