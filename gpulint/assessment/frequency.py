@@ -79,6 +79,11 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
 
 
+def evaluates_once(subject: Subject) -> bool:
+    """Return whether a program that trains runs the place in none of its epochs or steps."""
+    return subject.trains and subject.roles.isdisjoint({Role.STEP, Role.EPOCH})
+
+
 def _around(subject: Subject, rare: bool) -> Frequency | None:
     """Return what the loops around the place say. What is ``rare``, for it takes long, is not done in every round: a
     comparison around it holds in few."""

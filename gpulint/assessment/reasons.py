@@ -26,7 +26,6 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
-_TRANSPORT = regex.compile(r"\b(p2p|peer|ib|infiniband|rdma|roce|shm|shared memory|nvlink)\b", re.IGNORECASE)
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -69,17 +68,6 @@ def has_reason(subject: Subject) -> bool:
         return True
     head = _head(subject)
     return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
-
-
-def names_transport(subject: Subject) -> bool:
-    """Return whether a comment right above a setting of NCCL names what it switches off: somebody chose it
-    (``# Disable p2p for now``)."""
-    document, span = subject.document, subject.finding.span
-    if document is None or span.line < 2:
-        return False
-    source = document.cell_source(span.cell)
-    above = source.line(span.line - 1).strip()
-    return above.startswith("#") and "NCCL_" in source.line(span.line) and bool(_TRANSPORT.search(above))
 
 
 def _subject_words(subject: Subject, marked: str) -> frozenset[str]:
