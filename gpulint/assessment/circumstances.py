@@ -59,7 +59,6 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
 _SINGLE = frozenset({"single-sample-evaluation"})
-_EVALUATION = _SINGLE | frozenset({"gradients"})
 _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
@@ -102,7 +101,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
-    Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=_EVALUATION),
+    Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
