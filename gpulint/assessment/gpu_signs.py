@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
-_MORE = rb"([3-9]|\d\d)\b"
+_MORE = rb"([3-9]|\d\d+)\b"
 _LISTED = rb"[\"'\[({ ]*\d+\s*,\s*\d+\s*,\s*\d"
 _SEVERAL = regex.compile(
     b"|".join(

@@ -228,12 +228,12 @@ elif args.data == "other":
 model.cuda()
 loss.backward()
 """
-    job = "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --gres=gpu:8\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --nodes=256\n#SBATCH --gres=gpu:8\npython train.py\n"
     usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
-    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 128 GPUs")
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 2048 GPUs")
     assert (str(other.level), other.basis) == (
         "low",
-        "once per run, a download, 128 GPUs, a choice that is not the default",
+        "once per run, a download, 2048 GPUs, a choice that is not the default",
     )
 
 
@@ -292,14 +292,6 @@ def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -
     for comment, level in ((dropped, "high"), (workers, "low")):
         text = HEAD + IMAGES.replace("loader =", f"{comment}loader =") + TRAINING
         assert levels(tmp_path / level, {"train.py": text, "net.py": ""}, "GPU303")[:1] in ([level], [])
-
-
-@pytest.mark.parametrize(("comment", "level"), [("# Disable p2p for now", "low"), ("# the machine", "high")])
-def test_a_comment_that_names_the_transport_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{comment}\nexport NCCL_P2P_DISABLE=1\ntorchrun --nproc_per_node=8 train.py\n"
-    ddp = TRAINING.replace("Net().cuda()", "nn.parallel.DistributedDataParallel(Net().cuda())")
-    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + ddp}
-    assert levels(tmp_path, files, "GPU355") == [level]
 
 
 @pytest.mark.parametrize(
@@ -368,7 +360,7 @@ def test_what_few_samples_or_others_are_for_costs_little(tmp_path: Path, name: s
     assert levels(tmp_path, {"net.py": "", name: HEAD + IMAGES + TRAINING}, "GPU303") == ["low"]
 
 
-@pytest.mark.parametrize(("default", "level"), [("org/wide-7b", "medium"), ("org/deep-7b", "low")])
+@pytest.mark.parametrize(("default", "level"), [("org/wide-70b", "medium"), ("org/deep-70b", "low")])
 def test_a_branch_that_the_default_does_not_take_costs_little(tmp_path: Path, default: str, level: str) -> None:
     program = (
         "import argparse\nimport torch\nfrom transformers import AutoModel, AutoModelForCausalLM\n\n"

@@ -42,7 +42,7 @@ def of_pass(module: ModuleIndex, work: str) -> Cost:
 def of_folder() -> Cost:
     """The cost of a pass over files: most programs keep what they make, or make it in a run of its own (readers thanked
     for 1 of 14 such findings)."""
-    return Cost("cpu-pass", assumed="assuming that each training makes it anew")
+    return Cost("cpu-pass", assumed="assuming that each training repeats it")
 
 
 def of_map(project: Project, module: ModuleIndex, call: ast.Call, work: str, option: bool) -> Cost:
