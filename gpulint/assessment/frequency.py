@@ -14,6 +14,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
@@ -80,8 +81,13 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
 
 
 def evaluates_once(subject: Subject) -> bool:
-    """Return whether a program that trains runs the place in none of its epochs or steps."""
-    return subject.trains and subject.roles.isdisjoint({Role.STEP, Role.EPOCH})
+    """Return whether a program that trains runs the place in none of its epochs or steps, as far as its calls are
+    known."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not subject.trains or not subject.roles.isdisjoint({Role.STEP, Role.EPOCH}):
+        return False
+    function = module.function(node)
+    return function is None or bool(subject.project.fact(Resolver).call_sites(module, function))
 
 
 def _around(subject: Subject, rare: bool) -> Frequency | None:
