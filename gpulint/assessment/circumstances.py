@@ -23,7 +23,6 @@ from gpulint.assessment import (
     repeats,
     siblings,
     step_lengths,
-    unknown_settings,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason
@@ -178,9 +177,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
-    Circumstance(
-        "under a condition that may never hold", TO_LOW, unknown_settings.is_by_unknown_setting, kinds=_IN_STEPS
-    ),
+    Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )

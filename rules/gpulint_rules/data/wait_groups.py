@@ -13,6 +13,7 @@ from gpulint.training.default_tests import runs_over_nothing
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
+from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.needed_waits import is_needed, other_waits
 from gpulint_rules.data.shown_values import is_shown
@@ -50,10 +51,15 @@ class Group:
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
-    """Return what is known of the waits of one loop in a module."""
+    """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
+    if there are no others."""
     loop = found[0][1].loop.node
+    at_needed = frozenset(sync.node for sync, _ in found if is_needed(module, sync))
+    found = [
+        (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
+    ] or found
     syncs = [sync for sync, _ in found]
-    needed = [sync for sync, _ in found if is_needed(module, sync)]
+    needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = [
         sync for sync, context in found if sync not in needed and is_shown(project, module, _read_of(sync), context)
     ]
@@ -72,7 +78,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         len(syncs),
         inner,
         sum(times) if all(tells_rounds(module, sync.node, loop) for sync in syncs) else 0,
-        frozenset(sync.node for sync in needed),
+        at_needed,
         min((sync.node.lineno for sync in staying), default=0),
     )
 

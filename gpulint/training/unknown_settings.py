@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -15,7 +16,6 @@ from gpulint.values.periodic_tests import is_counter
 from gpulint.workspace.module_index import last_name, source_text
 
 if TYPE_CHECKING:
-    from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loop_contexts import LoopContext
     from gpulint.workspace.module_index import ModuleIndex
@@ -28,13 +28,13 @@ _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _CONTAINERS = frozenset({"list", "tuple", "dict", "str"})
 
 
-def is_by_unknown_setting(subject: Subject) -> bool:
-    """Return whether every way from a training loop to the place is under a switch or a comparison whose outcome the
-    tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``."""
-    if subject.module is None or subject.node is None:
-        return False
-    ways = [_way(subject.module, subject.node, context) for context in subject.contexts if context.role is Role.STEP]
-    return bool(ways) and all(any(_is_unknown(subject.project, module, test) for module, test in way) for way in ways)
+def is_by_unknown_setting(
+    project: Project, module: ModuleIndex, node: ast.AST, contexts: Iterable[LoopContext]
+) -> bool:
+    """Return whether every way from the training loops among ``contexts`` to a place is under a switch or a comparison
+    whose outcome the tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``."""
+    ways = [_way(module, node, context) for context in contexts if context.role is Role.STEP]
+    return bool(ways) and all(any(_is_unknown(project, where, test) for where, test in way) for way in ways)
 
 
 def _way(module: ModuleIndex, node: ast.AST, context: LoopContext) -> list[tuple[ModuleIndex, ast.expr]]:
