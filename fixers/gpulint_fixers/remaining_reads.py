@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
-from gpulint_rules.data.wait_groups import other_waits
+from gpulint_rules.data.needed_waits import other_waits
 
 from gpulint import regex
 from gpulint.documents.python import walk

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment import (
     default_devices,
     file_facts,
+    frequency,
     gpu_options,
     gpu_signs,
     input_limits,
@@ -26,7 +27,7 @@ from gpulint.assessment import (
     step_lengths,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason, names_transport
+from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
+_SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
@@ -79,7 +81,6 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause",
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
-    Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
@@ -104,6 +105,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
+    Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
@@ -125,9 +127,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
     Circumstance("a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
-    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL),
+    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL | _SINGLE),
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
-    Circumstance("nothing shows a second GPU", TO_LOW, gpu_signs.shows_one_gpu, kinds=_DATA_PARALLEL),
+    Circumstance("nothing shows a third GPU", TO_LOW, gpu_signs.shows_few_gpus, kinds=_DATA_PARALLEL),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
@@ -188,6 +190,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("long steps of many passes", 1, step_lengths.passes_often, kinds=frozenset({"allocator-flush"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
+    Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )

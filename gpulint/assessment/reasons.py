@@ -27,17 +27,12 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
-_TRANSPORT = regex.compile(r"\b(p2p|peer|ib|infiniband|rdma|roce|shm|shared memory|nvlink)\b", re.IGNORECASE)
-_STEADY = regex.compile(r"\b(un)?stab(le|ility)\b|\bhangs?\b|\bstuck\b|deadlock|time-?outs?\b|compatib", re.IGNORECASE)
-"""Words of why exchanges go a slower way."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
 _NAME = regex.compile(r"\w+")
 MAX_ALIKE = 12
 """Most lines of one form that a comment above them is read for."""
-MAX_ABOVE = 5
-"""Most lines of a comment above settings that are read."""
 MAX_STATEMENTS = 5
 """Most statements of a function that a comment at its head is about."""
 _WORD = regex.compile(r"[a-z]{3,}")
@@ -78,24 +73,6 @@ def has_reason(subject: Subject) -> bool:
 
 def _says_why(text: str) -> bool:
     return bool(_REASON.search(text)) or speaks_foreign_reason(text)
-
-
-def names_transport(subject: Subject) -> bool:
-    """Return whether a comment above settings of NCCL names what they switch off, or what they are to prevent: somebody
-    chose them (``# Disable p2p for now``, ``# NCCL stability``)."""
-    document, span = subject.document, subject.finding.span
-    if document is None:
-        return False
-    source = document.cell_source(span.cell)
-    at = span.line
-    while at > max(0, span.line - MAX_ALIKE) and "NCCL_" in source.line(at).partition("#")[0]:
-        at -= 1
-    above = list[str]()
-    while at > 0 and len(above) < MAX_ABOVE and source.line(at).lstrip().startswith("#"):
-        above.append(source.line(at))
-        at -= 1
-    text = " ".join(above)
-    return at < span.line and bool(_TRANSPORT.search(text) or _STEADY.search(text))
 
 
 def _subject_words(subject: Subject, marked: str) -> frozenset[str]:

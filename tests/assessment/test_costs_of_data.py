@@ -16,6 +16,10 @@ class Rows(Dataset):
 loader = DataLoader(Rows(), batch_size=128, shuffle=True)
 """
 
+LARGE = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+LARGE += "cut = transforms.RandomCrop(512)\n"
+"""Batches of which a copy takes more than a tenth of a step."""
+
 
 def test_decoding_images_in_the_training_process_costs_much_and_reading_rows_little(tmp_path: Path) -> None:
     assert levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303") == ["high"]
@@ -209,9 +213,16 @@ def test_a_small_batch_counts_where_more_is_seen_to_fit_in_training(
 def test_a_blocking_copy_from_pageable_memory_counts_where_the_loader_is(
     tmp_path: Path, pinned: str, level: str
 ) -> None:
-    loader = IMAGES.replace("shuffle=True", f"shuffle=True, num_workers=8{pinned}").replace("128", "512")
+    loader = IMAGES.replace("shuffle=True", f"shuffle=True, num_workers=8{pinned}").replace("=128", "=512")
+    loader += "cut = transforms.RandomCrop(512)\n"
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + loader + TRAINING})["GPU302"][:1]
     assert str(impact.level) == level
+
+
+@pytest.mark.parametrize(("side", "level"), [(256, "low"), (512, "medium"), (1024, "high")])
+def test_a_blocking_copy_counts_from_a_tenth_of_a_step(tmp_path: Path, side: int, level: str) -> None:
+    text = HEAD + LARGE.replace("(512)", f"({side})") + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU302")[:1] == [level]
 
 
 def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: Path) -> None:
@@ -374,16 +385,14 @@ def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> No
         "def unpacked(batch):\n    if isinstance(batch, tuple):\n        return batch[0].to('cuda')\n"
         "    elif torch.is_tensor(batch):\n        return batch.to('cuda')\n"
     )
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = TRAINING.replace("images, labels in loader", "batch in loader").replace("images.cuda()", "unpacked(batch)")
-    files = {"train.py": HEAD + pinned + helper + steps.replace(", labels.cuda()", "")}
+    files = {"train.py": HEAD + LARGE + helper + steps.replace(", labels.cuda()", "")}
     found = bases(tmp_path, files, "GPU302")
     assert [one.partition(",")[0] for one in found] == ["medium", "low"]
     assert found[1].endswith("with the copy above it")
 
 
 def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = TRAINING.replace("images, labels in loader", "batch in loader").replace(
         "loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())",
         "images = batch['images'].cuda()\n"
@@ -391,20 +400,19 @@ def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
         "        parts = [part.cuda() for part in batch['parts']]\n"
         "        loss = model(images, parts).sum()",
     )
-    first, *others = bases(tmp_path, {"train.py": HEAD + pinned + steps}, "GPU302")
+    first, *others = bases(tmp_path, {"train.py": HEAD + LARGE + steps}, "GPU302")
     assert first.startswith("medium"), first
     assert others and all(one.startswith("low") and one.endswith("with the copy above it") for one in others), others
 
 
 def test_masks_have_a_byte_for_each_pixel(tmp_path: Path) -> None:
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = (
         "model = Net().cuda()\nfor images, masks in loader:\n"
         "    {}\n    model(images, masks).sum().backward()\n    optimizer.step()\n"
     )
-    (found,) = bases(tmp_path / "a", {"train.py": HEAD + pinned + steps.format("masks = masks.cuda()")}, "GPU302")
+    (found,) = bases(tmp_path / "a", {"train.py": HEAD + LARGE + steps.format("masks = masks.cuda()")}, "GPU302")
     assert found.startswith("low") and "26 MB in a blocking copy (a class per pixel)" in found
-    (found,) = bases(tmp_path / "b", {"train.py": HEAD + pinned + steps.format("images = images.cuda()")}, "GPU302")
+    (found,) = bases(tmp_path / "b", {"train.py": HEAD + LARGE + steps.format("images = images.cuda()")}, "GPU302")
     assert found.startswith("medium")
 
 

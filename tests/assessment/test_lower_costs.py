@@ -293,12 +293,12 @@ elif args.data == "other":
 model.cuda()
 loss.backward()
 """
-    job = "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --gres=gpu:8\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --nodes=256\n#SBATCH --gres=gpu:8\npython train.py\n"
     usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
-    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 128 GPUs")
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 2048 GPUs")
     assert (str(other.level), other.basis) == (
         "low",
-        "once per run, a download, 128 GPUs, a choice that is not the default",
+        "once per run, a download, 2048 GPUs, a choice that is not the default",
     )
 
 
@@ -442,7 +442,7 @@ def test_what_few_samples_or_others_are_for_costs_little(tmp_path: Path, name: s
     assert levels(tmp_path, {"net.py": "", name: HEAD + IMAGES + TRAINING}, "GPU303") == ["low"]
 
 
-@pytest.mark.parametrize(("default", "level"), [("org/wide-7b", "medium"), ("org/deep-7b", "low")])
+@pytest.mark.parametrize(("default", "level"), [("org/wide-70b", "medium"), ("org/deep-70b", "low")])
 def test_a_branch_that_the_default_does_not_take_costs_little(tmp_path: Path, default: str, level: str) -> None:
     program = (
         "import argparse\nimport torch\nfrom transformers import AutoModel, AutoModelForCausalLM\n\n"

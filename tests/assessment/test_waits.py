@@ -100,7 +100,7 @@ def test_the_kind_that_there_is_most_of_leads_and_a_branch_does_not(
 
 
 def test_a_place_under_a_condition_does_not_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rare = "    if second:\n        other += output.min().item()\n"
+    rare = '    if mode == "paired":\n        other += output.min().item()\n'
     write(tmp_path, STEP + rare + READS)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["line"] > 12 and 12 in [place["line"] for place in shown["related"]]

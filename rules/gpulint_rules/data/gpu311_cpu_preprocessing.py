@@ -291,7 +291,7 @@ def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"{last_name(found.call.func)} {found.work} file by file in one process before training",
             help="prepare the files once in a CPU step and load the result, or read them in the workers of a loader",
             payload=Preprocessing(found.work, last_name(found.call.func)),
-            cost=pass_costs.of_pass(module, found.work),
+            cost=pass_costs.of_folder(),
             related=tuple(
                 project.fact(Constants).place(one.loop, "the loop over the files" if one is found else "another loop")
                 for one in passes
