@@ -36,8 +36,7 @@ def without_calls(
     if None in edits:
         return Declined(f"a call of `{function.name}` shares its line, or its value is used")
     collects = any(isinstance(part, ast.Call) and last_name(part.func) == "collect" for part in ast.walk(function))
-    safety = Safety.UNSAFE if collects else Safety.SAFE
-    return Fix(f"do not call `{function.name}` in each step", safety, tuple(edit for edit in edits if edit))
+    return Fix(f"do not call `{function.name}` in each step", Safety.UNSAFE, tuple(edit for edit in edits if edit))
 
 
 def _is_in_step(project: Project, site: NodeRef) -> bool:

@@ -360,23 +360,6 @@ def test_a_comment_on_another_setting_of_a_loader_is_no_reason(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("comment", "level"),
-    [
-        ("# Disable p2p for now", "low"),
-        ("# the machine", "high"),
-        ("# ====\n# NCCL stability\n# ====\nexport NCCL_IB_DISABLE=0\nexport NCCL_DEBUG=WARN", "low"),
-        ("# Timeouts\nexport MASTER_PORT=2000", "high"),
-        ("# NCCL timeouts on this node", "low"),
-    ],
-)
-def test_a_comment_that_names_the_transport_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{comment}\nexport NCCL_P2P_DISABLE=1\ntorchrun --nproc_per_node=8 train.py\n"
-    ddp = TRAINING.replace("Net().cuda()", "nn.parallel.DistributedDataParallel(Net().cuda())")
-    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + ddp}
-    assert levels(tmp_path, files, "GPU355") == [level]
-
-
-@pytest.mark.parametrize(
     ("loop", "level"), [("for epoch in range(num_epochs)", "low"), ("for features, labels in loader", "medium")]
 )
 def test_what_happens_once_per_step_of_all_data_happens_seldom(tmp_path: Path, loop: str, level: str) -> None:

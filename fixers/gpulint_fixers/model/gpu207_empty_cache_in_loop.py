@@ -49,19 +49,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
         return made
-    safety = Safety.SAFE if name == "empty_cache" else Safety.UNSAFE
     if (hook := _empty_hook(project, module, statement)) is not None:
         gone = remove_statement(module.syntax, hook)
         edits = without_gaps(module.syntax.source, [gone]) if gone is not None and gone.span.cell is None else [gone]
         if gone is not None and gone.text != "pass":
-            return Fix(f"remove `{hook.name}`, which does nothing else", safety, tuple(one for one in edits if one))
+            return Fix(
+                f"remove `{hook.name}`, which does nothing else", Safety.UNSAFE, tuple(one for one in edits if one)
+            )
     whole = _with_test(module, statement)
     removal = remove_statement(module.syntax, whole) or Edit(finding.path, finding.span, "pass")
     if removal.span.cell is None:
         removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
         removal = without_gaps(module.syntax.source, [removal])[0]
     unused = drop_import(module, call.func) if name == "collect" else ()
-    return Fix(f"remove `{name}()`", safety, (*unused, removal))
+    return Fix(f"remove `{name}()`", Safety.UNSAFE, (*unused, removal))
 
 
 def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
