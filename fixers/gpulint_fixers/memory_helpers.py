@@ -35,7 +35,6 @@ def without_calls(
     edits = [_removal(site, speaks) for site in steps]
     if None in edits:
         return Declined(f"a call of `{function.name}` shares its line, or its value is used")
-    collects = any(isinstance(part, ast.Call) and last_name(part.func) == "collect" for part in ast.walk(function))
     return Fix(f"do not call `{function.name}` in each step", Safety.UNSAFE, tuple(edit for edit in edits if edit))
 
 

@@ -100,7 +100,6 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
-    Circumstance("once, in a notebook", TO_LOW, file_facts.evaluates_once_in_notebook, kinds=frozenset({"gradients"})),
     Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=frozenset({"gradients"})),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),

@@ -131,11 +131,6 @@ def evaluates_for_figure(subject: Subject) -> bool:
     return draws_figure(subject.project, module, node)
 
 
-def evaluates_once_in_notebook(subject: Subject) -> bool:
-    """Return whether a notebook evaluates in a cell of its own, and not after each epoch."""
-    return subject.is_notebook and subject.roles.isdisjoint({Role.EPOCH, Role.STEP})
-
-
 def is_outdated(subject: Subject) -> bool:
     """By its name; but who names a file, or submits a job that runs it, uses it."""
     if not _OUTDATED.search(subject.place):

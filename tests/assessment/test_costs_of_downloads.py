@@ -278,13 +278,13 @@ def test_a_cache_on_the_disk_of_a_cluster_is_kept(tmp_path: Path, folder: str, l
     ("commands", "level"),
     [
         ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=checkpoints/stage1\n", "low"),
-        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=org/large-8b\n", "medium"),
+        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=org/large-70b\n", "medium"),
         ("sbatch job.sh\n", "medium"),
     ],
 )
 def test_a_model_that_each_command_replaces_costs_little(tmp_path: Path, commands: str, level: str) -> None:
     job = (
-        '#!/bin/bash\n#SBATCH --gpus=8\neval "$@"\nexport model=${model:-"org/large-8b"}\n'
+        '#!/bin/bash\n#SBATCH --gpus=8\neval "$@"\nexport model=${model:-"org/large-70b"}\n'
         "python train.py --model $model\n"
     )
     program = (

@@ -50,8 +50,6 @@ for frames, labels in loader:
         ("pass", "frames.numel() > max_elements", "low"),
         ("pass", "len(frames) > 1", "medium"),
         ("pass", "n > 0", "medium"),
-        ("self.cached = t < self.longest", "self.cached", "medium"),
-        ("pass", "frames.mean() > 256", "medium"),
     ],
 )
 def test_what_only_large_inputs_need_costs_little(tmp_path: Path, kept: str, test: str, level: str) -> None:
@@ -59,3 +57,13 @@ def test_what_only_large_inputs_need_costs_little(tmp_path: Path, kept: str, tes
     leading = max(impacts(tmp_path, files)["GPU305"], key=lambda impact: impact.level)
     assert str(leading.level) == level
     assert ("only for inputs above a limit" in leading.basis) == (level == "low")
+
+
+@pytest.mark.parametrize(
+    ("kept", "test"), [("self.cached = t < self.longest", "self.cached"), ("pass", "frames.mean() > 256")]
+)
+def test_what_small_inputs_or_their_values_need_is_for_no_limit(tmp_path: Path, kept: str, test: str) -> None:
+    files = {"net.py": NET.format(kept=kept, test=test), "train.py": TRAIN}
+    bases = [impact.basis for impact in impacts(tmp_path, files)["GPU305"]]
+    assert bases
+    assert not any("only for inputs above a limit" in basis for basis in bases)

@@ -14,7 +14,7 @@ Calls between phases, once in many iterations, or after an out-of-memory error.
 
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
-a job near the limit of its memory may not run without it; objects in cycles that ``gc.collect`` frees may hold GPU
+a job near the limit of its memory may fail without it; objects in cycles that ``gc.collect`` frees may hold GPU
 memory. Both stay where a comment says what they are for, and in functions that report how much memory is in use. A
 function that does nothing else stays as it is: the loop no longer calls it.
 
