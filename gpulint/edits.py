@@ -107,13 +107,14 @@ def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
     files: dict[Path, str] = {}
     chosen = []
     for fix in fixes:
-        if not fix.changes or any(files.get(new.path, new.text) != new.text for new in fix.files):
+        if not fix.changes or any(files.get(made.path, made.text) != made.text for made in fix.files):
             continue
         lines = [(edit, line) for edit in fix.edits for line in _lines(edit)]
-        if any(_collide(edit, other) for edit, line in lines for other in taken.get(line, ())):
+        new = ((edit, taken[line]) for edit, line in lines if line in taken and edit not in taken[line])
+        if any(_collide(edit, other) for edit, others in new for other in others):
             continue
         chosen.append(fix)
-        files |= {new.path: new.text for new in fix.files}
+        files |= {made.path: made.text for made in fix.files}
         for edit, line in lines:
             taken.setdefault(line, set()).add(edit)
     return chosen

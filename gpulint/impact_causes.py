@@ -11,11 +11,15 @@ from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
 
-REPAIRED_TOGETHER = {"host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache"}
+REPAIRED_TOGETHER = {
+    "host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache", "gradients": "gradients"
+}  # fmt: skip
 """Costs of which it pays only to repair all of a cause, and with which others: a loop that still waits elsewhere is as
 slow."""
 _WHAT = {"host-wait": "waits for the GPU", "host-tensor": "a tensor is made on the host"}
 """What is at a place that another finding names which is about something else."""
+IN_COPIES = "also in "
+"""What the basis of a finding says where other files have the same code."""
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -47,6 +51,7 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
     first = found[leader].finding
     others = [number for number in numbers if number != leader]
     place = f"{project.place(first.path)}:{first.span.line}"
+    copies = _copies(found, leader, others)
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
     kinds = sorted({_kind(found[number]) for number in others}, key=lambda kind: (kind != _kind(found[leader]), kind))
@@ -58,7 +63,16 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
         places += (Place(found[number].finding.path, found[number].finding.span, said) for number in same)
         lines = _also(found, same, first, project)
         parts.append(f"{what} {lines.removeprefix('also ').replace('line', 'in line', 1)}" if what else lines)
-    found[leader] = _changed(found[leader], ", ".join(parts), tuple(places))
+    found[leader] = _changed(found[leader], ", ".join([*parts, *copies]), tuple(places))
+
+
+def _copies(found: Sequence[Result], leader: int, others: Sequence[int]) -> list[str]:
+    """``also in other.py``: which file has copies of what goes into one finding, where its leader does not name any."""
+    said = [
+        [part for part in found[number].finding.impact.basis.split(", ") if part.startswith(IN_COPIES)]
+        for number in (leader, *others)
+    ]
+    return next(filter(None, said[1:]), [])[:1] if not said[0] else []
 
 
 def _kind(result: Result) -> str:

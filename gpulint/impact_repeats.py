@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
 from gpulint.impact import Level
+from gpulint.impact_causes import IN_COPIES
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _fold(
     paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in elsewhere))
     if paths:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        found[leader] = _with_basis(found[leader], f"also in {paths[0]}{more}", None)
+        found[leader] = _with_basis(found[leader], f"{IN_COPIES}{paths[0]}{more}", None)
     if len(paths) >= MANY and (writer := _writer(found[leader].finding, project)):
         found[leader] = _with_basis(found[leader], f"written by {writer}", None)
 

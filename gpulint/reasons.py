@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.libraries import BUILT_IN
+from gpulint.libraries.comments import reason_pattern, trouble_pattern
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -16,19 +18,38 @@ _REASON = regex.compile(
     r"|(do(es)?(n't| not)|can'?t|cannot|can not|won'?t) (support|have|connect|survive|share|be|work|handle|use)"
     r"|(can'?t|cannot) communicate"
     r"|(has|have) no\b|not (work|supported|available|safe)"
-    r"|(will|would|may|can|might) (hang|deadlock|crash|fail|leak)|avoid\w* .*\b(error|hang|deadlock|crash|leak|copy)"
+    r"|(will|would|may|can|might) (hang|deadlock|crash|fail|leak)"
+    r"|(avoid|prevent)\w* .*\b(error|hang|deadlock|crash|leak|copy)"
+    r"|\b(for|improves?) (\w+ )?stability\b|\bstability settings?\b"
     r"|(is|are|it'?s) (needed|required|necessary)|\bneeded (for|by|since|when)\b"
     r"|\bbecause\b|\bdue to\b|\bso that\b|\bsince\b",
     re.IGNORECASE | re.ASCII,
 )
 """``re.ASCII``: a word may border on Chinese or Japanese without a space."""
-TROUBLE = regex.compile(
+_TROUBLE = regex.compile(
     r"debug|deadlock|\bhangs?\b|\bcrash|\bwindows\b|\bmac(os)?\b|\bissues?\b|#\d{2,}|\bbugs?\b|pickl|\bfork",
     re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""
 MAX_ABOVE = 3
 """Most lines of comments above a setting that are read."""
+MAX_BESIDE = 12
+"""Most lines of a block of settings that a comment above it is read for."""
+
+
+def says_why(text: str) -> bool:
+    """Return whether a comment gives a reason, in any language of the rows."""
+    return bool(_REASON.search(text)) or speaks_foreign_reason(text)
+
+
+def speaks_foreign_reason(text: str) -> bool:
+    """Return whether a comment gives a reason in a language other than English."""
+    return bool(BUILT_IN.derived(reason_pattern).search(text) or BUILT_IN.derived(trouble_pattern).search(text))
+
+
+def names_trouble(text: str) -> bool:
+    """Return whether a comment speaks of what goes wrong with worker processes."""
+    return bool(_TROUBLE.search(text) or BUILT_IN.derived(trouble_pattern).search(text))
 
 
 def is_explained(
@@ -37,19 +58,28 @@ def is_explained(
     more: re.Pattern[str] | None = None,
     about: re.Pattern[str] | None = None,
     beside: re.Pattern[str] | None = None,
+    trouble: bool = False,
 ) -> bool:
     """Return whether a comment beside a setting, or right above it, gives a reason for it.
 
-    ``more`` are further words of reasons. A comment above has to speak ``about`` the setting; it may stand above
-    several settings that match ``beside``, and is about them all.
+    ``more`` are further words of reasons, and ``trouble`` accepts what goes wrong with worker processes as one. A
+    comment above has to speak ``about`` the setting, if it is in English. It may stand above several settings that
+    match ``beside``, and is about them all.
     """
     source = document.cell_source(span.cell)
-    lines = [source.line(span.line).partition("#")[2]]
-    for number in range(span.line - 1, max(span.line - 1 - MAX_ABOVE, 0), -1):
+    own = source.line(span.line)
+    lines = [own.partition("#")[2]]
+    above = span.line - 1
+    if beside is not None and beside.match(own):
+        while above > span.line - MAX_BESIDE and beside.match(source.line(above)):
+            above -= 1
+    for number in range(above, max(above - MAX_ABOVE, 0), -1):
         text = source.line(number)
-        if text.lstrip().startswith("#"):
-            if about is None or about.search(text):
-                lines.append(text.partition("#")[2])
-        elif beside is None or not (beside.match(text) and beside.match(source.line(span.line))):
+        if not text.lstrip().startswith("#"):
             break
-    return any(_REASON.search(text) or (more is not None and more.search(text)) for text in lines)
+        if about is None or about.search(text) or speaks_foreign_reason(text):
+            lines.append(text.partition("#")[2])
+    return any(
+        says_why(text) or (more is not None and more.search(text)) or (trouble and names_trouble(text))
+        for text in lines
+    )

@@ -81,7 +81,7 @@ def _levels() -> str:
 | medium | {levels["medium_share"]:.0%} or more | {levels["medium_gpu_seconds"]} GPU-seconds or more |
 | low | less | less |
 
-Source of the bounds: {levels["source"]}.
+Source of the bounds: {levels["source"]}. Some kinds of cost have bounds of their own (see the figures below).
 """
 
 
@@ -98,7 +98,7 @@ def _circumstances() -> str:
 def _figures() -> str:
     parts = ["\n### Kinds of cost\n\n| kind | what | each time | source |\n|---|---|---|---|\n"]
     for name, row in table()["kind"].items():
-        parts.append(f"| {name} | {row['what']} | {_each(row)} | {row['source']} |\n")
+        parts.append(f"| {name} | {row['what']} | {_each(row)}{_bounds(row)} | {row['source']} |\n")
     for section in ("assumed", "bandwidth", "bytes", "sample_seconds", "download"):
         rows = dict(table()[section])
         parts.append(f"\n### {section.replace('_', ' ').capitalize()}\n\nSource: {rows.pop('source')}.\n\n")
@@ -121,6 +121,14 @@ def _each(row: dict[str, Any]) -> str:
             ", divided by the samples" if row.get("divides") else ""
         )
     return "bytes by bandwidth" if "bandwidth" in row else "samples by the time of one"
+
+
+def _bounds(row: dict[str, Any]) -> str:
+    """The bounds of a kind that has its own."""
+    parts = [f"{name} from {row[key]:.0%}" for name in ("medium", "high") if (key := f"{name}_share") in row]
+    if "medium_gpu_seconds" in row:
+        parts.append(f"medium from {row['medium_gpu_seconds']} GPU-seconds")
+    return f"; {', '.join(parts)}" if parts else ""
 
 
 def _range(value: Any) -> str:

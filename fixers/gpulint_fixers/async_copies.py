@@ -16,6 +16,7 @@ from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
+from gpulint.placement.host_copies import is_new
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
@@ -34,7 +35,7 @@ from gpulint.workspace.module_index import LOOPS, FunctionNode, NodeRef, last_na
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.host_samples import Samples, samples_of
 from gpulint_fixers.loader_lifetimes import ONE_BATCH
-from gpulint_fixers.moved_copies import SWAPPED, copies_new, is_new, no_gain, swapped_conversion, unknown_class
+from gpulint_fixers.moved_copies import SWAPPED, copies_new, no_gain, swapped_conversion, unknown_class
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.step_waits import waiting_line
 from gpulint_fixers.unpinned_classes import UNPINNED, unpinned_class

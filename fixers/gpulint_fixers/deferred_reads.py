@@ -7,7 +7,7 @@ loop has to know. Sums in double precision on the GPU are those of Python's numb
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from gpulint.documents import Document
@@ -20,8 +20,10 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKin
 from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
-from gpulint_fixers.statements import insert_above, insert_after
-from gpulint_fixers.string_places import converted_in_string
+from gpulint_fixers.mixed_values import is_of_tensors, reads_number
+from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of
+from gpulint_fixers.statements import insert_above, insert_after, is_handler_of
+from gpulint_fixers.string_places import is_converted
 from gpulint_fixers.throttled_runs import throttled
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -52,6 +54,12 @@ class Variable:
     """Whether the values are counts."""
     through: frozenset[str] = frozenset()
     """Variables of which it is computed on the GPU."""
+    entries: bool = False
+    """Whether it is a table, of which uses may take single entries."""
+    is_whole: bool = True
+    """Whether all of it may be converted; a table with other entries may not."""
+    ignored: frozenset[ast.Name] = frozenset()
+    """Uses that see no difference."""
 
     def occurrences(self) -> list[ast.Name] | None:
         """Return where it is read, set or deleted; None if it is not only the function's own.
@@ -63,7 +71,7 @@ class Variable:
             return None
         found, function = [], module.function(self.loop)
         for node in module.named.get(self.name, []):
-            if module.scope(node).lookup(self.name) is not bindings:
+            if module.scope(node).lookup(self.name) is not bindings or node in self.ignored:
                 continue
             inner = [up for up in module.syntax.ancestors(node) if isinstance(up, _NESTED)]
             if isinstance(node.ctx, ast.Del) or (inner and inner[0] is not function) or (inner and function is None):
@@ -83,9 +91,14 @@ class Variable:
             if not any(self._is_definition(binding) for binding in seen):
                 continue
             others = [binding for binding in seen if not self._is_definition(binding)]
-            if changed or not all(isinstance(binding.value, ast.Constant) for binding in others):
+            if changed:
                 return None
-            if others and self.is_inside(node):
+            plain = all(isinstance(binding.value, ast.Constant) for binding in others) and not self.is_inside(node)
+            if (
+                not plain
+                and not is_of_tensors(self.module, self.definition)
+                and not all(self.is_inside(binding.node) and reads_number(self.module, binding) for binding in others)
+            ):
                 return None
             found.append(node)
         return found
@@ -193,15 +206,30 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(wrapped, Declined):
             return wrapped
         few = partial_reads(variable.module, names, convert)
-        inner = _in_each_place(variable, names, convert) if few is None else few
-        if inner is None and not all(_formats(variable.module, node) for node in names):
+        inner = in_each_place(variable.module, names, convert, entries=variable.entries) if few is None else few
+        if inner is None and not all(formats(variable.module, node) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
-    for statements in seldom.values():
+    shown = _shown_seldom(variable, convert, seldom.values())
+    if isinstance(shown, Declined):
+        return shown
+    return Deferred(tuple(dict.fromkeys([*edits, *shown])), logs, tuple(dict.fromkeys(reasons)))
+
+
+def _shown_seldom(
+    variable: Variable, convert: str, blocks: Iterable[dict[ast.stmt, list[ast.Name]]]
+) -> list[Edit] | Declined:
+    """Convert the uses in blocks that not every step runs."""
+    edits = list[Edit]()
+    for statements in blocks:
         names = [*chain.from_iterable(statements.values())]
-        shown = not _is_of_list(convert) and all(_formats(variable.module, node) for node in names)
+        shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
+        if not variable.is_whole:
+            few = in_each_place(variable.module, names, convert, entries=True)
+            if few is None:
+                return Declined(f"`{variable.name}` is part of a string")
         if few is not None:
             edits += few
             continue
@@ -209,7 +237,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         if isinstance(read, Declined):
             return read
         edits += read
-    return Deferred(tuple(dict.fromkeys(edits)), logs, tuple(dict.fromkeys(reasons)))
+    return edits
 
 
 def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, list[ast.Name]]:
@@ -227,33 +255,6 @@ def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
     return module.syntax.parents[statement], place[0]
 
 
-def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
-    """Conversions of uses where they are; None if one is in an f-string."""
-    syntax = variable.module.syntax
-    if any(syntax.text(node) != node.id or _in_f_string(variable.module, node) for node in names):
-        return None
-    if any(isinstance(node.ctx, ast.Store) for node in names):
-        return None
-    return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
-
-
-def _in_each_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
-    """Conversions of uses where they are, those in f-strings as well; a format needs none."""
-    edits = list[Edit]()
-    for node in names:
-        if not _in_f_string(variable.module, node):
-            made = _in_place(variable, [node], convert)
-        elif _formats(variable.module, node):
-            made = []
-        else:
-            edit = converted_in_string(variable.module, node, convert.format(node.id))
-            made = [edit] if edit is not None else None
-        if made is None:
-            return None
-        edits += made
-    return edits
-
-
 def _is_of_list(convert: str) -> bool:
     """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
     return convert.startswith("[")
@@ -264,7 +265,11 @@ def _converted(
 ) -> list[Edit] | Declined:
     """Convert the uses in one statement of a block in their places, those in several by a line above the first."""
     first = min(statements, key=lambda statement: statement.lineno)
-    if in_place and len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
+    if (
+        in_place
+        and len(statements) == 1
+        and (inner := in_place_of(variable.module, statements[first], convert)) is not None
+    ):
         return inner
     if hasattr(first, "body"):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
@@ -273,17 +278,6 @@ def _converted(
         return Declined(f"`{variable.name}` is added to between two uses")
     edit = insert_above(variable.module.syntax, first, f"{variable.name} = {convert.format(variable.name)}")
     return [edit] if edit is not None else Declined("the statement shares its line with another one")
-
-
-def _formats(module: ModuleIndex, node: ast.Name) -> bool:
-    """Return whether a name is shown by an f-string with a format, which reads a tensor of one number by itself."""
-    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
-    return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
-
-
-def _in_f_string(module: ModuleIndex, node: ast.AST) -> bool:
-    """Before Python 3.12 the places inside of f-strings are not to be relied on."""
-    return any(isinstance(up, ast.JoinedStr) for up in module.syntax.ancestors(node))
 
 
 def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_place: bool) -> list[Edit] | Declined:
@@ -300,30 +294,19 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
                 f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
             )
         reads, loop, edits = [node for node in reads if node not in near], history, few
-    if not reads:
+    if all(is_converted(module, node, convert) for node in reads):
         return edits
     if loop.orelse:
         return Declined("the loop has an `else`")
-    if any(_is_handler_of(module, node, loop) for node in reads):
+    if any(is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
-    plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
+    plain = not in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         made = _converted(variable, {variable.statement(reads[0]): reads}, convert)
         return made if isinstance(made, Declined) else [*edits, *made]
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
-
-
-def _is_handler_of(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
-    """Return whether a place is a handler or the ``finally`` of a ``try`` around the loop."""
-    around = {up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Try)}
-    inner = node
-    for up in module.syntax.ancestors(node):
-        if up in around and isinstance(up, ast.Try) and inner not in up.body and inner not in up.orelse:
-            return True
-        inner = up
-    return False
 
 
 def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:

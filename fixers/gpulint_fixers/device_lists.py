@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -17,6 +18,7 @@ from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import DeviceRead, device_read, is_about_loss, is_integer, is_torch_tensor, reads_of
 from gpulint_fixers.device_sums import exactness
 from gpulint_fixers.list_reads import partial_reads
+from gpulint_fixers.statements import remove_statement
 from gpulint_fixers.unread_values import unread
 
 _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
@@ -182,9 +184,11 @@ def gathered(
     read = whole_read(value)
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
+    variable = Variable(module, document, loop, target.id)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
     if _LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
         return Declined("all that the loop lists may be too much to keep on the GPU")
-    variable = Variable(module, document, loop, target.id)
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
         return Declined(f"`{target.id}` does not start as an empty list in this function")
@@ -209,9 +213,66 @@ def gathered(
     )
 
 
+def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
+    """``rows = labels.cpu().numpy()`` and then ``all_labels.extend(rows)``, which is all that is done with it; None for
+    anything else."""
+    module, document = found.module, project.document(found.module.path)
+    if document is None or len(statement.targets) != 1 or not isinstance(name := statement.targets[0], ast.Name):
+        return None
+    if whole_read(statement.value) is None:
+        return None
+    variable = Variable(module, document, loop, name.id, definition=statement)
+    uses = variable.occurrences()
+    if uses is None or len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
+        return None
+    match use:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="extend" | "append" as method, value=ast.Name() as target), args=[value]
+            )
+        ) if value is uses[0]:
+            rows = method == "extend"
+        case ast.AugAssign(target=ast.Name() as target, op=ast.Add(), value=value) if value is uses[0]:
+            rows = True
+        case _:
+            return None
+    made = gathered(project, found, use, loop, target, statement.value, rows=rows)
+    removed = remove_statement(module.syntax, statement)
+    if isinstance(made, Declined) or removed is None or removed.text:
+        return made if isinstance(made, Declined) else None
+    return replace(made, edits=(removed, *made.edits))
+
+
+def _follows(module: ModuleIndex, statement: ast.stmt, use: ast.stmt) -> bool:
+    """Return whether a statement is in the same block as another one, and nothing between them changes the tensors of
+    that one."""
+    place, later = module.syntax.place(statement), module.syntax.place(use)
+    parent = module.syntax.parents.get(statement)
+    if place is None or later is None or parent is not module.syntax.parents.get(use) or place[0] != later[0]:
+        return False
+    read = {part.id for part in walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    between: list[ast.stmt] = getattr(parent, place[0])[place[1] + 1 : later[1]]
+    plain = all(isinstance(one, ast.Assign | ast.AugAssign | ast.Expr) for one in between)
+    named = {part.id for one in between for part in walk(one) if isinstance(part, ast.Name)}
+    return place[1] < later[1] and plain and (not between or not read & named or _only_reads(between, read))
+
+
+def _only_reads(between: list[ast.stmt], names: set[str]) -> bool:
+    """Return whether statements leave the tensors of some names alone."""
+    for part in (part for one in between for part in walk(one)):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in names:
+                return False
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name in names:
+                return False
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr.endswith("_"):
+                return False
+    return True
+
+
 def is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
     """Return whether a tensor is made anew in each step, and nothing changes it in place."""
-    if isinstance(tensor, ast.Call):
+    if isinstance(tensor, ast.Call) or (isinstance(tensor, ast.Subscript) and isinstance(tensor.value, ast.Call)):
         return True
     if not isinstance(tensor, ast.Name):
         return False

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint import regex
 from gpulint.fix import Declined, Edit
+from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -20,6 +23,9 @@ _NO_DOUBLES = (b"mps", b"npu", b"mlu", b"xpu", b"directml", b"accelerate", b"lig
 """Words of devices without double precision, or of libraries that choose such a device by themselves."""
 _OTHER_LIBRARIES = frozenset({"jax", "tensorflow", "paddle", "mindspore", "mxnet"})
 _LOSS = regex.compile(r"loss|entropy|mse|nll")
+_REDUCES = frozenset({"sum", "mean", "max", "min"})
+"""Methods that make one number of a tensor, if they get no dimension."""
+_CASTS = frozenset({"float", "double", "long", "int"})
 _COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "isclose"})
 
 
@@ -31,16 +37,32 @@ class DeviceRead:
     tensor: ast.expr
     cut: int
     """Offset in the module's text from which the expression is only about reading; -1 for ``float(loss)``."""
+    copies: tuple[ast.Call, ...] = ()
+    """Copies of a whole tensor to the host, which ``tensor`` reduces to one number."""
 
     def replaced(self, module: ModuleIndex, suffix: str) -> Edit:
         """The tensor itself in the place of the number that is read."""
         syntax = module.syntax
         start, end = syntax.offsets(self.whole)
         if self.cut >= 0:
-            return Edit(syntax.path, syntax.span_at(self.cut, end), suffix)
-        text = syntax.text(self.tensor)
+            first = min((_dot(module, copy) for copy in self.copies), default=self.cut)
+            return Edit(syntax.path, syntax.span_at(first, end), f"{self._text(module, first, self.cut)}{suffix}")
+        text = self._text(module, *syntax.offsets(self.tensor))
         plain = isinstance(self.tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         return Edit(syntax.path, syntax.span_at(start, end), f"{text if plain else f'({text})'}{suffix}")
+
+    def _text(self, module: ModuleIndex, start: int, end: int) -> str:
+        """A part of the module's text without the copies in it."""
+        syntax, kept = module.syntax, list[str]()
+        for copy in sorted(self.copies, key=lambda copy: syntax.offsets(copy)[1]):
+            kept.append(syntax.source.text[start : _dot(module, copy)])
+            start = syntax.offsets(copy)[1]
+        return "".join([*kept, syntax.source.text[start:end]])
+
+
+def _dot(module: ModuleIndex, copy: ast.Call) -> int:
+    """The offset of the dot of ``tensor.cpu()``."""
+    return module.syntax.source.text.rindex(".", 0, module.syntax.offsets(copy.func)[1])
 
 
 def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
@@ -49,10 +71,10 @@ def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
     while isinstance(up := syntax.parents.get(whole), ast.Attribute) and up.attr in _STRIPPED:
         call = syntax.parents.get(up)
         whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
-    if isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id == "float":
-        return DeviceRead(whole, whole.args[0], -1) if _converts(whole) else None
+    if isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id in ("float", "int"):
+        return DeviceRead(whole, whole.args[0], -1) if _converts(module, whole) else None
     outer = syntax.parents.get(whole)
-    if isinstance(outer, ast.Call) and _converts(outer):  # `float(loss.item())`, `float(loss.detach().cpu())`
+    if isinstance(outer, ast.Call) and _converts(module, outer):  # `float(loss.item())`, `float(loss.detach().cpu())`
         read = _tensor(whole)
         plain = "#" not in syntax.text(outer) and "\n" not in syntax.text(read)
         return DeviceRead(outer, read, -1) if plain else None
@@ -73,15 +95,45 @@ def read_around(module: ModuleIndex, node: ast.expr) -> DeviceRead | None:
     while isinstance(up := parents.get(top), ast.Attribute) and up.attr in _STRIPPED:
         call = parents.get(up)
         top = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
-    if isinstance(up, ast.Call) and up.args == [top] and _converts(up):
+    if isinstance(up, ast.Call) and up.args == [top] and _converts(module, up):
         top = up
     read = device_read(module, top) if top is not node else None
     return read if read is not None and read.tensor is node else None
 
 
-def _converts(call: ast.Call) -> bool:
-    """``float(...)`` of one value."""
-    return isinstance(call.func, ast.Name) and call.func.id == "float" and len(call.args) == 1 and not call.keywords
+def _converts(module: ModuleIndex, call: ast.Call) -> bool:
+    """``float(...)`` of one value, ``int(...)`` of a count."""
+    if not isinstance(call.func, ast.Name) or len(call.args) != 1 or call.keywords:
+        return False
+    return call.func.id == "float" or (call.func.id == "int" and is_integer(module, call.args[0]))
+
+
+def reduced_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
+    """``(prediction == label).cpu().sum().item()``: the number that the host makes of a copied tensor."""
+    tensor, copies = reduced_copy(module, sync)
+    read = device_read(module, tensor) if tensor is not None else None
+    plain = read is not None and "#" not in module.syntax.text(read.whole)
+    return replace(read, tensor=tensor, copies=copies) if read is not None and tensor is not None and plain else None
+
+
+def reduced_copy(module: ModuleIndex, sync: ast.expr) -> tuple[ast.expr | None, tuple[ast.Call, ...]]:
+    """The tensor of one number that a chain of methods makes of a copy, and the copies in it."""
+    parents, top, reduced, copies = module.syntax.parents, sync, None, list[ast.Call]()
+    if not isinstance(sync, ast.Call) or not (last_name(sync.func) == "cpu" or copies_to_host(sync)):
+        return None, ()
+    found = [sync]
+    while isinstance(up := parents.get(top), ast.Attribute):
+        call = parents.get(up)
+        if not isinstance(call, ast.Call) or call.func is not up or call.args or call.keywords:
+            break
+        if up.attr in _REDUCES or (up.attr in _CASTS and reduced is not None):
+            reduced, copies = call, [*found]
+        elif up.attr == "cpu":
+            found.append(call)
+        elif up.attr not in _CASTS | {"detach"}:
+            break
+        top = call
+    return reduced, tuple(copies)
 
 
 def _tensor(node: ast.expr) -> ast.expr:
@@ -114,14 +166,54 @@ def _receiver(node: ast.expr) -> tuple[ast.Attribute, ast.expr] | None:
 
 def reads_of(found: HostWait) -> list[DeviceRead] | Declined:
     """The numbers that a statement reads; Declined if it copies more than numbers."""
-    reads = {}
+    reads = dict[ast.expr, DeviceRead]()
     for sync in found.syncs:
-        read = device_read(found.module, sync.node)
+        read = device_read(found.module, sync.node) or reduced_read(found.module, sync.node)
         if read is None:
             return Declined("more is copied to the host than a number")
-        reads[read.whole] = read
+        if read.copies or read.whole not in reads:
+            reads[read.whole] = read
     wholes = set(reads)
     return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
+
+
+def host_tensors(found: HostWait) -> list[DeviceRead]:
+    """Numbers of which a statement keeps a copy as a tensor of the host: ``(prediction == label).cpu().sum()``; none
+    if it copies anything else."""
+    module, reads = found.module, list[DeviceRead]()
+    for sync in found.syncs:
+        tensor, copies = reduced_copy(module, sync.node)
+        if tensor is None or "#" in module.syntax.text(tensor) or isinstance(tensor, ast.Attribute):
+            return []
+        reads.append(DeviceRead(tensor, tensor, module.syntax.offsets(tensor)[1], copies))
+    return reads
+
+
+def array_reads(found: HostWait) -> list[DeviceRead]:
+    """Losses that a statement reads as arrays of NumPy: ``loss.data.cpu().numpy()``; none if it may copy more."""
+    module, reads = found.module, dict[ast.expr, DeviceRead]()
+    for sync in found.syncs:
+        whole = sync.node
+        while isinstance(up := module.syntax.parents.get(whole), ast.Attribute) and up.attr in _STRIPPED:
+            call = module.syntax.parents.get(up)
+            whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
+        tensor = _tensor(whole)
+        last = isinstance(whole, ast.Call) and last_name(whole.func) == "numpy" and "#" not in module.syntax.text(whole)
+        if not last or not _has_one_value(module, tensor):
+            return []
+        reads[whole] = DeviceRead(whole, tensor, -1)
+    return [*reads.values()]
+
+
+def _has_one_value(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a loss that goes backward, or a sum or mean of all its values."""
+    match tensor:
+        case ast.Name(id=name):
+            calls = module.calls_by_name.get("backward", [])
+            return any(ast.unparse(call.func) == f"{name}.backward" and not call.args for call in calls)
+        case ast.Call(func=ast.Attribute(attr="sum" | "mean" | "norm", value=owner), args=[], keywords=[]):
+            return not _is_torch(owner)
+    return False
 
 
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
@@ -144,6 +236,8 @@ def _is_truth(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
         case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
             return _is_truth(module, left, depth) and _is_truth(module, right, depth)
         case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            return _is_truth(module, inner, depth)
+        case ast.Call(func=ast.Attribute(attr="cpu" | "detach", value=inner)):
             return _is_truth(module, inner, depth)
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _COMPARES
@@ -178,7 +272,21 @@ def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bo
 
 def uses_other_library(module: ModuleIndex) -> bool:
     """Return whether the module may hold arrays of another library, which have ``.item()`` too."""
-    return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+    if "torch" not in module.syntax.source.text:
+        return True
+    imports: Iterator[ast.Import | ast.ImportFrom] = module.syntax.of(ast.Import, ast.ImportFrom)
+    return bool(module.packages & _OTHER_LIBRARIES) and any(
+        alias.name == "*" or (alias.asname or alias.name.partition(".")[0]) in module.named
+        for node in imports
+        for alias in node.names
+        if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _OTHER_LIBRARIES
+    )
+
+
+def torch_of(module: ModuleIndex) -> str | None:
+    """The name under which a module imports ``torch``."""
+    bound = ((name, one.target) for name, bindings in module.top.bindings.items() for one in bindings)
+    return next((name for name, target in bound if target == "torch"), None)
 
 
 def has_doubles(project: Project) -> bool:

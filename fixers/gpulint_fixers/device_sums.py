@@ -11,17 +11,22 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
+    array_reads,
     has_doubles,
+    host_tensors,
     is_about_loss,
     is_integer,
     is_plain_number,
     is_torch_tensor,
     reads_of,
+    torch_of,
 )
+from gpulint_fixers.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.unread_values import unread
 
 
@@ -46,8 +51,8 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     variable = variable_of(project, found, loop, statement.target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if (initial := variable.initial()) and all(map(_is_zeros, initial)):
-        return _added_to_tensor(project, found, statement)
+    if (initial := variable.initial()) and all(map(is_zeros, initial)):
+        return added_to_tensor(project, found, statement)
     return _deferred(project, found, variable, statement.value)
 
 
@@ -71,9 +76,40 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        return reads
+        if copied := host_tensors(found):
+            return _copied(project, variable, value, copied)
+        if not (arrays := array_reads(found)):
+            return reads
+        made = added_up(project, variable, value, arrays, integers=False)
+        if isinstance(made, Declined):
+            return made
+        told = f"{made.description}; `{variable.name}` is a float instead of a number of NumPy"
+        return replace(made, safety=Safety.UNSAFE, description=told)
     integers = all(is_integer(found.module, read.tensor) for read in reads)
     return added_up(project, variable, value, reads, integers=integers)
+
+
+def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
+    """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
+    module, torch = variable.module, torch_of(variable.module)
+    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+        return Declined("more is copied to the host than a number")
+    if not (initial := variable.initial()) or not all(map(is_number, initial)):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    others = [one.value for one in additions(variable) if ast.unparse(one.value) != ast.unparse(value)]
+    if not all(is_plain_number(module, other) for other in others):
+        return Declined(f"other statements add to `{variable.name}`, which may be tensors of the host")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    made = defer(project, variable, f"{torch}.as_tensor({{}}).cpu()", own={*additions(variable)}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    reasons = [*exact.reasons, *made.reasons]
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
+    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
 
 
 def added_up(
@@ -192,6 +228,8 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
     """Return what an expression does with the numbers that it reads."""
     wholes = {read.whole for read in reads}
     reasons: list[str] = []
+    if not all(is_integer(module, read.tensor) for read in reads if read.copies):
+        reasons.append("the GPU adds in another order, which may round the last digit differently")
 
     def visit(node: ast.expr) -> bool:
         if node in wholes:
@@ -214,6 +252,9 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
                         "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
                     )
                 return not _has(right, wholes) and visit(left) and _number(right)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if _is_formula(project, module, node):
+                reasons.append(f"`{name}` computes on the GPU, which may round the last digit differently")
+                return all(visit(arg) if _has(arg, wholes) else _number(arg) for arg in args)
             case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
                 return all(visit(side) if _has(side, wholes) else _number(side) for side in (body, other))
         return False
@@ -235,6 +276,23 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
     return Exactness(tuple(dict.fromkeys(reasons)), certain)
 
 
+def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function of the tree only computes sums, products and quotients of what it is given."""
+    callees = project.fact(Resolver).callees(module, call)
+    match [ref.node for ref in callees]:
+        case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
+            plain = (ast.BinOp, ast.Name, ast.Constant, ast.operator, ast.expr_context)
+            names = {arg.arg for arg in given.args}
+            return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
+                isinstance(part, plain)
+                and (not isinstance(part, ast.Name) or part.id in names)
+                and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
+                and (not isinstance(part, ast.operator) or isinstance(part, ast.Add | ast.Sub | ast.Mult | ast.Div))
+                for part in walk(value)
+            )
+    return False
+
+
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:
     return any(part in wholes for part in walk(node))
 
@@ -243,42 +301,3 @@ def _is_power_of_two(node: ast.expr) -> bool:
     if not isinstance(node, ast.Constant) or type(node.value) is not int or node.value < 1:
         return False
     return node.value & (node.value - 1) == 0
-
-
-def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
-    """``sums[0] += loss.item()`` where ``sums`` is a tensor already: the number need not leave the GPU."""
-    module, target = found.module, statement.target
-    assert isinstance(target, ast.Subscript)
-    if not isinstance(target.value, ast.Name):
-        return Declined("the sum is not a variable")
-    values = [binding.value for binding in module.scope(statement).lookup(target.value.id)]
-    if not values or not all(value is not None and _is_zeros(value) for value in values):
-        return Declined("the sum is not a tensor that is made in this function")
-    return _added_to_tensor(project, found, statement)
-
-
-def _added_to_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
-    """``total += loss.item()`` where ``total`` is a tensor: the same sum without the way over the host."""
-    module, reads = found.module, reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    if len(reads) != 1 or statement.value is not reads[0].whole or not isinstance(statement.op, ast.Add | ast.Sub):
-        return Declined("more is done with the number than adding it up")
-    edit = reads[0].replaced(module, "" if is_integer(module, reads[0].tensor) else ".detach()")
-    certain = is_torch_tensor(project, module, reads[0].tensor)
-    return Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
-
-
-def _is_zeros(value: ast.expr) -> bool:
-    """``torch.zeros(2).to(rank)``, in the type that it has by default, and not in host memory."""
-    placed = False
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr in ("zeros", "zeros_like"):
-            named = {key.arg for key in value.keywords}
-            on_device = placed or "device" in named or value.func.attr == "zeros_like"
-            return on_device and ast.unparse(value.func.value) == "torch" and "dtype" not in named
-        if value.func.attr not in ("to", "cuda"):
-            return False
-        placed = True
-        value = value.func.value
-    return False

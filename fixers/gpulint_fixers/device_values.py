@@ -12,9 +12,11 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
+from gpulint_fixers.device_lists import gathered_by_name
 from gpulint_fixers.device_reads import is_plain_number, reads_of
-from gpulint_fixers.device_sums import averaged, summed
+from gpulint_fixers.device_sums import averaged, summed, variable_of
 from gpulint_fixers.held_values import held
+from gpulint_fixers.kept_axes import keeps_axis
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
@@ -23,6 +25,7 @@ from gpulint_fixers.overwritten_entries import overwritten
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.string_places import converted_in_string
 from gpulint_fixers.throttled_runs import throttled
+from gpulint_fixers.unread_values import unread_copy
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
@@ -35,6 +38,11 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
     if (reduced := reduced_values(found.module, statement)) is not None:
         return reduced_less_often(project, reduced)
+    if isinstance(target := statement.targets[0], ast.Name):
+        if (unread := unread_copy(project, variable_of(project, found, loop, target.id), statement)) is not None:
+            return unread
+        if (listed := gathered_by_name(project, found, statement, loop)) is not None:
+            return listed
     if "" in names_stored(statement):
         run = filled_run(project, found.module, statement, loop)
         if run is not None:
@@ -49,6 +57,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         return average
     total = summed(project, found, statement, loop)
     kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
+    if isinstance(kept, Declined) and (run := filled_run(project, found.module, statement, loop)) is not None:
+        return logged(project, found, run, loop)
     return average if isinstance(kept, Declined) and average is not None else kept
 
 
@@ -99,11 +109,13 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         return reads
     if len(reads) != 1 or not _scaled(module, call.args[0], reads[0].whole):
         return Declined("more is done with the number than averaging it")
-    variable = _variable(project, found, loop, call.func.value.id)
+    variable = variable_of(project, found, loop, call.func.value.id)
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
-    edits, when = [reads[0].replaced(module, ".detach()")], None
+    # A meter formats its numbers, which takes no tensor with an axis.
+    flat = ".squeeze()" if keeps_axis(project, module, reads[0].tensor) else ""
+    edits, when = [reads[0].replaced(module, f".detach(){flat}")], None
     for node in nodes:
         made = _meter_use(project, variable, node) if isinstance(node.ctx, ast.Load) else ()
         if isinstance(made, Declined):
@@ -231,9 +243,3 @@ def _scaled(module: ModuleIndex, value: ast.expr, whole: ast.expr) -> bool:
             known = is_plain_number(module, other) or isinstance(other, ast.Name | ast.Attribute)
             return whole in (left, right) and known
     return False
-
-
-def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
-    document = project.document(found.module.path)
-    assert document is not None
-    return Variable(found.module, document, loop, name)

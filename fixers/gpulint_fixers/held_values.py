@@ -14,6 +14,7 @@ from gpulint_fixers.deferred_reads import defer
 from gpulint_fixers.device_lists import is_fresh, kept_value
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of
 from gpulint_fixers.device_sums import exactness, variable_of
+from gpulint_fixers.mixed_values import is_of_tensors
 
 _DOUBLES = (b"float64", b"double")
 """Words of models in double precision."""
@@ -41,6 +42,8 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     made = defer(project, variable, "int({})" if counts else "float({})", own={statement})
     if isinstance(made, Declined):
         return made
+    if is_of_tensors(module, statement) and any(edit.text in (f"float({name})", f"int({name})") for edit in made.edits):
+        return Declined(f"`{name}` may be something else than a number as well")
     doubles = has_doubles(project)
     reasons = [f"keep `{name}` on the GPU and read it where it is used", *exact.reasons]
     if not doubles:

@@ -8,6 +8,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
+from gpulint.placement.isinstance_tests import is_collection
 from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, ModuleIndex
@@ -30,7 +31,7 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     module = found.module
     sync = next((sync for sync in found.syncs if sync.kind is SyncKind.READ), None)
     tensor = _tensor(module, sync.node) if sync is not None else None
-    if sync is None or tensor is None or not is_torch_tensor(project, module, tensor):
+    if sync is None or tensor is None or not is_torch_tensor(project, module, tensor) or is_collection(module, tensor):
         return None
     loops = _inner_loops(found, sync.node)
     if not loops:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
+from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import WIDTH
+from gpulint_fixers.clamped_factors import without_tests
 from gpulint_fixers.device_reads import DeviceRead, is_about_loss
 from gpulint_fixers.statements import insert_after
 from gpulint_fixers.structural import indentation_step
@@ -18,7 +21,9 @@ _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_g
 _ONE_TYPE = "they have to be of one type, on one device"
 
 
-def collected(found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead], torch: str) -> Fix | None:
+def collected(
+    project: Project, found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead], torch: str
+) -> Fix | None:
     """Collect tensors, and read all of them at once; None for loops that do something else."""
     module = found.module
     if len(reads) != 1:
@@ -29,15 +34,22 @@ def collected(found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead
         return None
     match found.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=name)), args=[value])):
-            return _appended(module, inner, name, reads[0], torch) if value is reads[0].whole else None
+            tests = without_tests(project, module, inner, reads[0].whole) if value is reads[0].whole else None
+            return None if tests is None else _appended(module, inner, name, reads[0], torch, tests)
         case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Name() as key)], value=value):
             if value is reads[0].whole and found.statement in inner.body:
                 return _overwritten(module, inner, name, key, reads[0], torch)
     return None
 
 
-def _is_number(tensor: ast.expr) -> bool:
-    """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss."""
+def _is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = ()) -> bool:
+    """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss, or one of a list of such."""
+    name = ast.unparse(tensor)
+    if any(
+        ast.unparse(target) == name and isinstance(source, ast.Name) and _is_number(source)
+        for target, source in sources
+    ):
+        return True
     match tensor:
         case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in _REDUCES:
             return not any(keyword.arg in ("dim", "axis") for keyword in keywords)
@@ -51,7 +63,8 @@ def _is_number(tensor: ast.expr) -> bool:
 def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> Fix | None:
     """``[p.grad.norm().item() for p in parameters]``"""
     tests = [test for generator in inner.generators for test in generator.ifs]
-    if inner.elt is not read.whole or not _is_number(read.tensor) or not all(map(_is_usual, tests)):
+    sources = [(one.target, one.iter) for one in inner.generators]
+    if inner.elt is not read.whole or not _is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
     syntax = module.syntax
     start, end = syntax.offsets(inner)
@@ -80,7 +93,9 @@ def _is_usual(test: ast.expr) -> bool:
     return False
 
 
-def _appended(module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, torch: str) -> Fix | None:
+def _appended(
+    module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, torch: str, tests: tuple[Edit, ...]
+) -> Fix | None:
     """``norms.append(p.grad.norm().item())`` for a list that is empty before the loop."""
     place, parent = module.syntax.place(loop), module.syntax.parents.get(loop)
     if place is None or parent is None or not _is_number(read.tensor):
@@ -90,16 +105,22 @@ def _appended(module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, t
         return None
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 1:
         return None
-    full = _is_of_parameters(loop.iter)
+    full = _is_of_parameters(loop.iter) and any(one is read.whole for part in loop.body for one in _given(part))
     line = f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
     after = insert_after(module, loop, line)
     if after is None:
         return None
+    clamped = ", and clamp the factor instead of testing it" if tests else ""
     return Fix(
-        f"collect the tensors and read them in one copy after the loop; {_ONE_TYPE}",
+        f"collect the tensors and read them in one copy after the loop{clamped}; {_ONE_TYPE}",
         Safety.UNSAFE,
-        (read.replaced(module, _detached(read)), after),
+        (read.replaced(module, _detached(read)), *tests, after),
     )
+
+
+def _given(statement: ast.stmt) -> list[ast.expr]:
+    """The arguments of the call that a statement is: it runs in each round if it is in the loop's own body."""
+    return statement.value.args if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else []
 
 
 def _is_empty_list(statement: ast.stmt, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
@@ -10,46 +11,61 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode, last_name
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.device_reads import has_doubles, reads_of
-from gpulint_fixers.device_sums import exactness, is_number, variable_of
+from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.device_sums import exactness, is_number
+from gpulint_fixers.list_reads import loop_of_history
+from gpulint_fixers.places import formats
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
     """Sums in a dictionary or list, which holds numbers again after the loop."""
-    module, added = found.module, _added(statement)
-    if added is None:
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return added_by_key(project, found.module, statement, loop, reads)
+
+
+def added_by_key(
+    project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode, reads: list[DeviceRead]
+) -> Fix | Declined:
+    """Let the entries of the table to which a statement adds be tensors inside of the loop."""
+    added, document = _added(statement), project.document(module.path)
+    if added is None or document is None:
         return Declined("the value is stored in an object or a table in every step")
     name, value = added
-    variable = variable_of(project, found, loop, name)
+    variable = Variable(module, document, loop, name)
     initial = variable.initial()
     rows = bool(initial) and all(map(_is_row, initial or ()))
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
+    variable = replace(variable, loop=loop_of_history(module, loop, initial))
+    if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
     if not rows and not empty and not all(map(_is_constant, own)):
         return Declined(f"the keys of `{name}` are worked out in the loop")
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
     convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
-    made = defer(project, variable, convert, own=set[ast.stmt](own), in_place=False)
+    starts = {
+        part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
+    }
+    made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
-    if made.logs is not None or not made.edits or any(map(variable.is_inside, _read_names(variable, own))):
+    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
+    if not made.edits or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    note = "; ".join(["", *exact.reasons])
+    logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
+    note = "; ".join(["", *exact.reasons, *logs])
     return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
 
 
@@ -75,6 +91,18 @@ def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
 def _adds_to(node: ast.AST, name: str) -> TypeGuard[ast.AugAssign | ast.Assign]:
     added = _added(node)
     return added is not None and added[0] == name
+
+
+def _starts_entry(node: ast.AST, name: str) -> bool:
+    """``if key not in sums: sums[key] = 0.0``"""
+    match node:
+        case ast.If(
+            test=ast.Compare(left=asked, ops=[ast.NotIn()], comparators=[ast.Name(id=own)]),
+            body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=table), slice=key)], value=value)],
+            orelse=[],
+        ) if own == table == name:
+            return is_number(value) and ast.unparse(asked) == ast.unparse(key)
+    return False
 
 
 def _is_constant(node: ast.AugAssign | ast.Assign) -> bool:
@@ -107,7 +135,7 @@ def _is_row(value: ast.expr) -> bool:
     return False
 
 
-def _read_names(variable: Variable, own: set[ast.AugAssign | ast.Assign]) -> list[ast.Name]:
+def _read_names(variable: Variable, own: set[ast.stmt]) -> list[ast.Name]:
     """The uses of the variable besides those that add to it."""
     return [
         node

@@ -34,13 +34,23 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
             case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None), ctx=ast.Load()) if _is_few(
                 lower
             ):
-                text = convert.format(syntax.text(up))
+                around = convert
             case ast.Subscript(slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant()), ctx=ast.Load()):
-                text = f"{number}({syntax.text(up)})"
+                around = f"{number}({{}})"
             case _:
                 return None
-        edits.append(Edit(syntax.path, syntax.span(up), text))
+        edits += _around(module, up, around)
     return edits
+
+
+def _around(module: ModuleIndex, node: ast.expr, convert: str) -> list[Edit]:
+    """Convert an expression in its place; one of several lines keeps its text, whose lines may be indented as well."""
+    syntax, text = module.syntax, module.syntax.text(node)
+    if "\n" not in text:
+        return [Edit(syntax.path, syntax.span(node), convert.format(text))]
+    before, after = convert.split("{}")
+    ends = zip(syntax.offsets(node), (before, after), strict=True)
+    return [Edit(syntax.path, syntax.span_at(at, at), part) for at, part in ends]
 
 
 def _is_few(lower: ast.expr | None) -> bool:

@@ -12,7 +12,8 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import is_of_processes
 from gpulint.values.periodic_tests import is_periodic
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
-from gpulint_fixers.structural import wrap_once
+from gpulint_fixers.statements import insert_above, remove_statement
+from gpulint_fixers.structural import indentation_step, wrap_once
 
 _CALLS = frozenset(
     "float int str round item detach cpu numpy tolist mean sum max min norm reshape view squeeze tensor as_tensor "
@@ -20,6 +21,11 @@ _CALLS = frozenset(
     "values get len dict list zip sorted".split()
 )
 """Calls that compute a value, on their own or together with other processes."""
+
+_TOGETHER = frozenset(
+    {"gather", "gather_for_metrics", "reduce", "all_reduce", "all_gather", "reduce_mean", "reduce_dict"}
+)
+"""Those in which all processes take part."""
 
 
 def under_condition(project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode) -> Fix | None:
@@ -46,6 +52,8 @@ def _in_block(project: Project, module: ModuleIndex, statement: ast.stmt) -> Fix
     block: list[ast.stmt] = getattr(parent, place[0])
     found = [(at, one) for at, one in enumerate(block) if at > place[1] and isinstance(one, ast.If)]
     for at, branch in found[:2]:
+        if (moved := _moved_into(project, module, block[place[1] : at], branch)) is not None:
+            return moved
         test = _periodic_part(project, module, branch) if not branch.orelse else None
         if test is None:
             continue
@@ -67,6 +75,31 @@ def _in_block(project: Project, module: ModuleIndex, statement: ast.stmt) -> Fix
             return None
         return Fix("compute what is logged only in the steps that log it", Safety.UNSAFE, edits)
     return None
+
+
+def _moved_into(project: Project, module: ModuleIndex, above: list[ast.stmt], branch: ast.If) -> Fix | None:
+    """Move the first of the statements above a branch into it, where nothing else needs its value: what the condition
+    asks for is set only between the two, or is no condition for a second block."""
+    first = above[0]
+    if branch.orelse or not is_periodic(project, module, branch.test, True) or not all(map(_computes, above)):
+        return None
+    if not isinstance(first, ast.Assign) or not all(isinstance(target, ast.Name) for target in first.targets):
+        return None
+    together = {last_name(part.func) for part in walk(first) if isinstance(part, ast.Call)} & _TOGETHER
+    between = {name for one in above[1:] for name in _stored(one)}
+    asked = _names((branch.test,))
+    if together or (not asked & between and _periodic_part(project, module, branch) is not None):
+        return None
+    if _names((first.value,)) & between or asked & _stored(first) or not _needed_only(module, [first], branch, first):
+        return None
+    syntax, lines = module.syntax, module.syntax.text(first).split("\n")
+    more = branch.body[0].col_offset - first.col_offset
+    pad = indentation_step(syntax, branch.body[0]) if more > 0 else ""
+    text = "\n".join([lines[0], *(f"{pad}{line}" if line.strip() else line for line in lines[1:])])
+    edits = remove_statement(syntax, first), insert_above(syntax, branch.body[0], text)
+    if edits[0] is None or edits[0].text or edits[1] is None or '"""' in text or "'''" in text:
+        return None
+    return Fix("compute what is logged only in the steps that log it", Safety.UNSAFE, (edits[0], edits[1]))
 
 
 def test_text(module: ModuleIndex, tests: tuple[ast.expr, ...]) -> str:

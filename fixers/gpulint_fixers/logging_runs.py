@@ -129,7 +129,8 @@ def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
 
 def log_run(project: Project, module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt] | None:
     """The statements that only log, around one that logs or that makes a text or number for it alone; else None."""
-    if logs(project, module, statement):
+    inner = statement.body if isinstance(statement, ast.For) and not statement.orelse else []
+    if logs(project, module, statement) or (inner and all(_shows(project, module, one) for one in inner)):
         return run_of(project, module, statement, set())
     if not isinstance(statement, ast.Assign) or "" in (names := names_stored(statement)):
         return None
@@ -153,7 +154,8 @@ def computed_run(
         first -= 1
     while last + 1 < len(block) and _computes(project, module, block[last + 1], meters):
         last += 1
-    if not _computes(project, module, statement, meters):
+    logging = {one for one in block[first : last + 1] if _writes(project, module, one, meters)}
+    if not logging or not _computes(project, module, statement, meters):
         return None
     while (out := _escaping(project, module, block[first : last + 1])) is not None:
         where = block.index(out)
@@ -161,7 +163,7 @@ def computed_run(
             return None
         first, last = (where + 1, last) if where < at else (first, where - 1)
     run = block[first : last + 1]
-    return run if any(_writes(project, module, one, meters) for one in run) else None
+    return run if any(one in logging for one in run) else None
 
 
 def filled_run(project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode) -> list[ast.stmt] | None:
@@ -277,6 +279,7 @@ def _computes(project: Project, module: ModuleIndex, statement: ast.stmt, meters
     return _fills(project, module, statement) or _writes(project, module, statement, meters)
 
 
+@query
 def _fills(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether a statement sets variables and entries of tables by calls without effects, perhaps under a
     condition or once for each entry of another table."""
@@ -306,6 +309,7 @@ def _is_pure(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return name in project.models.derived(Collectives).names
 
 
+@query
 def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: bool) -> bool:
     """Return whether a statement writes a log, perhaps under a condition that is the same in all steps."""
     match statement:
@@ -340,9 +344,5 @@ def _dumps(_module: ModuleIndex, statement: ast.stmt) -> bool:
 
 def names_stored(statement: ast.Assign) -> set[str]:
     """The variables that an assignment sets; something that is no variable counts as an empty name."""
-    targets = [part for target in statement.targets for part in _parts(target)]
+    targets = [part for target in statement.targets for part in getattr(target, "elts", [target])]
     return {part.id if isinstance(part, ast.Name) else "" for part in targets}
-
-
-def _parts(target: ast.expr) -> list[ast.expr]:
-    return [*target.elts] if isinstance(target, ast.Tuple | ast.List) else [target]

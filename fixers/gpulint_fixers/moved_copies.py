@@ -11,27 +11,12 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
+from gpulint.placement.host_copies import WIDENS, is_new
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, ModuleIndex, NodeRef, last_name
 
-_CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
-_COMPUTES = frozenset(
-    "repeat repeat_interleave tile flip roll index_select masked_select masked_fill gather scatter clamp clip where "
-    "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor".split()
-)
-_TYPES = regex.compile(r"(float|double|half|bfloat|int|uint|long|short|bool|complex)\d*(_e\w+)?$")
-"""Types of tensors: ``torch.float32``."""
-_NEW = _CONVERTS | _COMPUTES
-"""Methods and functions that make a new tensor, in memory that is not pinned."""
-_VIEWS = frozenset(
-    "squeeze unsqueeze transpose permute flatten reshape view chunk split unbind narrow t movedim swapaxes "
-    "atleast_1d atleast_2d atleast_3d view_as_real view_as_complex utils is_tensor".split()
-)
-"""Functions of PyTorch whose result is the memory that they are given, mostly."""
-_PICKS = frozenset("nonzero where randperm argsort topk flatnonzero logical_and logical_or logical_not isin".split())
-"""Functions whose result, as an index, picks rows one by one."""
 _GENERATES = regex.compile(
     r"^(batch_)?(generate|beam_search|beam_decode|greedy_search|greedy_decode|sample_loop)(_|$)"
     r"|^(p|ddim|ddpm)_sample(_loop)?$|_beam_search$|_sample_loop$"
@@ -43,8 +28,6 @@ SWAPPED = (
     "convert the batch on the GPU, with equal values; a device without double precision takes no batch of doubles, "
     "which are also twice as large to copy"
 )
-_WIDENS = frozenset({"float", "double", "long", "int"})
-"""Conversions that are as well done on the GPU: they seldom make less to copy."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
@@ -82,7 +65,7 @@ def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
     while (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
-        and value.func.attr in _WIDENS
+        and value.func.attr in WIDENS
         and not value.args
         and not value.keywords
     ):
@@ -225,63 +208,6 @@ def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
     return False
-
-
-def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
-    """Return whether an expression is a new tensor, or a part of one with gaps, rather than one of the batch:
-    ``x.float()``, ``x[~mask]``, ``x[:, 1:]``, ``torch.cat([x, y])``, and what comes from NumPy."""
-    while made is not None:
-        match made:
-            case ast.IfExp(body=one, orelse=other):
-                return is_new(module, one) or is_new(module, other)
-            case ast.Subscript(slice=index) if _picks_rows(module, index):
-                return True
-            case ast.Call(func=ast.Name() | ast.Attribute() as func, args=[inner, *_]) if last_name(func) == "Variable":
-                made = inner  # which is the tensor itself
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "np" | "numpy"), attr=attr)):
-                return attr not in _VIEWS
-            case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
-                if attr in _NEW or (attr == "to" and _names_type(made)):
-                    return True
-                made = inner
-            case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
-                if any(not _is_whole_slice(part) for part in parts[1:]):
-                    return True
-                made = inner
-            case ast.Subscript(value=inner):
-                made = inner
-            case _:
-                return False
-    return False
-
-
-def _names_type(call: ast.Call) -> bool:
-    """``x.to(torch.float32)``, which makes another tensor on the host"""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
-    placed = len(call.args) > 1 or any(keyword.arg == "device" for keyword in call.keywords)
-    return not placed and any(_TYPES.match(last_name(value)) for value in given if isinstance(value, ast.Attribute))
-
-
-def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:
-    """Return whether an index is a mask or a list of rows, so that the result is a copy."""
-    match index:
-        case ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare() | ast.List() | ast.ListComp():
-            return True
-        case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
-            return True
-        case ast.Call(func=func):
-            return last_name(func) in _PICKS or last_name(func) == "bool"
-        case ast.Name():
-            bound = reaching(module, module.scope(index).lookup(index.id), index)
-            values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
-            return any(
-                value is not None and not isinstance(value, ast.Name) and _picks_rows(module, value) for value in values
-            )
-    return False
-
-
-def _is_whole_slice(part: ast.expr) -> bool:
-    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None
 
 
 def _joins(value: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.device_reads import has_doubles, is_integer, reads_of, uses_other_library
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.string_places import converted_in_string
+from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 
 _UNKNOWN = Declined("the value is stored in an object or a table in every step")
@@ -27,7 +28,7 @@ _REPLACES = ("setattr", "__dict__", "vars(")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class Sum:
     """``self.correct`` of a class, or the entries of ``self.correct``."""
 
     module: ModuleIndex
@@ -52,7 +53,7 @@ class _Sum:
 
 
 def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
-    """``self.correct += (prediction == label).sum().item()``, with ``[i]`` as well."""
+    """``self.correct += (prediction == label).sum().item()``, with ``[i]`` as well, or a tensor that callers pass."""
     statement = found.statement
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return _UNKNOWN
@@ -60,6 +61,8 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
+    if isinstance(statement.target, ast.Subscript) and isinstance(statement.target.value, ast.Name):
+        return stored_in_tensor(project, found, statement)
     kept = _sum_of(found.module, statement)
     if kept is None:
         return _UNKNOWN
@@ -74,7 +77,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     counts = all(is_integer(found.module, read.tensor) for read in reads) and statement.value is reads[0].whole
     edits = list[Edit]()
     for use in kept.uses():
-        made = _used(project, kept, use, counts=counts)
+        made = used(project, kept, use, counts=counts)
         if isinstance(made, Declined):
             return made
         edits += made
@@ -88,7 +91,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     )
 
 
-def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> _Sum | None:
+def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> Sum | None:
     """The sum that a statement adds to, if its class only sets it to numbers and adds to it."""
     owner = module.class_of(statement)
     match statement.target:
@@ -100,12 +103,12 @@ def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> _Sum | None:
             return None
     if owner is None or any(word in module.syntax.text(owner) for word in _REPLACES):
         return None
-    kept = _Sum(module, owner, name, has_entries)
+    kept = Sum(module, owner, name, has_entries)
     starts = [value for use in kept.uses() if (value := _start(kept, use)) is not None]
     return kept if starts and all(_is_start(value, has_entries) for value in starts) else None
 
 
-def _start(kept: _Sum, use: ast.Attribute) -> ast.expr | None:
+def _start(kept: Sum, use: ast.Attribute) -> ast.expr | None:
     """Return what an assignment sets the sum to; None for other uses."""
     if not isinstance(use.ctx, ast.Store):
         return None
@@ -131,7 +134,7 @@ def _is_start(value: ast.expr, has_entries: bool) -> bool:
     return False
 
 
-def _used(project: Project, kept: _Sum, use: ast.Attribute, *, counts: bool) -> list[Edit] | Declined:
+def used(project: Project, kept: Sum, use: ast.Attribute, *, counts: bool) -> list[Edit] | Declined:
     """Return what one use needs: nothing, or a conversion to a number."""
     syntax = kept.module.syntax
     node, up = kept.number(use), syntax.parents.get(use)
@@ -164,7 +167,7 @@ def _is_converted(module: ModuleIndex, node: ast.expr) -> bool:
     return isinstance(up, ast.Call) and ast.unparse(up.func) in _CONVERTS and up.args == [inner]
 
 
-def _is_seen_elsewhere(project: Project, kept: _Sum) -> bool:
+def _is_seen_elsewhere(project: Project, kept: Sum) -> bool:
     """Return whether other code may read the sum: through the object, or in a class that inherits it."""
     inside = set(walk(kept.owner))
     for path in project.word_index.mentioning(kept.name.encode()):

@@ -9,7 +9,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint_fixers.abort_tests import is_abort_test, less_often
+from gpulint_fixers.abort_tests import differs_from_itself, is_abort_test, less_often
 from gpulint_fixers.deferred_reads import Deferred, Variable, defer
 from gpulint_fixers.device_lists import kept
 from gpulint_fixers.device_reads import DeviceRead
@@ -51,7 +51,7 @@ def tested(project: Project, variable: Variable, reads: list[ast.Name]) -> list[
         convert = [
             Edit(variable.module.path, variable.module.syntax.span(node), f"float({node.id})")
             for node in nodes
-            if node in asked
+            if node in asked and not differs_from_itself(branch.test)  # which a tensor says as well
         ]
         inside = [node for node in nodes if node not in asked]
         found.append(Test((*made[0], *convert), (made[1],), nodes, inside))

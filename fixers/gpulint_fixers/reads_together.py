@@ -12,10 +12,12 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex
 from gpulint_fixers.calls import WIDTH
-from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, uses_other_library
+from gpulint_fixers.device_reads import DeviceRead, read_around, reads_of, torch_of, uses_other_library
 from gpulint_fixers.element_reads import elements
+from gpulint_fixers.generator_sums import summed_once
 from gpulint_fixers.host_copies import copied_first
 from gpulint_fixers.inner_lists import collected
+from gpulint_fixers.stacked_copies import stacked
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.versions import predates_device_argument
 
@@ -29,10 +31,11 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    return elements(project, found) or _of_values(found) or copied_first(project, found)
+    made = elements(project, found) or stacked(project, found) or _of_values(project, found)
+    return made or summed_once(project, found) or copied_first(project, found)
 
 
-def _of_values(found: HostWait) -> Fix | None:
+def _of_values(project: Project, found: HostWait) -> Fix | None:
     """The fix for the values of a table, and for those that a list collects."""
     module, statement = found.module, found.statement
     reads = reads_of(found)
@@ -44,14 +47,8 @@ def _of_values(found: HostWait) -> Fix | None:
         return None
     edits = _of_table(module, inner, reads, torch)
     if edits is None:
-        return collected(found, inner, reads, torch)
+        return collected(project, found, inner, reads, torch)
     return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
-
-
-def torch_of(module: ModuleIndex) -> str | None:
-    """The name under which a module imports ``torch``."""
-    bound = ((name, one.target) for name, bindings in module.top.bindings.items() for one in bindings)
-    return next((name for name, target in bound if target == "torch"), None)
 
 
 def _inner(found: HostWait, node: ast.expr) -> ast.For | ast.expr | None:

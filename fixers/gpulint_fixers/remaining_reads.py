@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
-from gpulint_rules.data.wait_groups import other_waits
+from gpulint_rules.data.needed_waits import other_waits
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -46,7 +46,7 @@ def waiting_scaler(project: Project, found: HostWait) -> Declined | None:
 def _left_in(found: HostWait, made: Fix) -> str | None:
     """A read of the statement that the fix does not change: of a tensor that may be on the GPU all the same."""
     own, path = found.module.syntax.span(found.statement), found.module.path  # type: ignore[arg-type]
-    changed = [edit.span for edit in made.edits if edit.path == path and "detach" in edit.text]
+    changed = [edit.span for edit in made.edits if edit.path == path and ("detach" in edit.text or not edit.text)]
     if not any(_overlaps(own, span) for span in changed):
         return None
     for part in walk(found.statement):

@@ -7,7 +7,6 @@ import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.sync_points import SyncKind
@@ -17,10 +16,12 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, BindingKind, FunctionNode, LoopNode, ModuleIndex, NodeRef
+from gpulint_fixers.changed_tensors import is_changed
+from gpulint_fixers.clocks import measures_steps
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
 from gpulint_fixers.return_types import annotated
-from gpulint_fixers.returned_tables import returned_table, sites_of
+from gpulint_fixers.returned_tables import returned_table, sites_of, training_loop
 from gpulint_fixers.statements import insert_below
 from gpulint_fixers.taken_values import taken
 from gpulint_fixers.versions import predates_device_argument
@@ -28,7 +29,6 @@ from gpulint_fixers.versions import predates_device_argument
 _ELSEWHERE = Declined(
     "the value is read in a function that the loop calls; return the tensor and read it less often",
 )
-_TIMERS = regex.compile(r"perf_counter|synchronize\(|elapsed_time|timeit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return _ELSEWHERE
     loop = found.context.loop.node
-    if isinstance(loop, LOOPS) and _TIMERS.search(found.context.loop.module.syntax.text(loop)):
+    if isinstance(loop, LOOPS) and measures_steps(project, found.context.loop.module, loop):
         return Declined("the loop measures time, for which it has to wait")
     function, table = found.module.function(statement), returned_table(project, found, statement)
     if isinstance(table, Fix) or function is None or isinstance(function, ast.Lambda):
         return table
     sites = sites_of(project, found, function)
-    site = _site(project, found, sites) if sites is not None else None
-    if sites is None or site is None:
+    loops = _in_loops(project, sites) if sites is not None else None
+    if sites is None or loops is None:
         return table
     reads = reads_of(found)
     if isinstance(reads, Declined):
@@ -79,13 +79,17 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     given = [_given(found.module, function, statement, read) for read in reads]
     edits = list[Edit]()
     for one in given:
-        made = _used(site, found.module, one) if one is not None else _ELSEWHERE
-        if isinstance(made, Declined):
-            return made
-        assert one is not None
-        edits += (one.read.replaced(found.module, _suffix(found.module, one.read)), *made)
+        if one is None:
+            return _ELSEWHERE
+        edits.append(one.read.replaced(found.module, _suffix(found.module, one.read, sites)))
+        for site in loops:
+            made = _used(site, found.module, one)
+            if isinstance(made, Declined):
+                return made
+            edits += made
     for other in sites:
-        made = _at_once(other, found.module, [one for one in given if one]) if other.node is not site.call else ()
+        is_used = any(other.node is site.call for site in loops)
+        made = _at_once(other, found.module, [one for one in given if one]) if not is_used else ()
         if isinstance(made, Declined):
             return made
         edits += made
@@ -101,15 +105,16 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     )
 
 
-def _site(project: Project, found: HostWait, sites: tuple[NodeRef, ...]) -> _Site | None:
-    """The call of the function in the body of a training loop; None if it is called by several of those."""
-    call, loop = found.context.calls[0], found.context.loop.node
-    assert isinstance(call.node, ast.Call) and isinstance(loop, LOOPS)
-    for other in sites:
-        role = project.fact(LoopContexts).in_role(other.module, other.node, Role.STEP)
-        if other.node is not call.node and role is not None:
+def _in_loops(project: Project, sites: tuple[NodeRef, ...]) -> list[_Site] | None:
+    """The calls of the function in bodies of training loops; None if a function that such a loop calls has one."""
+    found = list[_Site]()
+    for site in sites:
+        loop = training_loop(project, site)
+        if loop is not None and isinstance(site.node, ast.Call):
+            found.append(_Site(project, site.module, loop, site.node))
+        elif project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None:
             return None
-    return _Site(project, call.module, loop, call.node)
+    return found or None
 
 
 def _at_once(site: NodeRef, callee: ModuleIndex, given: list[_Returned]) -> tuple[Edit, ...] | Declined:
@@ -183,14 +188,17 @@ def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
     return value is whole
 
 
-def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
+def _suffix(module: ModuleIndex, read: DeviceRead, sites: tuple[NodeRef, ...]) -> str:
     """Return what follows the tensor: nothing where it has no gradient anyway, as a number to which tensors were
-    added."""
+    added, and a copy where the tensor itself changes later."""
     if is_integer(module, read.tensor):
         return ""
     values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()
     starts = any(isinstance(binding.value, ast.Constant) for binding in values)
-    return "" if starts and any(binding.kind is BindingKind.AUGMENT for binding in values) else ".detach()"
+    if starts and any(binding.kind is BindingKind.AUGMENT for binding in values):
+        return ""
+    is_new = isinstance(module.syntax.parents.get(read.whole), ast.BinOp)
+    return ".detach()" if is_new or not is_changed(module, read.tensor, sites) else ".detach().clone()"
 
 
 def _used(site: _Site, callee: ModuleIndex, one: _Returned) -> tuple[Edit, ...] | Declined:

@@ -227,3 +227,14 @@ def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
             last = number
     at = source.offset(last, 1) + len(source.line(last).rstrip("\r\n"))
     return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}", commutes=True)
+
+
+def is_handler_of(module: ModuleIndex, node: ast.AST, loop: ast.stmt) -> bool:
+    """Return whether a place is a handler or the ``finally`` of a ``try`` around the loop."""
+    around = {up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Try)}
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if up in around and isinstance(up, ast.Try) and inner not in up.body and inner not in up.orelse:
+            return True
+        inner = up
+    return False

@@ -14,15 +14,18 @@ from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
+from gpulint_fixers.unknown_reads import unknown_reads
 
 _FIRST_PROCESS = regex.compile(
     r"\b(local_|global_)?rank\b|\bis_(main|master)\b|main_process|rank_zero|global_zero|get_rank"
 )
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OPTIMIZER = regex.compile(r"opt|scaler|solver|adam|sgd", re.IGNORECASE)
 
 
@@ -66,6 +69,26 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
         if not (here is up.body and holds_in_all_steps(module, up.test, loop)):
             found.add(here[0])
     return frozenset(found)
+
+
+def chosen_branches(module: ModuleIndex, statement: ast.AST) -> frozenset[ast.AST]:
+    """The branches of a function around a statement that a setting chooses by its name: ``if args.encoder == "bert":``;
+    other settings do not run it at all."""
+    return frozenset(
+        first
+        for first in branches_around(module, statement, module.function(statement))
+        if isinstance(branch := module.syntax.parents.get(first), ast.If)
+        and first is branch.body[0]
+        and _is_choice(branch.test)
+    )
+
+
+def _is_choice(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=ast.Attribute(), ops=[ast.Eq() | ast.In()], comparators=[named]):
+            names = named.elts if isinstance(named, ast.List | ast.Tuple | ast.Set) else [named]
+            return all(isinstance(name, ast.Constant) and isinstance(name.value, str) for name in names)
+    return False
 
 
 def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
@@ -164,6 +187,39 @@ def shown(node: ast.AST) -> set[str]:
     return {ast.unparse(value) for value in values}
 
 
+def shown_by_calls(project: Project, module: ModuleIndex, loop: ast.AST, read: set[str]) -> list[ast.Call]:
+    """The calls of a loop whose functions make texts of tensors that it also reads, or of the table that holds them:
+    ``text = loss_text(losses)``."""
+    tables = {name for name in (_table_of(part, read) for part in walk(loop)) if name} | read
+    return [
+        call
+        for call in walk(loop)
+        if isinstance(call, ast.Call) and any(ast.unparse(argument) in tables for argument in call.args)
+        if any(_shows_argument(callee, call, tables) for callee in project.fact(Resolver).callees(module, call))
+    ]
+
+
+def _table_of(part: ast.AST, read: set[str]) -> str:
+    """The table of ``for name, value in losses.items()`` for a value that is read, and of ``losses["total"]``."""
+    match part:
+        case ast.For(target=target, iter=ast.Call(func=ast.Attribute(value=table, attr="items" | "values"))):
+            named = {one.id for one in walk(target) if isinstance(one, ast.Name)}
+            return ast.unparse(table) if named & read else ""
+        case ast.Subscript(value=table) if ast.unparse(part) in read:
+            return ast.unparse(table)
+    return ""
+
+
+def _shows_argument(callee: NodeRef, call: ast.Call, tables: set[str]) -> bool:
+    function = callee.node
+    if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
+        return False
+    passed = {name: argument_of(function, call, name) for name in parameters(function)}
+    given = {name for name, value in passed.items() if value is not None and ast.unparse(value) in tables}
+    texts = (text for part in walk(function) for text in shown(part))
+    return bool(given) and any(text.partition("[")[0].partition(".")[0] in given for text in texts)
+
+
 @query
 def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
     """The variables and attributes that a loop sets."""
@@ -172,13 +228,13 @@ def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
 
 
 @query
-def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.Call, NodeRef], ...]:
+def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.AST, NodeRef], ...]:
     """The calls of a loop whose functions read tensors without gradients in any case, and the reads.
 
     The rule does not report them, as such functions mostly evaluate. A step that calls one waits all the same.
     """
     guards, resolver = project.fact(Guards), project.fact(Resolver)
-    found = list[tuple[ast.Call, NodeRef]]()
+    found = list[tuple[ast.AST, NodeRef]]()
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
         if guards.is_periodic(module, call) or guards.is_before_loop_exit(module, call):
             continue
@@ -196,7 +252,13 @@ def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[
             )
             if read is not None:
                 found.append((call, NodeRef(callee.module, read.node)))
+    found += ((read.node, read) for read in unknown_reads(project, module, loop) if not _is_seldom(project, read, loop))
     return tuple(found)
+
+
+def _is_seldom(project: Project, read: NodeRef, loop: ast.AST) -> bool:
+    guards = project.fact(Guards)
+    return guards.is_periodic(read.module, read.node) or guards.is_off_by_default(read.module, read.node, loop)
 
 
 def _waits(project: Project, callee: NodeRef, sync: SyncPoint, site: NodeRef) -> bool:
@@ -214,6 +276,16 @@ def _read(project: Project, module: ModuleIndex) -> dict[ast.AST, list[SyncPoint
         if guards.is_without_gradients(module, sync.node):
             found.setdefault(function, []).append(sync)
     return found
+
+
+def is_lightning_log(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
+    if module.packages.isdisjoint(_LIGHTNING):
+        return False
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
+            return owner in ("self", "pl_module")
+    return False
 
 
 def inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import WIDTH
+
+_AS_TEXT = regex.compile(r"%[-+ #0-9.]*[sra]")
+"""Parts of a format that show a value by its text."""
 
 
 def converted_in_string(module: ModuleIndex, node: ast.expr, text: str) -> Edit | None:
@@ -34,3 +38,18 @@ def _is_in_braces(before: str) -> bool:
     """Return whether a text ends in a part of an f-string that is computed."""
     plain = before.replace("{{", "").replace("}}", "")
     return plain.count("{") > plain.count("}")
+
+
+def is_converted(module: ModuleIndex, node: ast.expr, convert: str) -> bool:
+    """Return whether a number is read where it is used in any case: by ``float(total)``, and a tensor by ``"%d" %
+    total`` as well."""
+    parents, up = module.syntax.parents, module.syntax.parents.get(node)
+    if isinstance(up, ast.Call) and len(up.args) == 1 and ast.unparse(up.func) in ("float", "int"):
+        return not convert.startswith("[")
+    inner: ast.AST = node
+    while ".as_tensor(" in convert and isinstance(up, ast.BinOp | ast.Tuple):
+        match up:
+            case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text)), right=shown) if shown is inner:
+                return not _AS_TEXT.search(text)
+        inner, up = up, parents.get(up)
+    return False

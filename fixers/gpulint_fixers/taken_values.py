@@ -13,6 +13,8 @@ from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_lists import kept
 from gpulint_fixers.device_reads import DeviceRead
 from gpulint_fixers.device_sums import added_up
+from gpulint_fixers.device_tables import kept_by_key
+from gpulint_fixers.keyed_sums import added_by_key
 
 _DETACHED = regex.compile(r"^\.detach\(\)(\.clone\(\))?")
 """What a tensor needs no more that the function has detached."""
@@ -21,7 +23,7 @@ _DETACHED = regex.compile(r"^\.detach\(\)(\.clone\(\))?")
 def taken(
     project: Project, module: ModuleIndex, loop: LoopNode, statement: ast.AST | None, value: ast.expr, *, integers: bool
 ) -> tuple[Edit, ...] | Declined:
-    """``total += value`` and ``values.append(value)``; Declined for all else."""
+    """``total += value`` and ``values.append(value)``, also of the entries of a table; Declined for all else."""
     document, end = project.document(module.path), module.syntax.offsets(value)[1]
     assert document is not None
     read = DeviceRead(value, value, end)
@@ -32,6 +34,18 @@ def taken(
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=values)), args=[added])):
             if added is value:
                 made = kept(project, Variable(module, document, loop, values), statement, added, [read])
+        case (
+            ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add())
+            | ast.Assign(targets=[ast.Subscript(value=ast.Name())], value=ast.BinOp())
+        ):
+            made = added_by_key(project, module, statement, loop, [read])
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="append", value=ast.Subscript() | ast.Attribute() as target), args=[added]
+            )
+        ):
+            if added is value and not integers:
+                made = kept_by_key(project, module, statement, loop, target, [read])
     if isinstance(made, Declined):
         return made
     at = module.syntax.span_at(end, end)

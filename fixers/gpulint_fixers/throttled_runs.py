@@ -12,6 +12,8 @@ from gpulint_fixers.log_intervals import Interval
 from gpulint_fixers.structural import indentation_step as _step
 from gpulint_fixers.structural import wrap_once
 
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
 
 def throttled(
     document: Document, module: ModuleIndex, statements: list[ast.stmt], when: Interval
@@ -43,12 +45,16 @@ def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> 
         return None
     if not isinstance(branch.test, ast.Name | ast.Attribute | ast.Call | ast.Compare | ast.UnaryOp):
         return None
-    (_, end), source = syntax.offsets(branch.test), syntax.source
+    (start, end), source = syntax.offsets(branch.test), syntax.source
     line, column = source.position(end)
     more = f" and {when.test}"
     ends = source.line(line)[column - 1 :].startswith(":")
     fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
-    return Edit(module.path, syntax.span_at(end, end), more) if ends and fits else None
+    if not ends or not fits:
+        return None
+    if isinstance(branch.test, ast.Compare) and isinstance(branch.test.ops[0], _ORDERS):
+        return Edit(module.path, syntax.span_at(start, start), f"{when.test} and ")  # the values may be on the GPU
+    return Edit(module.path, syntax.span_at(end, end), more)
 
 
 def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
+from gpulint.assessment.image_sides import MAX_CLASSES, side, takes_slices
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -48,30 +49,12 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """Words of the code that makes samples; the first kind with a word counts."""
 
 
-_SLICES = regex.compile(r"(?<![A-Za-z])slices?(?![A-Za-z(])")
-"""Words of programs whose samples are slices of volumes; not the builtin."""
-_SOLID = regex.compile(r"(?<![A-Za-z0-9])3_?[dD](?![A-Za-z0-9])|[a-z]3[dD]\b|SpatialPad|RandCrop|roi_size")
-"""Words of programs that train on volumes as a whole, or on blocks of them."""
 _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
-_SIDE = regex.compile(
-    r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
-    r"|(image|img|input|crop|patch)_?(size|res|resolution)['\"]?\s*(,\s*type\s*=\s*int\s*,\s*default\s*)?[:=]\s*[(\[]?\s*)"
-    r"(?P<side>\d{2,4})\b",
-    re.IGNORECASE,
-)
-_MADE_UP = regex.compile(
-    r"\b(rand|randn|zeros|ones)\(\s*(size\s*=\s*)?[(\[]?\s*\w+\s*,\s*[13]\s*,\s*(?P<side>\d{2,4})\s*,\s*(?P=side)\b"
-)
-"""Images that are made up, to try a network."""
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
-MIN_SIDE, MAX_SIDE = 16, 2048
-"""Sides of images that are taken for such, in pixels."""
 MAX_BATCH = 100_000
 """Numbers from here on are no samples of one batch."""
-MAX_CLASSES = 3
-"""Most things that a data set may be of which the kind is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +121,10 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    side, channels = (_side(project, loader), _channels(loader.module)) if found == "image" else (0, 3)
-    flat = found == "volume" and _takes_slices(loader.module)
+    pixels, channels = (side(project, loader), _channels(loader.module)) if found == "image" else (0, 3)
+    flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
-    return Batch(found, size if stated else _usual(found), stated, side, channels, flat, joined)
+    return Batch(found, size if stated else _usual(found), stated, pixels, channels, flat, joined)
 
 
 def _joins_pieces(project: Project, loader: Loader) -> bool:
@@ -168,45 +151,11 @@ def _is_join(part: ast.AST) -> bool:
     )
 
 
-def _side(project: Project, loader: Loader) -> int:
-    """The side of the images that a loader gives out, by its module, else by those of its data sets, else by the images
-    that its module makes up (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
-    if own := side_of(loader.module):
-        return own
-    resolver = project.fact(Resolver)
-    homes = dict.fromkeys(
-        module
-        for source in parts_of(project, loader)
-        if isinstance(source.node, ast.expr)
-        for module, _ in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
-    )
-    return next((side for home in homes if (side := side_of(home))), 0) or _made_up_side(loader.module)
-
-
-@query
-def _made_up_side(module: ModuleIndex) -> int:
-    found = (int(match["side"]) for match in _MADE_UP.finditer(module.syntax.source.text))
-    return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)
-
-
 @query
 def _channels(module: ModuleIndex) -> int:
     """One where all images of a module are made grey (``transforms.Grayscale()``), else three."""
     text = module.syntax.source.text
     return 1 if regex.occurs(_GREY, text) and not regex.occurs(_COLOUR, text) else 3
-
-
-@query
-def _takes_slices(module: ModuleIndex) -> bool:
-    text = module.syntax.source.text
-    return regex.occurs(_SLICES, text) and not regex.occurs(_SOLID, text)
-
-
-@query
-def side_of(module: ModuleIndex) -> int:
-    """The largest side that images are scaled or cut to in a module; 0 if it names none."""
-    found = (int(match["side"]) for match in _SIDE.finditer(module.syntax.source.text))
-    return max((side for side in found if MIN_SIDE <= side <= MAX_SIDE), default=0)
 
 
 def _usual(kind: str) -> int:

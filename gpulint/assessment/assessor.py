@@ -144,7 +144,7 @@ def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool
             return Level.LOW
         share *= middle(figure("assumed", "evaluation_share"))
     least_share = row.medium_share or figure("levels", "medium_share")
-    return _graded(share / often.every, least_share, figure("levels", "high_share"))
+    return _graded(share / often.every, least_share, row.high_share or figure("levels", "high_share"))
 
 
 def _graded(value: float, medium: float, high: float) -> Level:

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 from gpulint.assessment import (
     default_devices,
     file_facts,
+    frequency,
     gpu_options,
     gpu_signs,
+    input_limits,
     job_facts,
     loader_facts,
     micro_steps,
     place_facts,
     process_options,
     repeats,
+    shell_defaults,
     siblings,
     step_lengths,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason, names_transport
+from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -56,10 +59,12 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
+_SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
+_FLUSH = frozenset({"allocator-flush"})
 _IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
@@ -76,7 +81,6 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause",
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
-    Circumstance("named in a comment above", TO_LOW, names_transport, kinds=frozenset({"slow-exchange"})),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
@@ -96,14 +100,17 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
+    Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=frozenset({"gradients"})),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
+    Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, default_devices.stays_on_cpu),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
+    Circumstance("only for inputs above a limit", TO_LOW, input_limits.is_for_large_input, kinds=_IN_STEPS),
     Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
@@ -113,19 +120,22 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),
     Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
+    Circumstance("not trained, beside the model that is", TO_LOW, repeats.is_frozen_beside, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
     Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
     Circumstance("a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
-    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL),
+    Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL | _SINGLE),
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
-    Circumstance("nothing shows a second GPU", TO_LOW, gpu_signs.shows_one_gpu, kinds=_DATA_PARALLEL),
+    Circumstance("nothing shows a third GPU", TO_LOW, gpu_signs.shows_few_gpus, kinds=_DATA_PARALLEL),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
+    Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
+    Circumstance("its jobs request no GPUs", TO_LOW, job_facts.requests_no_gpus, not_kinds=_START),
     Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
     Circumstance("to the node's own disk", TO_LOW, job_facts.fills_own_disk, kinds=frozenset({"data-copy"})),
     Circumstance("a script that says nothing of GPUs", TO_LOW, job_facts.is_without_gpus, kinds=_INSTALL),
@@ -134,6 +144,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
+    Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
@@ -172,9 +183,13 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass after the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
+    Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
+    Circumstance("long steps of many passes", 1, step_lengths.passes_often, kinds=frozenset({"allocator-flush"})),
     Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
+    Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
 )

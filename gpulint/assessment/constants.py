@@ -26,6 +26,8 @@ class Kind:
     """It takes the time of one sample for each of a batch."""
     medium_share: float = 0.0
     """The least share of the GPU time that makes it medium, if it is not that of all kinds."""
+    high_share: float = 0.0
+    """The least share of the GPU time that makes it high, if it is not that of all kinds."""
     medium_gpu_seconds: float = 0.0
     """The least GPU-seconds in each run that make it medium, if they are not those of all kinds."""
     in_training: bool = False

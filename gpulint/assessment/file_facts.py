@@ -14,6 +14,7 @@ from gpulint.finding import Severity
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_roles import Role
+from gpulint.training.phases import draws_figure
 from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ _PURPOSE = regex.compile(
     r"(^|[/_.-])(diag(nos\w+)?|debug|dev|devel|shell|jupyter\w*|notebooks?|interactive|workspace|vscode|login|sandbox)([/_.-]|$)",
     re.IGNORECASE,
 )
-_WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
+_WORKERS = regex.compile(
+    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""", re.IGNORECASE
+)
+"""The number of workers in a configuration or a script, also as a variable of the shell."""
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
 _CHANGED = regex.compile(r"[_-](custom|modified|forked|fork|local|copy|patched)$", re.IGNORECASE)
 """Ends of names of copies that were changed: ``ultralytics_custom``."""
@@ -117,6 +121,14 @@ def is_template(subject: Subject) -> bool:
 
 def is_notebook(subject: Subject) -> bool:
     return subject.is_notebook and not subject.jobs
+
+
+def evaluates_for_figure(subject: Subject) -> bool:
+    """Return whether a function evaluates for a figure that it makes, and no epoch calls it."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not subject.roles.isdisjoint({Role.EPOCH, Role.STEP}):
+        return False
+    return draws_figure(subject.project, module, node)
 
 
 def is_outdated(subject: Subject) -> bool:

@@ -14,11 +14,13 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
 
@@ -77,6 +79,24 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     if per != "place":
         return Frequency(per)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
+
+
+def evaluates_once(subject: Subject) -> bool:
+    """Return whether a program that trains runs the place in none of its epochs or steps, as far as its calls are
+    known."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not subject.trains or not subject.roles.isdisjoint({Role.STEP, Role.EPOCH}):
+        return False
+    function = module.function(node)
+    return function is None or bool(subject.project.fact(Resolver).first_sites(module, function, 1))
+
+
+def may_never_happen(subject: Subject) -> bool:
+    """Return whether steps only reach the place under a condition whose outcome the tree does not tell."""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return False
+    return is_by_unknown_setting(subject.project, module, node, subject.contexts)
 
 
 def _around(subject: Subject, rare: bool) -> Frequency | None:

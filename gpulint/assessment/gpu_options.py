@@ -25,8 +25,8 @@ _ONE = regex.compile(r"\s*\d+\s*")
 
 
 def names_one_gpu(subject: Subject) -> bool:
-    """Return whether ``DataParallel`` gets its devices from an option whose default is one GPU, and no command of the
-    tree passes more."""
+    """Return whether ``DataParallel`` gets its devices from an option whose default is one GPU, and no command that
+    starts the program passes more."""
     module, node = subject.module, subject.node
     given = passed_as(node, "device_ids", 1) if isinstance(node, ast.Call) else None
     if module is None or given is None:
@@ -34,7 +34,7 @@ def names_one_gpu(subject: Subject) -> bool:
     origins = subject.project.fact(Resolver).points_to(module, given)
     names = {last_name(part) for part in (given, *(ref.node for ref in origins)) if isinstance(part, ast.expr)} - {""}
     options = [(home, call) for home in _around(subject.project, module) for call in _declared(home, names)]
-    programs = {home.path for home, _ in options} | set(subject.project.fact(GpuPrograms).users(module.path))
+    programs = {module.path, *subject.project.fact(GpuPrograms).users(module.path)}
     starts = [item for path in programs for item in subject.project.fact(JobIndex).launches_of(path)]
     return bool(options) and all(
         _is_one(keyword_value(call, "default"))

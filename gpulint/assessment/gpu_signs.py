@@ -1,5 +1,5 @@
-"""Whether anything in a tree shows that its programs run on several GPUs: jobs, launchers, options, lists of devices,
-what is written about them."""
+"""Whether anything in a tree shows that its programs run on three or more GPUs: jobs, launchers, options, lists of
+devices, what is written about them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,34 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
+_MORE = rb"([3-9]|\d\d+)\b"
+_LISTED = rb"[\"'\[({ ]*\d+\s*,\s*\d+\s*,\s*\d"
 _SEVERAL = regex.compile(
-    rb"VISIBLE_DEVICES[\"']?\]?\s*[=,:]\s*[\"']?\d+\s*,\s*\d"
-    rb"|device_?ids\s*=\s*(\[\s*\d+\s*,\s*\d|range|list\(range)"
-    rb"|nproc[-_]per[-_]node[= ]+([2-9]|\d\d|gpu)"
-    rb"|\b(n|num|number|count|total)[-_]?(of[-_]?)?(gpus?|devices)([-_]per[-_]node)?[\"']?\s*[=: ]\s*[\"']?"
-    rb"([2-9]\b|\d\d)"
-    rb"|\bgpus?([-_]?(ids?|list|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*\d+\s*,\s*\d"
-    rb"|\bgpus([-_](per[-_]node|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*[2-9]\b"
-    rb"|gpus?_?(ids?)?[\"'][^\n]{0,80}default\s*=\s*[\"'\[(]*\d+\s*,\s*\d"
-    rb"|gpus[\"'][^\n]{0,80}default\s*=\s*[2-9]\b"
-    rb"|gres=gpu:(\w+:)?([2-9]|\d\d)|\bngpus=([2-9]|\d\d)"
-    rb"|multi[-_]?gpus?[\"']?\s*[:=]\s*(true|1\b)",
+    b"|".join(
+        (
+            rb"VISIBLE_DEVICES[\"']?\]?\s*[=,:]" + _LISTED,
+            rb"devices?_?(ids?|list)?\s*=" + _LISTED,
+            rb"device_?ids\s*=\s*(list\()?range",
+            rb"nproc[-_]per[-_]node[= ]+(gpu|" + _MORE + rb")",
+            rb"\b(n|num|number|count|total)[-_]?(of[-_]?)?(gpus?|devices)([-_]per[-_]node)?[\"']?\s*[=: ]\s*[\"']?"
+            + _MORE,
+            rb"\bgpus?([-_]?(ids?|list|num|count))?[\"']?\s*[=: ]" + _LISTED,
+            rb"\bgpus([-_](per[-_]node|num|count))?[\"']?\s*[=: ]\s*[\"'\[(]*" + _MORE,
+            rb"gpus?_?(ids?)?[\"'][^\n]{0,80}default\s*=" + _LISTED,
+            rb"gpus[\"'][^\n]{0,80}default\s*=\s*" + _MORE,
+            rb"gres=gpu:(\w+:)?" + _MORE,
+            rb"\bngpus=" + _MORE,
+        )
+    ),
     re.IGNORECASE,
 )
-"""Settings of several GPUs, in code, commands and configurations. One number after ``gpu`` is which GPU it is."""
+"""Settings of three or more GPUs, in code, commands and configurations. One number after ``gpu`` is which GPU it is."""
 _SAID = regex.compile(
-    rb"\b([2-9]|16|32|64|two|four|eight|multi(ple)?|several)[-\s]{0,2}(x|\xc3\x97)?\s?((nvidia|tesla|geforce|quadro|rtx|gtx)\s)*"
+    rb"\b([3-9]|16|32|64|three|four|eight)[-\s]{0,2}(x|\xc3\x97)?\s?((nvidia|tesla|geforce|quadro|rtx|gtx)\s)*"
     rb"(gpus?|[avhpk]\d{2,3}|titan|[2-5]0[6-9]0|1080)s?\b",
     re.IGNORECASE,
 )
-"""Several GPUs in a README."""
+"""Three or more GPUs in a README."""
 _STARTED = (
     r"(?:VISIBLE_DEVICES=[\"'\\\\]*(?P<gpus>[\d,]+)[\"'\\\\]*\s+)?"
     r"\b(?:python[\d.]*|torchrun)\s[^\n|;&]{{0,300}}?\b{name}\b"
@@ -51,12 +58,18 @@ MAX_BYTES = 300_000
 """Largest file that is read; larger ones hold data."""
 
 
-def shows_one_gpu(subject: Subject) -> bool:
-    """Return whether no job that runs the place holds several GPUs, or an unknown number, and no text of the tree
-    names more than one, or all commands in its texts show the program one."""
+MANY = 3
+"""GPUs from which on one process for all of them costs enough to rewrite it (readers passed over findings on two)."""
+
+
+def shows_few_gpus(subject: Subject) -> bool:
+    """Return whether no job that runs the place holds three or more GPUs, and no text of the tree names as many, or all
+    commands in its texts show the program one."""
     counts = [gpus_of(job) for job in subject.jobs if job.gpus is not None]
-    if any(count is None or count > 1 for count in counts):
+    if any(count is not None and count >= MANY for count in counts):
         return False
+    if counts and None not in counts:
+        return True
     return not _names_several(subject.project) or _is_always_shown_one(subject.project, subject.path)
 
 

@@ -10,6 +10,7 @@ from gpulint.assessment.jobs import MANY_GPUS, gpus_of, most_gpus
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
@@ -26,12 +27,24 @@ _POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 _NAMES_GPUS = regex.compile(r"CUDA_VISIBLE_DEVICES|nproc|num[-_]process|tensor[-_]parallel|--gpus?\b|--gres")
+_HARDWARE = regex.compile(
+    r"gpu|cuda|nvidia|nccl|rocm|torchrun|accelerate launch|deepspeed"
+    r"|(?<![a-z])([avhpkl]\d{2,3}s?|gh?200|gb\d{3}|volta|ampere|hopper|dgx|tesla|rtx|gtx|titan|mi\d{3}x?)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Words of scripts for nodes with GPUs, also of queues that have their name."""
+_SESSIONS = frozenset({"jupyter", "jupyter-lab", "jupyter-notebook", "code-server", "marimo"})
 _SHARED = regex.compile(r"^[\"']?\$\{?(SCRATCH|WORK|WORKDIR|PROJECT|DATA|STORE|GROUP_HOME|PSCRATCH)\w*\b")
 """Variables of clusters that name a folder which all nodes see and later jobs find."""
 _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
-_SET_UP = regex.compile(r"(?:^|[_-])(?:set-?up|install|bootstrap|create[_-]env|make[_-]env)(?:[_-]|$)", re.IGNORECASE)
+_SET_UP = regex.compile(
+    r"(?:^|[_-])(?:set-?up|install|bootstrap"
+    r"|(?:create|make|prep|prepare|build|init)[_-](?:\w+[_-])?(?:v|conda)?env(?:ironment|s)?"
+    r"|(?:v|conda)?env(?:ironment)?[_-](?:prep|build|creation|init))(?:[_-]|$)",
+    re.IGNORECASE,
+)
 _ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]*\$\{?SLURM_TMPDIR\b")
 MANY_GPUS_WAIT = 8
 """GPUs from which on even a look at what is installed already costs something (assumed)."""
@@ -72,6 +85,37 @@ def is_session_of_a_person(subject: Subject) -> bool:
     line = subject.document.source.line(subject.finding.span.line) if subject.document is not None else ""
     counts |= {int(match["count"]) for match in _GPUS_OF_SESSION.finditer(line)}
     return all(count is None or count < MANY_GPUS for count in counts)
+
+
+def prepares_session(subject: Subject) -> bool:
+    """Return whether the job goes on with a notebook server for a person, on few GPUs, and no program of its own."""
+    line = subject.finding.span.line
+    jobs = [
+        job
+        for job in subject.jobs
+        if any(item.document.path == subject.path and item.command.span.line == line for item in job.commands)
+    ]
+    return bool(jobs) and all(
+        (gpus_of(job) or 1) < MANY_GPUS
+        and any(item.command.name in _SESSIONS for item in job.commands)
+        and not any(start.program is not None for start in job.launches)
+        for job in jobs
+    )
+
+
+def requests_no_gpus(subject: Subject) -> bool:
+    """Return whether the program runs in batch jobs only, and each requests cores and no GPUs, and names none."""
+    project = subject.project
+    if subject.is_launcher or not subject.jobs or project.config.gpus_per_node:
+        return False
+    systems = batch_systems(project.models)
+    return all(
+        job.task.system in systems
+        and job.gpus is None
+        and (job.cpus is not None or job.tasks_per_node is not None)
+        and not any(document.matches(_HARDWARE) for document in (job.document, *job.scripts))
+        for job in subject.jobs
+    )
 
 
 def is_without_job(subject: Subject) -> bool:

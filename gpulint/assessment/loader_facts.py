@@ -16,6 +16,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training import bounded_loops
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loader_passing import is_kept_from
@@ -217,3 +218,13 @@ def _only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop:
     loops = project.fact(LoopContexts)
     steps = [call for call in loops.calls_in(module, loop) if loops.is_training_step(module, call)]
     return bool(steps) and all(is_kept_from(project, loader, module, step) for step in steps)
+
+
+def is_left_at_once(subject: Subject) -> bool:
+    """Return whether a constant ends all loops over a loader, or around a place, in their first round."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None:
+        loops = [context.loop for context in subject.contexts]
+    else:
+        loops = [read.where for read in subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    return bool(loops) and all(bounded_loops.is_left_at_once(subject.project, loop) for loop in loops)

@@ -17,7 +17,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.unused_symbols import is_unused
+from gpulint.semantic.unused_symbols import is_in_unused, is_unused
 from gpulint.training import given_values
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.guards import Guards
@@ -60,7 +60,7 @@ def is_not_called(subject: Subject) -> bool:
     if module is None or node is None or subject.is_notebook:
         return False
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
-        return False  # a framework calls it
+        return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
     return is_unused(subject.project, module, node)
 
 

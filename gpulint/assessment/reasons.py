@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.reasons import speaks_foreign_reason
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -26,7 +27,6 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
-_TRANSPORT = regex.compile(r"\b(p2p|peer|ib|infiniband|rdma|roce|shm|shared memory|nvlink)\b", re.IGNORECASE)
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -63,23 +63,16 @@ def has_reason(subject: Subject) -> bool:
         at -= 1
     words = _subject_words(subject, source.line(subject.finding.span.line).partition("#")[0])
     for text in (own, " ".join(reversed(above))):
-        if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
+        if text and not _CODE.match(text) and _says_why(text) and (text == own or words & _words(text)):
             return True
     if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
         return True
     head = _head(subject)
-    return bool(_REASON.search(head) and (words | _words(subject.finding.help)) & _words(head))
+    return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
 
 
-def names_transport(subject: Subject) -> bool:
-    """Return whether a comment right above a setting of NCCL names what it switches off: somebody chose it
-    (``# Disable p2p for now``)."""
-    document, span = subject.document, subject.finding.span
-    if document is None or span.line < 2:
-        return False
-    source = document.cell_source(span.cell)
-    above = source.line(span.line - 1).strip()
-    return above.startswith("#") and "NCCL_" in source.line(span.line) and bool(_TRANSPORT.search(above))
+def _says_why(text: str) -> bool:
+    return bool(_REASON.search(text)) or speaks_foreign_reason(text)
 
 
 def _subject_words(subject: Subject, marked: str) -> frozenset[str]:

@@ -102,6 +102,33 @@ def repeats_wrapper(subject: Subject) -> bool:
     )
 
 
+def is_frozen_beside(subject: Subject) -> bool:
+    """Return whether the wrapped model only evaluates and no optimizer gets its weights, beside another one that is
+    wrapped: with DDP, each process has a copy of it that needs no wrapper."""
+    module, node = subject.module, subject.node
+    if module is None or not isinstance(node, ast.Call):
+        return False
+    names = {call: _assigned(module, call) for call in module.calls_by_name.get(last_name(node.func), ())}
+    name = names.get(node, "")
+    return bool(name) and any(other not in (name, "") for other in names.values()) and _is_frozen(module, name)
+
+
+def _assigned(module: ModuleIndex, call: ast.Call) -> str:
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+    return dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+
+
+def _is_frozen(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module sets a model to evaluate and reads its weights for nothing but to freeze them."""
+
+    def called(method: str) -> list[ast.Call]:
+        calls = module.calls_by_name.get(method, ())
+        return [call for call in calls if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == name]
+
+    read = (module.syntax.parents.get(call) for call in (*called("parameters"), *called("named_parameters")))
+    return bool(called("eval")) and not called("train") and all(isinstance(up, ast.For) for up in read)
+
+
 def _tests(module: ModuleIndex, node: ast.AST) -> list[tuple[str, bool]]:
     return [(ast.unparse(test), holds) for test, holds in conditions(module, node)]
 

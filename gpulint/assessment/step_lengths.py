@@ -9,15 +9,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.amounts import side_of
+from gpulint.assessment.image_sides import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
+from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
+from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -38,10 +43,24 @@ _READS = frozenset(
      "Image.open", "cv2.imread", "joblib.load", "zipfile.ZipFile", "tarfile.open"}
 )  # fmt: skip
 """Calls that read a file."""
+_DECODED = frozenset({"volume", "video"})
+"""Kinds of samples that take longer to decode than most steps do."""
 _POOL = regex.compile(r"(^|_)(pool|executor)$", re.IGNORECASE)
 _POOL_METHODS = frozenset({"map", "starmap", "imap", "imap_unordered", "apply"})
 _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.check_output", "os.system"})
 """Calls that wait for the work of other processes."""
+
+_MODEL = regex.compile(
+    r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
+    re.IGNORECASE,
+)
+_SAMPLES = regex.compile(r"(^|_)(sample|denoise|generate|diffusion|ddim)(_|$)")
+"""Names of what runs a model in many steps."""
+_NO_PASS = frozenset(
+    "parameters named_parameters modules named_modules children named_children state_dict train eval zero_grad to cuda"
+    " requires_grad_ add_module".split()
+)
+"""Methods of a model that compute nothing."""
 
 
 def long_step(subject: Subject) -> str:
@@ -73,6 +92,34 @@ def passes_several_times(subject: Subject) -> bool:
     return bool(loops) and all(_backward_loops(loop.module, loop.node) for loop in loops)
 
 
+def passes_often(subject: Subject) -> bool:
+    """Return whether each step around a finding runs a model in an inner loop, such as over the frames of a video, or
+    draws samples from it."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(_passes_often(loop.module, loop.node) for loop in loops)
+
+
+@query
+def _passes_often(_module: ModuleIndex, loop: ast.AST) -> bool:
+    inner = [part for part in walk(loop) if isinstance(part, LOOPS) and part is not loop]
+    repeated = (call for part in inner if not _calls(part, "backward") for call in _calls_of_body(part))
+    return any(map(_passes, repeated)) or any(
+        _SAMPLES.search(last_name(call.func)) and (_passes(call) or any(map(_is_model, call.args)))
+        for call in _calls_of_body(loop)
+    )
+
+
+def _passes(call: ast.Call) -> bool:
+    """Return whether a call runs a model: ``model(x)``, ``self.net.encode(x)``."""
+    if isinstance(call.func, ast.Attribute) and _is_model(call.func.value):
+        return call.func.attr not in _NO_PASS
+    return _is_model(call.func)
+
+
+def _is_model(node: ast.expr) -> bool:
+    return _MODEL.search(last_name(node)) is not None
+
+
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
         return "once per round of several steps"
@@ -83,11 +130,24 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, lambda call: dotted(call.func) in _READS):
         return "each step reads files"
+    if isinstance(loop.node, ast.For) and _decodes_volumes(project, loop.module, loop.node):
+        return "each step decodes volumes"
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
         return "each step runs other processes"
+    if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
+        return "each step generates token by token"
     if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
+
+
+def _decodes_volumes(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether the training process decodes the volumes or videos of each batch of a loop itself, in seconds."""
+    loaders = project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter))
+    return bool(loaders) and all(
+        loads_in_process(project, loader) and not _DECODED.isdisjoint(project.fact(ItemWorks).of(loader).kinds)
+        for loader in loaders
+    )
 
 
 def _accumulates(loop: NodeRef, node: ast.AST) -> bool:
@@ -186,6 +246,17 @@ def _model_names(module: ModuleIndex) -> Iterator[str]:
         match node:
             case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
                 yield from (text.lower(), text.rpartition("/")[2].lower())
+
+
+def generates_in_each(subject: Subject) -> bool:
+    """Return whether each step around also generates text with a model."""
+    loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
+    return bool(loops) and all(_generates_always(subject.project, loop) for loop in loops)
+
+
+@query
+def _generates_always(project: Project, loop: NodeRef) -> bool:
+    return _always_calls(project, loop, generates)
 
 
 def steps_through_environment(subject: Subject) -> bool:

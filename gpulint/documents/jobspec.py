@@ -11,7 +11,7 @@ from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
 from gpulint.records import dataclass
 from gpulint.rule import Kind
-from gpulint.source import Fragment
+from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,6 +100,8 @@ class AccelerateConfig:
 
     num_processes: Count | None
     num_machines: Count | None
+    single: Span | None = None
+    """Where it says that there is one process, whatever the number (``distributed_type: 'NO'``)."""
 
 
 class JobSpecDocument(Document):
@@ -215,11 +217,13 @@ class JobSpecDocument(Document):
     @cached_property
     def accelerate(self) -> AccelerateConfig | None:
         """The file as an ``accelerate config``, if it is one."""
-        from gpulint.documents.specs.common import count
+        from gpulint.documents.specs.common import count, pair_span
 
         for root in self.roots:
-            if root.at("distributed_type") and (root.at("compute_environment") or root.at("num_processes")):
-                return AccelerateConfig(count(root, "num_processes"), count(root, "num_machines"))
+            name, kind = root.pair("distributed_type")
+            if kind and (root.at("compute_environment") or root.at("num_processes")):
+                single = pair_span(name, kind) if kind.text.lower() == "no" else None
+                return AccelerateConfig(count(root, "num_processes"), count(root, "num_machines"), single)
         return None
 
 

@@ -87,6 +87,8 @@ def _times(count: int, tasks: DeclaredCount) -> tuple[int, Place | None] | None:
 def _configured(project: Project, path: Path) -> tuple[int, Place | None] | None:
     """Return what an ``accelerate config`` file says."""
     config = getattr(project.document(path), "accelerate", None)
+    if config is not None and config.single is not None:
+        return 1, Place(path, config.single)
     if config is None or config.num_processes is None or config.num_processes.value is None:
         return None
     machines = config.num_machines.value if config.num_machines is not None else 1

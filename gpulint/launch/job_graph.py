@@ -13,8 +13,8 @@ from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
-from gpulint.finding import Place
 from gpulint.launch import task_runners
+from gpulint.launch.accelerate_configs import config_file
 from gpulint.launch.command_environment import Layered
 from gpulint.launch.job import DeclaredCount, Job, JobCommand, JobLaunch, Setting
 from gpulint.launch.job_settings import (
@@ -28,6 +28,7 @@ from gpulint.launch.job_settings import (
 )
 from gpulint.launch.path_resolution import Located, PathResolver
 from gpulint.launch.program_launches import Launch, launches
+from gpulint.launch.submission_overrides import submitted
 from gpulint.launch.submitting import submitting_files
 from gpulint.launch.task_joins import TaskJoins
 from gpulint.launch.template_values import default_count
@@ -66,8 +67,6 @@ _CONCERNS = regex.compile(
 """A job spec without any of these holds no GPU and starts no file of the tree."""
 _NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuType\"|\"isGpuEnabled\":\s*true")
 """A notebook without any of these asks for no GPU."""
-_OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
-_GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -125,14 +124,14 @@ class JobLinker:
                 with self.project.containing(path, LINKING):
                     if task.role != "build":
                         found.append(self.job(document, task))
-        submitted = (job for job in found if job.task.role != "session")
-        reached = {job.document.path: {script.path for script in job.scripts} for job in submitted}
+        sent = (job for job in found if job.task.role != "session")
+        reached = {job.document.path: {script.path for script in job.scripts} for job in sent}
         called: dict[Path, set[Path]] = {}
         for caller, scripts in reached.items():
             for script in scripts - {caller}:
                 called.setdefault(script, set()).add(caller)
         return tuple(
-            self._submitted(job)
+            submitted(job, self.submissions.get(job.document.path, ()))
             for job in found
             if job.document.kind is not Kind.SHELL
             or job.task.system
@@ -220,9 +219,8 @@ class JobLinker:
                 continue
             program = found[0] if found is not None and found[0].suffix == ".py" else None
             module = self._carried(launch, document) if program is None else None
-            walk.launches.append(
-                JobLaunch(launch, document, program, module, own, self._config(launch, document, start))
-            )
+            config = config_file(self.locator, launch, document, start)
+            walk.launches.append(JobLaunch(launch, document, program, module, own, config))
 
     def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
         """The commands of a script that the job calls, with the arguments of the call."""
@@ -294,14 +292,6 @@ class JobLinker:
             return None if path is None else (path, start)
         return None if not launch.program else self.locator.locate(launch.program, cwd, document.path, start)
 
-    def _config(self, launch: Launch, document: Document, start: Path | None) -> Path | None:
-        """The configuration that accelerate is told to read."""
-        word = launch.options.get("config-file") if launch.launcher == "accelerate" else None
-        if word is None or not word.value:
-            return None
-        found = self.locator.locate(word.value, launch.working_dir, document.path, start)
-        return found[0] if found is not None else None
-
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
         """The Python that the document itself carries: the program's text, or a file of its name."""
         if document.inline is None:
@@ -337,13 +327,3 @@ class JobLinker:
         if stated is not None and stated.value is None:
             return replace(stated, value=default_count(self.project, document, stated.text))
         return stated
-
-    def _submitted(self, job: Job) -> Job:
-        """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""
-        for document, launch in self.submissions.get(job.document.path, ()):
-            words = [word.text for word in launch.command.argv]
-            if any(map(_OVERRIDES.match, words)):
-                unknown = DeclaredCount(None, Place(document.path, launch.span), "sbatch")
-                gpus = None if job.gpus is None and not any(map(_GPU_OVERRIDES.match, words)) else unknown
-                return replace(job, gpus=gpus, nodes=unknown, tasks_per_node=unknown)
-        return job

@@ -57,6 +57,7 @@ FILES = {
     ),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
     "new-api": "releases",
+    "reason-words": "comments",
 }
 """The module and TOML file of each kind of rows."""
 

@@ -251,9 +251,11 @@ class Sync(_Calls):
     """Calls in which the host waits for the GPU."""
 
     calls: tuple[str, ...]
-    """Qualified names of functions."""
-    kind: Literal["barrier", "read"]
-    """``barrier`` waits for all queued work, ``read`` for the value of the first argument."""
+    """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check``."""
+    kind: Literal["barrier", "read", "check"]
+    """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
+    the classes) looks at the values of all arguments, unless ``unless`` is passed as false."""
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)

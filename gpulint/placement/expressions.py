@@ -35,8 +35,40 @@ def is_number(node: ast.expr) -> bool:
     )
 
 
+def is_text(node: ast.expr) -> bool:
+    """Return whether an expression is a text by its form: ``"loss {}".format(loss)``, ``f"{loss}" + more``."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, str)
+        case ast.JoinedStr() | ast.Call(func=ast.Attribute(attr="format", value=ast.Constant())):
+            return True
+        case ast.Call(func=ast.Name(id="str" | "repr")):
+            return True
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return is_text(left) or is_text(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return is_text(left)
+    return False
+
+
 def element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
     """Return what ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
     while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
         value, path = value.elts[path[0]], path[1:]
     return value, path
+
+
+def looped_over(source: ast.expr, path: tuple[int, ...]) -> ast.expr | None:
+    """Return what a loop goes through for one of its variables (``labels`` of ``for i, (p, y) in enumerate(zip(preds,
+    labels))``); None if that is unknown."""
+    while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
+        name = source.func.id
+        if name == "enumerate" and path[:1] == (1,):
+            source, path = source.args[0], path[1:]
+        elif name == "zip" and path and 0 <= path[0] < len(source.args):
+            source, path = source.args[path[0]], path[1:]
+        elif "tqdm" in name:
+            source = source.args[0]
+        else:
+            return None
+    return source if not path else None

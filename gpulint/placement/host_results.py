@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _ARRAY = regex.compile(r"['\"]?(np\.|numpy\.|npt\.)?(ndarray|NDArray(\[.*\])?|ArrayLike)['\"]?")
+_MOVES = frozenset({"to", "cuda"})
+_NUMBERS = frozenset({"item", "tolist", "size", "dim", "numel"})
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "argmin", "std", "prod"})
+"""Methods that make a number of an array, unless they are told an axis."""
 _OF_MODELS = ("__init__", "__call__", "forward")
 
 
@@ -40,6 +44,33 @@ def _is_array(binding: Binding) -> bool:
         and annotation is not None
         and _ARRAY.fullmatch(ast.unparse(annotation)) is not None
     )
+
+
+def is_array_on_host(module: ModuleIndex, node: ast.expr, is_array: Callable[[ModuleIndex, ast.expr], bool]) -> bool:
+    """Return whether a value is a copy in host memory, or what methods and operators make of an array there
+    (``x.cpu().numpy().max(axis=1)``). The maximum of a whole array is a number."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="numpy" | "cpu")):
+            return True
+        case ast.Call(func=ast.Attribute(value=base, attr=name), args=args, keywords=keywords):
+            number = name in _NUMBERS or (name in _REDUCTIONS and not args and not keywords)
+            return copies_to_host(node) or (name not in _MOVES and not number and is_array(module, base))
+        case ast.Subscript(value=base, slice=ast.Slice() | ast.Compare()):
+            return is_array(module, base)
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            arrays = [isinstance(part, ast.Constant) or is_array(module, part) for part in (left, right)]
+            return all(arrays) and not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant))
+        case ast.Name(id=name):
+            bindings = reaching(module, module.scope(node).lookup(name), node)
+            return bool(bindings) and all(
+                one.kind is BindingKind.ASSIGN
+                and not one.path
+                and one.value is not None
+                and one.value is not node
+                and is_array(module, one.value)
+                for one in bindings
+            )
+    return False
 
 
 def copies_to_host(call: ast.Call) -> bool:

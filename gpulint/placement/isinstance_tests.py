@@ -17,8 +17,60 @@ from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, Modu
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_COLLECTIONS = frozenset(
+    "list tuple dict set List Tuple Dict Set Sequence Iterable Iterator Mapping MutableSequence Collection".split()
+)
+"""Types of what holds several tensors."""
 MAX_ROWS = 3
 """Most loops between a parameter and an element of its rows."""
+
+
+def is_collection(module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether a variable is a list, tuple or dictionary where it is used, and no tensor itself: by a test
+    (``if isinstance(losses, list)``), by its annotation, or by what it was made of."""
+    if not isinstance(value, ast.Name):
+        return isinstance(value, ast.List | ast.Tuple | ast.ListComp | ast.Dict | ast.DictComp)
+    if any(_tells_collection(test, value.id, holds) for test, holds in conditions(module, value)):
+        return True
+    bindings = reaching(module, module.scope(value).lookup(value.id), value)
+    return bool(bindings) and all(map(_binds_collection, bindings))
+
+
+def _tells_collection(test: ast.expr, name: str, holds: bool) -> bool:
+    match test:
+        case ast.BoolOp(op=ast.And(), values=parts) if holds:
+            return any(_tells_collection(part, name, True) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _tells_collection(inner, name, not holds)
+        case ast.Call(func=func, args=[ast.Name(id=tested), kinds]) if tested == name:
+            named = {last_name(kind) for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])}
+            return last_name(func) == "isinstance" and (named <= _COLLECTIONS if holds else "Tensor" in named)
+        case ast.Call(func=func, args=[ast.Name(id=tested)]) if tested == name:
+            return last_name(func) == "is_tensor" and not holds
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=tested)]),
+            ops=[ast.Is() | ast.Eq()],
+            comparators=[ast.Name(id=kind)],
+        ):
+            return holds and tested == name and kind in _COLLECTIONS
+    return False
+
+
+def _binds_collection(binding: Binding) -> bool:
+    match binding:
+        case Binding(kind=BindingKind.PARAMETER, node=ast.arg(annotation=annotation)) if annotation is not None:
+            return _names_collection(annotation)
+        case Binding(kind=BindingKind.ASSIGN, path=(), value=value):
+            made = isinstance(value, ast.List | ast.Tuple | ast.ListComp | ast.Dict | ast.DictComp)
+            return made or (isinstance(value, ast.Call) and last_name(value.func) in ("list", "tuple", "dict"))
+    return False
+
+
+def _names_collection(annotation: ast.expr) -> bool:
+    """``list[Tensor]``, ``Sequence[Tensor]``, ``"List[Tensor]"``"""
+    if isinstance(annotation, ast.Constant):
+        return str(annotation.value).partition("[")[0].rpartition(".")[2] in _COLLECTIONS
+    return last_name(annotation.value if isinstance(annotation, ast.Subscript) else annotation) in _COLLECTIONS
 
 
 def gets_no_tensor(tensors: TensorLocations, module: ModuleIndex, value: ast.expr, call: NodeRef) -> bool:

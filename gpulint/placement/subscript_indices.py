@@ -78,6 +78,24 @@ def targets(loop: LoopNode | ast.comprehension) -> set[str]:
     return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
 
 
+def source_of(loop: LoopNode | ast.comprehension, name: str) -> ast.expr | None:
+    """Return what a loop goes through for one of its names: ``labels`` of ``for p, y in zip(preds, labels)``."""
+    if not isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension):
+        return None
+    target, source = loop.target, loop.iter
+    while True:
+        match target, source:
+            case ast.Tuple(elts=[_, inner]), ast.Call(func=ast.Name(id="enumerate"), args=[of, *_]):
+                target, source = inner, of
+            case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=sources) if len(parts) == len(sources):
+                at = next((at for at, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == name), None)
+                return sources[at] if at is not None else None
+            case ast.Name(id=own), _:
+                return source if own == name else None
+            case _:
+                return None
+
+
 def is_limited(loop: LoopNode | ast.comprehension) -> bool:
     """``for i in range(min(n, shown))``: a few examples are looked at."""
     return isinstance(loop, ast.For | ast.comprehension) and any(

@@ -10,9 +10,9 @@ from gpulint import regex
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.host_results import copies_to_host, moves_model
-from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
+from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
-from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, targets
+from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.query import query
@@ -54,7 +54,7 @@ class Waits:
 
     def __init__(self, models: Models) -> None:
         rows: tuple[Row, ...] = models.rows("sync")
-        self._rows = {name: row for row in reversed(rows) for name in row.calls}
+        self._rows = {name: row for row in reversed(rows) if row.kind != "check" for name in row.calls}
         self.last_names = frozenset(name.rpartition(".")[2] for name in self._rows)
 
     def of(self, project: Project, module: ModuleIndex, call: ast.Call, name: str) -> Row | None:
@@ -229,9 +229,12 @@ class SyncPoints:
         if not indices and isinstance(base, ast.Name):
             bindings = reaching(module, module.scope(base).lookup(base.id), base)
             indices = {base.id} if any(binding.kind is BindingKind.LOOP for binding in bindings) else set()
-        if isinstance(base, ast.Name) and _TERMS.search(base.id):
+        if isinstance(base, ast.Name) and (_TERMS.search(base.id) or is_collection(module, base)):
             return []
         through = [loop for loop in around if indices & targets(loop) and not is_limited(loop)]
+        sources = (source_of(loop, base.id) for loop in through) if isinstance(base, ast.Name) else ()
+        if any(source is not None and is_collection(module, source) for source in sources):
+            return []
         return through if through and self._handed.is_tensor(module, base) else []
 
     def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.expressions import element, is_float, is_number, is_weight
+from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
 from gpulint.placement.host_results import (
     copies_to_host,
     draws_on_host,
     framework_steps,
     gets_host,
+    is_array_on_host,
     is_given_as_array,
     is_kept_on_host,
     items_of,
@@ -38,7 +39,9 @@ _LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d
 _TENSOR_NAME = regex.compile(
     r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
 )
-_TELLS = regex.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
+_TELLS = regex.compile(
+    r"^_?(format|print|log|str|show|display|describe)_|^to_str|(2|to_?|_)(str|string|text|message|msg)$"
+)
 """Functions that make text of what they are given."""
 _MAKES = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
@@ -150,17 +153,21 @@ class TensorLocations:
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
         """Return whether a value is a tensor of the host, which is only compared with another one, or a number."""
-        return any(self._is_host_tensor(module, part) for part in parts) and not any(
+        return any(self._is_host_array(module, part) for part in parts) and not any(
             self.is_tensor(module, part) for part in parts
         )
 
-    def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
-        """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
+    def _is_host_array(self, module: ModuleIndex, node: ast.expr) -> bool:
+        return self._is_array(self._callers, module, node)
+
+    @cyclic(False)
+    def _is_array(self, _: bool, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether a tensor or array is of the host by what made it: a loader, or a call that names no device."""
+        if is_given_as_array(module, node) or is_array_on_host(module, node, self._is_host_array):
+            return True
         if isinstance(node, ast.Call):
             return self.is_made_on_host(module, node)
-        return is_given_as_array(module, node) or (
-            self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
-        )
+        return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)
@@ -200,8 +207,8 @@ class TensorLocations:
                     self.is_host(module, part) for part in parts
                 )
             case ast.BinOp(left=left, right=right):
-                if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
-                    return False  # text
+                if is_text(left) or is_text(right):
+                    return False
                 return self.is_tensor(module, left) or self.is_tensor(module, right)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _NO_VALUES):
                 return self.is_tensor(module, left) or self.is_tensor(module, right)
@@ -212,7 +219,7 @@ class TensorLocations:
                 if (
                     name in _ENDS
                     or copies_to_host(node)
-                    or _TELLS.match(name)
+                    or _TELLS.search(name)
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
                 ):
                     return False
@@ -223,7 +230,7 @@ class TensorLocations:
                 if self._moves(module, node):
                     return True
                 if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
-                    return any(self.is_tensor(module, argument) for argument in args[:1])
+                    return any(self.is_tensor(module, getattr(argument, "elt", argument)) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
                     return name in _METHODS or not self._returns_host(module, node)
                 names = self._project.fact(Resolver).names(module, func)
@@ -268,17 +275,8 @@ class TensorLocations:
 
     def _is_row(self, module: ModuleIndex, source: ast.expr, path: tuple[int, ...]) -> bool:
         """Return whether a loop runs over a tensor: ``for row in preds``, ``for p, y in zip(preds, labels)``."""
-        while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
-            name = source.func.id
-            if name == "enumerate" and path[:1] == (1,):
-                source, path = source.args[0], path[1:]
-            elif name == "zip" and path and 0 <= path[0] < len(source.args):
-                source, path = source.args[path[0]], path[1:]
-            elif "tqdm" in name:
-                source = source.args[0]
-            else:
-                return False
-        return not path and self.is_tensor(module, source)
+        rows = looped_over(source, path)
+        return rows is not None and self.is_tensor(module, rows)
 
     def _is_placed(self, module: ModuleIndex, node: ast.expr) -> bool:
         """Return whether it is the batch that a framework passes to a hook, on the GPU already."""

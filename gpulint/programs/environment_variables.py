@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-_NCCL = regex.compile(r"\s*(?:export\s+)?NCCL_\w+=")
+_GROUPED = regex.compile(r"\s*(?:(?:export\s+|ENV\s+)?NCCL_\w+=|os\.environ\[.NCCL_|torch\.backends\.)")
+"""Settings that stand together under one comment."""
 _ALONE = regex.compile(r"\b(single|one)[- ](node|machine|host)\b", re.IGNORECASE)
 """Words that say why there is nothing to exchange between machines."""
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
@@ -58,9 +59,9 @@ def is_explained(document: Document, span: Span) -> bool:
     """Return whether a comment beside or right above says that the line is there for a reason ("do not remove",
     "workaround").
 
-    A comment above several settings of NCCL is about them all.
+    A comment above several settings of NCCL, or of PyTorch's backends, is about them all.
     """
-    return span.cell is None and reasons.is_explained(document, span, more=_ALONE, beside=_NCCL)
+    return span.cell is None and reasons.is_explained(document, span, more=_ALONE, beside=_GROUPED)
 
 
 def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _LOADS = regex.compile(r"torch\.load\(|load_state_dict\(|load_from_checkpoint\(|from_pretrained\(")
+_LOADERS = ("load_state_dict", "load_from_checkpoint", "from_pretrained")
 _TRAINS = regex.compile(
     r"[Oo]ptim|\.(step|fit|minimize|zero_grad)\(|Trainer\(|GradientTape|value_and_grad|\btrain(_\w+)?\("
 )
@@ -29,13 +30,19 @@ def only_runs_trained_models(project: Project, module: ModuleIndex) -> bool:
     text = module.syntax.source.text
     if not _LOADS.search(text) or _TRAINS.search(text) or any(project.fact(GpuPrograms).users(module.path)):
         return False
-    if "__main__" not in text and not any(project.fact(JobIndex).launches_of(module.path)):
+    if "__main__" not in text and not any(project.fact(JobIndex).launches_of(module.path)) and not _is_script(module):
         return False
     return not any(
         isinstance(callee.node, FUNCTIONS) and _steps(project, callee.module, callee.node)
         for call in module.calls
         for callee in project.fact(Resolver).callees(module, call)
     )
+
+
+def _is_script(module: ModuleIndex) -> bool:
+    """Return whether a module loads weights outside of all functions."""
+    calls = (call for name in _LOADERS for call in module.calls_by_name.get(name, ()))
+    return any(module.function(call) is None for call in calls)
 
 
 def _steps(project: Project, module: ModuleIndex, function: object) -> bool:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.launch.transfer_commands import words_of
 from gpulint.libraries.schedulers import batch_systems
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
+    from gpulint.documents.shell import Command
+    from gpulint.documents.shell.script import Block
     from gpulint.launch.job import Job
     from gpulint.libraries import Models
 
 _IMAGES = regex.compile(r"--container-image|\b(?:singularity|apptainer|enroot|shifter|podman|docker|charliecloud)\b")
 _FRESH = regex.compile(
-    r"\$\{?(?:SLURM_TMPDIR|TMPDIR|PBS_JOBFS|LOCAL_SCRATCH)\b|[= '\"]/(?:tmp|dev/shm)/"
-    r"|\b(?:conda|mamba)\s+(?:env\s+)?create\b|\brm\s+-rf?\s+\S*env\b"
+    r"\$\{?(?:SLURM_TMPDIR|TMPDIR|PBS_JOBFS|LOCAL_SCRATCH)\b|[= '\"]/(?:tmp|dev/shm)/|\brm\s+-rf?\s+\S*env\b"
 )
 """Environments that are made again in every run."""
+_CREATES = frozenset({"conda", "mamba", "micromamba"})
+_PRESENCE = regex.compile(r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] ")
+"""Tests for what is there already."""
+_NOT = regex.compile(r"(?<!\S)(?:!|not)(?!\S)|!(?=\[)")
 _OWN_MACHINE = "self-hosted"
 """The label of runners that are no machines of the hosting service."""
 
@@ -33,7 +40,47 @@ def keeps_environment(models: Models, job: Job) -> bool:
     """Return whether packages that a job installs are still there in its next run."""
     if job.task.system == "github":
         return job.task.image is None and job.gpus is not None and _OWN_MACHINE in job.gpus.text
-    return runs_without_image(models, job) and not any(document.matches(_FRESH) for document in _documents(job))
+    fresh = any(document.matches(_FRESH) for document in _documents(job)) or any(
+        _creates(item.command) and not is_only_if_missing(item.command) for item in job.commands
+    )
+    return runs_without_image(models, job) and not fresh
+
+
+def _creates(command: Command) -> bool:
+    """``conda create``, ``conda env create``."""
+    words = words_of(command)
+    return bool(words) and words[0] in _CREATES and "create" in words[1:3]
+
+
+def is_only_if_missing(command: Command) -> bool:
+    """``python -c 'import x' || pip install x``: nothing is installed where the image or an earlier run has it."""
+    around = command.script.calls(command.in_function) if command.in_function else ()
+    return _is_for_missing(command) or (bool(around) and all(map(_is_for_missing, around)))
+
+
+def _is_for_missing(command: Command) -> bool:
+    return any(map(_found_missing, command.conditions)) or any(map(_found_there, _left_before(command)))
+
+
+def _left_before(command: Command) -> Iterator[Block]:
+    """The tests that end the script where they hold, above a command (``if [ -f .ready ]; then exit 0; fi``)."""
+    for other in command.script.commands:
+        if other is command:
+            return
+        if other.name == "exit" and other.blocks and other.blocks[:-1] == command.blocks[: len(other.blocks) - 1]:
+            yield other.blocks[-1]
+
+
+def _found_missing(block: Block) -> bool:
+    """``if ! command -v uv``, and the other arm of ``if conda env list | grep -q env``."""
+    other = block.text.startswith("else of ")
+    return (block.kind == "or" or bool(_NOT.search(block.text)) != other) and bool(_PRESENCE.search(block.text))
+
+
+def _found_there(block: Block) -> bool:
+    """``if [ -d env ]``, ``[ -d env ] &&``."""
+    arm = block.kind == "and" or (block.kind == "if" and not block.text.startswith("else of "))
+    return arm and not _NOT.search(block.text) and bool(_PRESENCE.search(block.text))
 
 
 def _documents(job: Job) -> tuple[Document, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
@@ -135,3 +135,15 @@ def _made(module: ModuleIndex, base: ast.expr, question: tuple[str, str], made: 
         module.syntax.parents[made] = module.syntax.parents[base]
         module.unpacked[base, question] = ast.copy_location(made, base)
     return module.unpacked[base, question]
+
+
+def accepts(function: ast.AST, call: ast.Call) -> bool:
+    """Return whether a function has parameters for the arguments of a call. A decorator may change what it takes."""
+    if not isinstance(function, FUNCTIONS) or function.decorator_list or isinstance(call, CallbackCall):
+        return True
+    own = function.args
+    named = {arg.arg for arg in (*own.args, *own.kwonlyargs)}
+    if own.kwarg is None and any(keyword.arg is not None and keyword.arg not in named for keyword in call.keywords):
+        return False
+    unpacked = own.vararg is not None or any(isinstance(value, ast.Starred) for value in call.args)
+    return unpacked or len(call.args) <= len(own.posonlyargs) + len(own.args)  # with `self`, which may be written out

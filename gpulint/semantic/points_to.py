@@ -16,7 +16,7 @@ from gpulint.documents.compact import both
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic import dictionary_items
-from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, given_by_name, under_name
+from gpulint.semantic.argument_binding import RECEIVERS, accepts, argument_of, attribute_of, given_by_name, under_name
 from gpulint.semantic.attribute_sources import (
     is_property,
     item_under,
@@ -326,7 +326,7 @@ class Resolver(ClassHierarchy):
                         called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
                         if called is not None:
                             found.append(called)
-        return list(dict.fromkeys(found))
+        return [ref for ref in dict.fromkeys(found) if accepts(ref.node, call)]
 
     def _unwrapped(self, ref: NodeRef) -> tuple[ModuleIndex, ast.expr]:
         """The model in ``DataParallel(model)``; else the expression itself."""

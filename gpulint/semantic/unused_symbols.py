@@ -1,17 +1,17 @@
-"""What no program of the tree uses: classes and functions that nothing names, values and options that nothing reads."""
+"""What no program of the tree uses: classes, functions and methods that nothing names."""
 
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
-from collections.abc import Iterator
+import re
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.argument_binding import RECEIVERS
-from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope, last_name
+from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
+from gpulint.semantic.lookups_by_name import imports_anything, is_looked_into
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ MAX_FOLDERS = 8
 """How many folders above one are looked at."""
 _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
 """Files of projects that are installed."""
-_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", "vars", "getmembers"})
-"""Functions that find things by their names."""
-_IMPORTS = ("import_module", "__import__")
-"""Functions that import modules by their names."""
 
-_PLAIN_BASES = frozenset({"object", "ABC"})
+_PLAIN_BASES = frozenset({"object", "ABC", "namedtuple", "NamedTuple", "Generic"})
 """Bases that call no method of a class."""
+_PLAIN_DECORATORS = frozenset(
+    {"staticmethod", "classmethod", "property", "abstractmethod", "no_grad", "inference_mode", "cached_property"}
+)
+"""Decorators that hand a method to nobody."""
 _MAKES_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
 """Functions of libraries that offer the methods of a class on the command line."""
 
@@ -40,40 +40,17 @@ _MAKES_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
 def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a node is in a class, in a function of the module, or in a method, that nothing in the tree
     names."""
-    owner = _owner(module, node)
-    if owner is None:
-        return False
-    if not _is_used(project, module, owner, MAX_OWNERS):
+    if is_in_unused(project, module, node):
         return True
     method = _method(project, module, node)
     return method is not None and not _is_method_named(project, module, method)
 
 
-def is_dropped(module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the value of a call goes into a local variable that nothing reads then."""
-    made = module.syntax.parents.get(call)
-    match made:
-        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if value is call:
-            pass
-        case _:
-            return False
-    home = module.scope(target)
-    if not isinstance(home.node, FUNCTIONS) or name in home.outer or not _LOOKS_UP.isdisjoint(_plain_calls(module)):
-        return False
-    bindings = home.lookup(name)
-    return not any(
-        any(one.node is made for one in reaching(module, bindings, use))
-        for use in module.uses.get(name, ())
-        if module.scope(use).lookup(name) is bindings
-    )
-
-
-@query
-def _plain_calls(module: ModuleIndex) -> frozenset[str]:
-    """Names of the functions that a module calls, but not of methods (``model.eval()``), other than those of modules
-    (``inspect.getmembers()``)."""
-    methods = {"getmembers"} & module.calls_by_name.keys()
-    return frozenset(call.func.id for call in module.calls if isinstance(call.func, ast.Name)) | methods
+def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a node is in a class, or a function of the module, that nothing in the tree names. A framework
+    calls methods of others."""
+    owner = _owner(module, node)
+    return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
 
 
 def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
@@ -81,25 +58,48 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
     inner = node
     for outer in module.syntax.ancestors(node):
         if isinstance(inner, FUNCTIONS) and isinstance(outer, ast.ClassDef):
-            hidden = outer.decorator_list or inner.decorator_list or inner.name.startswith("__")
-            plain = not hidden and all(last_name(base) in _PLAIN_BASES for base in outer.bases)
-            return inner if plain and not _is_opened(project, outer) else None
+            decorators = {last_name(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list}
+            hidden = outer.decorator_list or decorators - _PLAIN_DECORATORS or inner.name.startswith("__")
+            return inner if not hidden and not _is_opened(project, module, outer) else None
         inner = outer
     return None
 
 
-def _is_opened(project: Project, owner: ast.ClassDef) -> bool:
-    """Return whether a class has heirs, or a library makes commands of its methods."""
-    word = word_of(owner.name)
-    users = map(project.module_at, project.word_index.mentioning(word))
-    return bool(project.word_index.subclass_files(word)) or any(
-        user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users
-    )
+@query
+def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether a library may call methods of a class by their names: it, or an heir, derives from a class of the
+    library, or commands are made of its methods."""
+    words = project.word_index
+    family, todo = {(module.path, word_of(owner.name))}, [word_of(owner.name)]
+    while todo:
+        heirs = {*words.subclasses(todo.pop())} - family
+        family |= heirs
+        todo += [heir for _, heir in heirs]
+    for path, word in family:
+        heir = project.module_at(path)
+        made = heir.classes_by_name.get(word.decode()) if heir is not None else None
+        if heir is None or made is None or not _derives_from_own(project, heir, made):
+            return True
+    users = map(project.module_at, words.mentioning(word_of(owner.name)))
+    return any(user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users)
+
+
+def _derives_from_own(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether all bases of a class are in the tree or call no method."""
+    resolver = project.fact(Resolver)
+    for where, one in resolver.mro(module, owner):
+        for base in one.bases:
+            plain = base.func if isinstance(base, ast.Call) else base.value if isinstance(base, ast.Subscript) else base
+            if last_name(plain) in _PLAIN_BASES:
+                continue
+            if not any(isinstance(ref.node, ast.ClassDef) for ref in resolver.points_to(where, plain)):
+                return False
+    return True
 
 
 @query
 def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
-    """Return whether anything in the tree but definitions has the name of a method."""
+    """Return whether anything in the tree but definitions and documentation has the name of a method."""
     word = word_of(method.name)
     if _is_distributed(project, module.path.parent) or project.is_in_other_files(word):
         return True
@@ -107,63 +107,9 @@ def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode
     return any(
         other is None
         or method.name in other.named
-        or any(method.name in text for text in other.strings)
+        or _is_in_text(other, method.name)
         or any(node.attr == method.name for node in other.syntax.of(ast.Attribute))
         for other in modules
-    )
-
-
-def is_replaced(module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the variable of a call's value is assigned again in the block before anything reads it."""
-    made = module.syntax.parents.get(call)
-    match made:
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            pass
-        case _:
-            return False
-    replaced: tuple[ast.stmt, ast.Name] | None = None
-    for statement, part in _below(module, made, name):
-        if replaced is not None and statement is not replaced[0]:
-            break
-        if isinstance(part.ctx, ast.Load):
-            return False
-        if isinstance(statement, ast.Assign):
-            replaced = statement, part
-    return replaced is not None and _readers(module, name, module.scope(replaced[1])) <= {module.function(call)}
-
-
-def _below(module: ModuleIndex, made: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, ast.Name]]:
-    """Yield where a variable is mentioned below a statement, and the statements of its block that hold the places."""
-    syntax = module.syntax
-    here, parent, names = syntax.place(made), syntax.parents.get(made), module.named.get(name, [])
-    end = made.end_lineno or made.lineno, made.end_col_offset or 0
-    for part in names[bisect_left(names, end, key=lambda part: (part.lineno, part.col_offset)) :]:
-        whole: ast.AST | None = part
-        while whole is not None and (up := syntax.parents.get(whole)) is not parent:
-            whole = up
-        if not isinstance(whole, ast.stmt) or (place := syntax.place(whole)) is None:
-            return
-        if here is not None and place[0] == here[0]:
-            yield whole, part
-
-
-@query
-def _readers(module: ModuleIndex, name: str, home: Scope) -> frozenset[FunctionNode | None]:
-    """The functions (None: the module itself) that read the variable of a scope."""
-    bindings = home.lookup(name)
-    parts = (part for part in module.uses.get(name, ()) if module.scope(part).lookup(name) is bindings)
-    return frozenset(module.function(part) for part in parts)
-
-
-def is_option_read(option: NodeRef) -> bool:
-    """Return whether the module of an option (``add_argument("--batch_size")``) reads an attribute or a key of its
-    name."""
-    module, declared = option.module, option.node
-    assert isinstance(declared, ast.Call)
-    named = [*declared.args, *(keyword.value for keyword in declared.keywords if keyword.arg == "dest")]
-    names = {str(part.value).lstrip("-").replace("-", "_") for part in named if isinstance(part, ast.Constant)}
-    return any(node.attr in names for node in module.syntax.of(ast.Attribute)) or any(
-        isinstance(node.slice, ast.Constant) and node.slice.value in names for node in module.syntax.of(ast.Subscript)
     )
 
 
@@ -176,27 +122,9 @@ def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | 
 
 
 @query
-def _only_imports(project: Project, path: Path, name: str) -> bool:
-    """Return whether a module imports a name and does nothing with it. What a package imports is there for others, who
-    install it, or look the name up in it."""
-    module = project.module_at(path)
-    if module is None or name in module.named or _is_in_text(module, name):
-        return False
-    if path.name == "__init__.py" and (_is_distributed(project, path.parent) or _is_looked_into(project, path)):
-        return False
-    aliases = (alias for node in module.syntax.of(ast.ImportFrom) for alias in node.names)
-    imported = [alias for alias in aliases if alias.name == name]
-    return (
-        bool(imported)
-        and all(alias.asname in (None, name) for alias in imported)
-        and not any(node.attr == name for node in module.syntax.of(ast.Attribute))
-    )
-
-
-@query
 def _is_in_text(module: ModuleIndex, name: str) -> bool:
-    """Return whether a text of a module has a name in it, other than its documentation and the list of what ``import
-    *`` imports."""
+    """Return whether a text of a module has a name in it, other than those of what has the name, its documentation and
+    the list of what ``import *`` imports."""
     if not any(name in text for text in module.strings):
         return False
     listed = {
@@ -207,7 +135,12 @@ def _is_in_text(module: ModuleIndex, name: str) -> bool:
     }
     listed.update(part.value for part in module.syntax.of(ast.Expr) if isinstance(part.value, ast.Constant))
     texts = (part for part in module.syntax.of(ast.Constant) if isinstance(part.value, str) and part not in listed)
-    return any(name in str(part.value) for part in texts)
+    return any(name in str(part.value) and not _is_within(module, part, name) for part in texts)
+
+
+def _is_within(module: ModuleIndex, node: ast.AST, name: str) -> bool:
+    """Return whether a node is in a class or function of the module that has a name."""
+    return any(isinstance(up, (*FUNCTIONS, ast.ClassDef)) and up.name == name for up in module.syntax.ancestors(node))
 
 
 def _is_export(statement: ast.Assign | ast.AugAssign) -> bool:
@@ -223,90 +156,89 @@ def _is_distributed(project: Project, folder: Path) -> bool:
 
 
 @query
-def _is_looked_into(project: Project, path: Path) -> bool:
-    """Return whether a module that may know a package looks names up in it (``getattr(models, args.model)``)."""
-    users = project.word_index.mentioning(word_of(path.parent.name))
-    modules = (project.module_at(user) for user in {path, *users})
-    return any(module is None or _looks_up(module, path.parent.name) for module in modules)
-
-
-@query
-def _looks_up(module: ModuleIndex, package: str) -> bool:
-    """Return whether a module finds names at run time: its own, or those of a package."""
-    if not _LOOKS_UP.isdisjoint(_plain_calls(module)):
-        return True
-    looked = [node.value for node in module.syntax.of(ast.Attribute) if node.attr == "__dict__"]
-    looked += [
-        call.args[0]
-        for call in module.calls_by_name.get("getattr", ())
-        if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
-    ]
-    if any(_may_be_package(module, node, package) for node in looked):
-        return True
-    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
-    return any(_imports(call, package) for call in calls)
-
-
-def _imports(call: ast.Call, package: str) -> bool:
-    """Return whether a call may import a package, or a part of it that is chosen at run time."""
-    match call.args[:1]:
-        case [ast.Constant(value=str(name))]:
-            return name.rpartition(".")[2] == package
-        case [name] if any(isinstance(part, ast.Constant) for part in walk(name)):
-            return package in ast.unparse(name)
-    return True
-
-
-def _may_be_package(module: ModuleIndex, node: ast.expr, package: str) -> bool:
-    """Return whether a value may be a package, going by what it was imported as; ``sys.modules[__name__]`` may."""
-    match node:
-        case ast.Name(id=name):
-            bindings = module.scope(node).lookup(name)
-            imported = [one.target.rpartition(".")[2] for one in bindings if one.kind is BindingKind.IMPORT]
-            return package in imported or not bindings
-        case ast.Attribute(value=base, attr=name):
-            return name == package and last_name(base) not in RECEIVERS
-    return True
-
-
-@query
-def _means_another(project: Project, home: Path, path: Path, name: str) -> bool:
-    """Return whether a module that mentions a name of the module ``home`` does not use that: it only imports it, or has
-    its own function or class of the name and no import from ``home``."""
-    if _only_imports(project, path, name):
-        return True
-    if path in project.files_using(home, name):
-        return False
-    module = project.module_at(path)
-    return module is not None and any(
-        isinstance(part, (*FUNCTIONS, ast.ClassDef)) and part.name == name for part in module.syntax.tree.body
-    )
-
-
-@query
 def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
-    if not depth or owner.decorator_list or "globals" in module.calls_by_name:
-        return True
-    others = [path for path in project.word_index.mentioning(word_of(name)) if path != module.path]
-    meant = [path for path in others if not _means_another(project, module.path, path, name)]
-    if _is_in_text(module, name) or any(_is_used_in(project, path, name, depth) for path in meant):
+    if not depth or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
         return True
     for node in module.named.get(name, ()):
-        user = _owner(module, node)
+        bindings, user = module.scope(node).lookup(name), _owner(module, node)
+        if bindings and not any(binding.node is owner for binding in bindings):
+            continue  # a variable of the same name
         if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
             return True
-    return project.is_in_other_files(word_of(name))
+    for find in (importing_files, files_with_missing_imports):
+        if any(_is_used_in(project, module.path, path, name, depth) for path in find(project, module.path, name)):
+            return True
+    return _is_told(project, module, owner)
 
 
-def _is_used_in(project: Project, path: Path, name: str, depth: int) -> bool:
-    """Return whether another module uses a name outside of classes and functions that nothing uses; in a tree without
-    programs, whether it uses the name at all."""
+@query
+def _makes_commands(module: ModuleIndex) -> bool:
+    """Return whether a library makes commands of all functions of a module (``fire.Fire()``)."""
+    calls = (call for name in _MAKES_COMMANDS for call in module.calls_by_name.get(name, ()))
+    return any(not call.args for call in calls)
+
+
+def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int) -> bool:
+    """Return whether another module uses a name of the module ``home`` outside of classes and functions that nothing
+    uses; in a tree without programs, whether it uses the name at all."""
     module = project.module_at(path)
-    if module is None or _is_in_text(module, name) or not project.python_files_with(b"__main__"):
+    if module is None:
         return True
-    attributes = (node for node in module.syntax.of(ast.Attribute) if node.attr == name)
-    users = [_owner(module, node) for node in (*module.named.get(name, ()), *attributes)]
-    return not users or any(
-        user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users
+    aliases = [one for node in module.syntax.of(ast.ImportFrom) for one in node.names if one.name == name]
+    if any(alias.asname not in (None, name) for alias in aliases) or (aliases and _is_offered(project, path)):
+        return True
+    nodes = (*module.named.get(name, ()), *(node for node in module.syntax.of(ast.Attribute) if node.attr == name))
+    users = [_owner(module, node) for node in nodes if _may_be_imported(project, home, module, node)]
+    if users and not project.python_files_with(b"__main__"):
+        return True
+    return any(user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users)
+
+
+def _is_offered(project: Project, path: Path) -> bool:
+    """Return whether what a module imports is there for others, who install its package, or look names up in it."""
+    return path.name == "__init__.py" and (
+        _is_distributed(project, path.parent) or is_looked_into(project, path, frozenset({path.parent.name}))
     )
+
+
+def _may_be_imported(project: Project, home: Path, module: ModuleIndex, node: ast.Name | ast.Attribute) -> bool:
+    """Return whether a name, or the first one of ``package.module.name``, may be what a module imports from ``home``,
+    perhaps by way of others."""
+    first: ast.expr = node
+    while isinstance(first, ast.Attribute):
+        first = first.value
+    if not isinstance(first, ast.Name):
+        return False
+    bindings = module.scope(first).lookup(first.id)
+    targets = [binding.target for binding in bindings if binding.kind is BindingKind.IMPORT]
+    if first is not node or not targets:
+        return bool(targets) or not bindings
+    names = known_as(project, home, node.id)
+    origins = (project.absolute(target.rpartition(".")[0], module.path) for target in targets)
+    files = [project.module_path(origin, module.path) for origin in origins]
+    return any(path is None or named(path) in names for path in files)
+
+
+def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode) -> bool:
+    """Return whether a text or another file may mean a class or a function. A function is meant by its module's name,
+    unless names are looked up there."""
+    name, word = owner.name, word_of(owner.name)
+    paths = project.word_index.mentioning(word)
+    names = known_as(project, module.path, name)
+    if isinstance(owner, ast.ClassDef) or is_looked_into(project, module.path, names | {module.path.parent.name}):
+        texts = map(project.module_at, paths)
+        return any(text is None or _is_in_text(text, name) for text in texts) or project.is_in_other_files(word)
+    homes = b"|".join(map(re.escape, map(word_of, sorted(names))))
+    pattern = rb"\b(?:%b)[.:]%b\b|\bimport\b[^\n]*\b%b\b" % (homes, word, word)
+    return any(_means(project, path, name, pattern.decode()) for path in paths) or (
+        project.is_in_other_files(word) and project.is_like_in_other_files(pattern)
+    )
+
+
+def _means(project: Project, path: Path, name: str, pattern: str) -> bool:
+    """Return whether a module may import any other and use a name of it, or a text of it names another module's."""
+    module = project.module_at(path)
+    if module is None or imports_anything(module):
+        return True
+    return any(re.search(pattern, text) for text in module.strings if name in text)

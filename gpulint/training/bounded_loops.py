@@ -62,6 +62,18 @@ def is_restarted(project: Project, where: NodeRef) -> bool:
     )
 
 
+def is_left_at_once(project: Project, where: NodeRef) -> bool:
+    """Return whether a constant of the program ends a loop in its first round (``if DEBUG: break``)."""
+    loop = where.node
+    for statement in loop.body if isinstance(loop, ast.For | ast.AsyncFor) else ():
+        match statement:
+            case ast.If(test=ast.Name() | ast.Attribute() as test, body=[*_, ast.Break() | ast.Return()]):
+                known = project.fact(Constants).of(where.module, test)
+                if known.every(lambda value: value is True) and all(one.source == "literal" for one in known.values):
+                    return True
+    return False
+
+
 @query
 def _limits(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr, ...]:
     """Return what the count of a loop is compared with in each ``if ...: break`` right in its body."""

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import default_of
+from gpulint.documents.python import walk
 from gpulint.records import dataclass
-from gpulint.semantic.argument_binding import CallbackCall, argument_of
+from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.constants import Constants
@@ -18,43 +19,66 @@ if TYPE_CHECKING:
 
 Calls = tuple[NodeRef, ...]
 """Calls that lead to a place, outermost first: the last one reaches the function that the place stands in."""
+Assumed = tuple[str, object]
+"""A parameter of that function, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A constant; without one something that is passed and no constant."""
+    """A constant; without one something that is passed and no constant, which may be one of several ``choices``."""
 
     value: object = None
     constant: bool = True
+    choices: tuple[object, ...] = ()
 
 
 _GIVEN = Known(constant=False)
 
 
 def is_kept_out(project: Project, module: ModuleIndex, node: ast.AST, calls: Calls) -> bool:
-    """Return whether the arguments of ``calls`` contradict a condition around ``node`` in its function."""
+    """Return whether the arguments of ``calls`` contradict a condition around ``node`` in its function. Of an option,
+    each of its choices has to."""
     function = module.function(node) if calls else None
     if function is None or not (function.args.args or function.args.kwonlyargs):
         return False
-    return any(truth(project, module, test, calls) is (not holds) for test, holds in conditions(module, node))
+    tests = list(conditions(module, node))
+    if any(truth(project, module, test, calls) is (not holds) for test, holds in tests):
+        return True
+    asked = {part.id for test, _ in tests for part in walk(test) if isinstance(part, ast.Name)}
+    for name in sorted(parameters(function) & asked):
+        passed = _passed(project, module, function, name, calls)
+        if (
+            passed is not None
+            and passed.choices
+            and all(
+                any(truth(project, module, test, calls, (name, value)) is (not holds) for test, holds in tests)
+                for value in passed.choices
+            )
+        ):
+            return True
+    return False
 
 
-def truth(project: Project, module: ModuleIndex, test: ast.expr, calls: Calls) -> bool | None:
-    """Return whether a test holds when its function is reached by ``calls``; None if that is unknown."""
+def truth(
+    project: Project, module: ModuleIndex, test: ast.expr, calls: Calls, assumed: Assumed | None = None
+) -> bool | None:
+    """Return whether a test holds when its function is reached by ``calls``, where a parameter has the value that is
+    ``assumed``; None if that is unknown."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            found = truth(project, module, operand, calls)
+            found = truth(project, module, operand, calls, assumed)
             return None if found is None else not found
         case ast.BoolOp(op=operator, values=values):
-            told = [truth(project, module, value, calls) for value in values]
+            told = [truth(project, module, value, calls, assumed) for value in values]
             decisive = isinstance(operator, ast.Or)
             if decisive in told:
                 return decisive
             return None if None in told else not decisive
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
-            return _compared(operator, _known(project, module, left, calls), _known(project, module, right, calls))
+            sides = (_known(project, module, side, calls, assumed) for side in (left, right))
+            return _compared(operator, *sides)
         case ast.Name():
-            known = _known(project, module, test, calls)
+            known = _known(project, module, test, calls, assumed)
             return bool(known.value) if known is not None and known.constant else None
     return None
 
@@ -79,7 +103,9 @@ def _compared(operator: ast.cmpop, left: Known | None, right: Known | None) -> b
 _EQUALITY = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
 
 
-def _known(project: Project, module: ModuleIndex, node: ast.expr, calls: Calls) -> Known | None:
+def _known(
+    project: Project, module: ModuleIndex, node: ast.expr, calls: Calls, assumed: Assumed | None = None
+) -> Known | None:
     """The value of an expression; None if nothing is known of it."""
     match node:
         case ast.Constant(value=value):
@@ -94,6 +120,8 @@ def _known(project: Project, module: ModuleIndex, node: ast.expr, calls: Calls) 
                 binding.kind is not BindingKind.PARAMETER or binding.scope.node is not function for binding in bindings
             ):
                 return None
+            if assumed is not None and assumed[0] == name and bindings:
+                return Known(assumed[1])
             return _passed(project, module, function, name, calls) if bindings and calls else None
     return None
 
@@ -122,4 +150,5 @@ def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name:
     values = project.fact(Constants).of(site.module, passed)
     if values.complete and len(values.constants) == 1 and values.values[0].source == "literal":
         return Known(values.constants[0])
-    return _GIVEN
+    chosen = project.fact(Constants).options.choices(site.module, passed) if isinstance(passed, ast.Attribute) else ()
+    return Known(constant=False, choices=chosen) if chosen else _GIVEN

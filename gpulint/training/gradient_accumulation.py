@@ -17,7 +17,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -195,3 +195,29 @@ def _wrapped(project: Project, module: ModuleIndex, calls: list[ast.Call]) -> as
             if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
                 return call.func
     return None
+
+
+def own_length(module: ModuleIndex, found: Accumulation) -> str | None:
+    """Return the length in the test for the last micro-step that is not of what the loop goes through: each process may
+    have another one."""
+    if found.last is None or not isinstance(found.loop, ast.For):
+        return None
+    through = {ast.unparse(part) for value in _named(module, found.loop.iter) for part in walk(value)}
+    for value in _named(module, found.last):
+        for part in walk(value.left if isinstance(value, ast.BinOp) else value):
+            match part:
+                case ast.Call(func=ast.Name(id="len"), args=[counted]) if ast.unparse(counted) not in through:
+                    return ast.unparse(part)
+    return None
+
+
+def _named(module: ModuleIndex, node: ast.expr) -> list[ast.expr]:
+    """An expression, and what the names in it were set to: calls (``tqdm(loader)``) and ends (``len(loader) - 1``)."""
+    names = (part for part in walk(node) if isinstance(part, ast.Name))
+    bindings = (one for name in names for one in reaching(module, module.scope(name).lookup(name.id), name))
+    values = (one.value for one in bindings if one.kind is BindingKind.ASSIGN and not one.path)
+    ends = (ast.Sub, ast.Add)
+    return [
+        node,
+        *(v for v in values if isinstance(v, ast.Call) or (isinstance(v, ast.BinOp) and isinstance(v.op, ends))),
+    ]

@@ -175,9 +175,9 @@ class Guards:
 
     def is_conditional(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` is under any condition at all, other than one on the processes (rank zero, several of
-        them), or that the program is started."""
-        parts = (part for test, holds in conditions(module, node, until) for part, _ in parts_of(test, holds))
-        texts = (source_text(module, part) for part in parts)
+        them), that there is a GPU, or that the program is started."""
+        parts = (part for test, holds in conditions(module, node, until) for part in parts_of(test, holds))
+        texts = (source_text(module, part) for part, holds in parts if not excludes_cuda(module, part, not holds))
         return any(not (_PROCESSES.search(text) or "__main__" in text) for text in texts)
 
     def is_selective(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:

@@ -16,6 +16,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.training.sample_draws import SampleDraws
+from gpulint.training.trials import probes_memory, tries_variants
 from gpulint.values.counter_names import counts_epochs
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", ast.Call, LoopNode)
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
+_OF_ARRAYS = frozenset({"scipy.optimize.minimize", "jax.scipy.optimize.minimize", "lmfit.minimize"})
 _STEPPING = frozenset({"step", "gradient", "run", "value_and_grad"})
 """Names of calls that may take a training step, as their receiver or their arguments say."""
 _STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
@@ -132,8 +134,7 @@ class LoopRoles:
         if stops_at_once(loop):
             return Role.OTHER
         if self._steps(module, loop):
-            # `for stride in (1, 2)` tries variants; no training takes its steps that way.
-            return Role.OTHER if isinstance(loop, ast.For) and _is_over_variants(module, loop.iter) else Role.STEP
+            return Role.OTHER if self._tries(module, loop) else Role.STEP
         if (
             isinstance(loop, ast.For)
             and self.over_loader(module, loop)
@@ -152,13 +153,21 @@ class LoopRoles:
             return Role.STEP if stepped else Role.EPOCH
         if Role.OTHER in inner:
             # A helper that takes one training step.
-            return Role.OTHER if isinstance(loop, ast.For) and _is_over_variants(module, loop.iter) else Role.STEP
+            return Role.OTHER if self._tries(module, loop) else Role.STEP
         if epoch_name:
             return Role.EPOCH
         several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if not several and self.over_loader(module, loop):
             return Role.EVAL if self._evaluates(module, loop) else Role.OTHER
         return Role.EVAL if self._project.fact(SampleDraws).takes_samples(module, loop) else Role.OTHER
+
+    def _tries(self, module: ModuleIndex, loop: LoopNode) -> bool:
+        """Return whether a loop tries variants or sizes, which no training steps do."""
+        return tries_variants(module, loop) or (
+            not self.over_loader(module, loop)
+            and all(tries_variants(module, outer) for outer in self.around(module, loop))
+            and probes_memory(self._project, module, loop, self.calls_in(module, loop))
+        )
 
     def _helpers(self, module: ModuleIndex, call: ast.Call) -> Iterable[NodeRef]:
         """Functions of the tree that a call may step in; an evaluation's step takes no other, and none is taken without
@@ -216,6 +225,8 @@ class LoopRoles:
         if not may_step(name):
             return False
         if isinstance(func, ast.Attribute):
+            if name == "minimize" and self._project.fact(Resolver).call_names(module, call) & _OF_ARRAYS:
+                return False
             if name in _BACKWARD:
                 return name != "backward" or not only_for_inputs(module, call)
             if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
@@ -280,15 +291,6 @@ class LoopRoles:
     def has_training_step(self, module: ModuleIndex) -> bool:
         """Return whether the module itself takes training steps."""
         return any(self.is_training_step(module, call) for call in module.calls_where(may_step))
-
-
-def _is_over_variants(module: ModuleIndex, source: ast.expr) -> bool:
-    """Return whether a loop goes over a list that is written out, in the loop or, of constants, under a name."""
-    if isinstance(source, ast.List | ast.Tuple):
-        return True
-    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else ()
-    value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-    return isinstance(value, ast.List | ast.Tuple) and all(isinstance(one, ast.Constant) for one in value.elts)
 
 
 def may_train(project: Project, path: Path) -> bool:

@@ -142,6 +142,10 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
     match module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up:
         case ast.Return():
             return _Use.RETURNED
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return _Use.NEITHER  # whether there is one
+        case ast.If(test=test) if test is node:
+            return _Use.NEITHER
         case ast.Tuple() as several if isinstance(module.syntax.parents.get(several), ast.Return):
             return _Use.RETURNED
         case ast.Call(func=func) as up if func is node:

@@ -4,13 +4,14 @@ batch is taken for a look."""
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import FunctionNode
+    from gpulint.workspace.module_index import Binding, FunctionNode
+
+    Path: TypeAlias = tuple[int | str, ...]
+    """Where a tuple or a dictionary has a loader: an index, or a key, of each around it."""
 
 _COUNTED = frozenset("dataset batch_size num_workers sampler batch_sampler collate_fn drop_last pin_memory".split())
 """Attributes of a loader that say how it is set up."""
@@ -69,19 +73,27 @@ class UndrawnLoaders:
         return False
 
     @cyclic(True)
-    def _is_left(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], looks: bool) -> bool:
+    def _is_left(self, module: ModuleIndex, value: ast.expr, path: Path, looks: bool) -> bool:
         """Return whether nothing draws from what an expression evaluates to, or has at ``path``; if ``looks``, but one
         batch at a time."""
         up = module.syntax.parents.get(value)
         match up:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
                 return self._is_name_left(module, target, up, path, looks)
-            case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path:
-                part = targets[path[0]] if path[0] < len(targets) else None
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str(key)))]):
+                return self._is_table_left(module, table, (key, *path), looks)
+            case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path and path[0] in range(
+                len(targets)
+            ):
+                part = targets[int(path[0])]
                 known = isinstance(part, ast.Name) and not any(isinstance(one, ast.Starred) for one in targets)
                 return known and self._is_name_left(module, part, up, path[1:], looks)  # type: ignore[arg-type]
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return self._is_left(module, up, (parts.index(value), *path), looks)
+            case ast.Dict(keys=keys, values=parts) if all(isinstance(key, ast.Constant) for key in keys):
+                under = keys[parts.index(value)] if value in parts else None
+                name = under.value if isinstance(under, ast.Constant) else None
+                return isinstance(name, str) and self._is_left(module, up, (name, *path), looks)
             case ast.Return():
                 function = module.function(value)
                 return function is not None and self._is_result_left(module, function, path, looks)
@@ -93,16 +105,16 @@ class UndrawnLoaders:
                 return self._is_left(module, up, path, looks)
             case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
                 return True
-            case ast.Subscript(slice=ast.Constant(value=int(index))) if path:
-                return index != path[0] or self._is_left(module, up, path[1:], looks)
-            case ast.keyword() | ast.Call() if not path:
+            case ast.Subscript(ctx=ast.Store()) if path:
+                return True
+            case ast.Subscript(slice=index) if path:
+                return self._is_another(module, index, path[0]) or self._is_left(module, up, path[1:], looks)
+            case ast.keyword() | ast.Call():
                 call = module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
-                return isinstance(call, ast.Call) and self._is_argument_left(module, call, value, looks)
+                return isinstance(call, ast.Call) and self._is_argument_left(module, call, value, path, looks)
         return False
 
-    def _is_name_left(
-        self, module: ModuleIndex, target: ast.Name, made: ast.AST, path: tuple[int, ...], looks: bool
-    ) -> bool:
+    def _is_name_left(self, module: ModuleIndex, target: ast.Name, made: ast.AST, path: Path, looks: bool) -> bool:
         """Return whether nothing draws from a variable as one assignment sets it."""
         home, name = module.scope(target), target.id
         bindings = home.lookup(name)
@@ -120,13 +132,49 @@ class UndrawnLoaders:
                 return False
         return True
 
+    def _is_table_left(self, module: ModuleIndex, table: ast.Name, path: Path, looks: bool) -> bool:
+        """Return whether nothing draws from what is stored in a dictionary that a function makes for itself."""
+        home = module.scope(table)
+        bindings = home.bindings.get(table.id, [])
+        if not bindings or table.id in home.outer or _looks_up(module) or isinstance(home.node, ast.ClassDef):
+            return False
+        if any(not isinstance(binding.value, ast.Dict) or binding.path for binding in bindings):
+            return False
+        if home.parent is None and self._is_named_elsewhere(module, table.id):
+            return False
+        uses = (use for use in module.uses.get(table.id, ()) if module.scope(use).lookup(table.id) is bindings)
+        return all(self._is_left(module, use, path, looks) for use in uses if use is not table)
+
+    def _is_another(self, module: ModuleIndex, index: ast.expr, key: int | str) -> bool:
+        """Return whether an index, or each value that it may have, is another one than a key."""
+        if isinstance(index, ast.Constant):
+            return index.value != key
+        bindings = module.scope(index).lookup(index.id) if isinstance(index, ast.Name) else []
+        if bindings and all(binding.kind is BindingKind.LOOP for binding in bindings):
+            return all(key not in (self._listed(module, binding) or (key,)) for binding in bindings)
+        return isinstance(key, str) and self._project.fact(Constants).of(module, index).every(lambda one: one != key)
+
+    def _listed(self, module: ModuleIndex, binding: Binding) -> list[object]:
+        """The constants that a loop goes over; empty if any is unknown, or methods of their list are called."""
+        listed = last_name(binding.value) if binding.value is not None else ""
+        uses = map(module.syntax.parents.get, module.uses.get(listed, ()))
+        if any(isinstance(up, ast.Attribute) for up in uses):
+            return []
+        found = [] if binding.value is None else self._project.fact(Resolver).points_to(module, binding.value)
+        parts: list[ast.expr] = []
+        for ref in found:
+            if binding.path or ref.path or not isinstance(ref.node, ast.List | ast.Tuple):
+                return []
+            parts += ref.node.elts
+        return [part.value for part in parts if isinstance(part, ast.Constant)] if _are_constants(parts) else []
+
     def _is_named_elsewhere(self, module: ModuleIndex, name: str) -> bool:
         """Return whether another file, or a text of the module, may mean a variable of the module."""
         return any(name == text for text in module.strings) or any(
             path != module.path for path in self._project.files_using(module.path, name)
         )
 
-    def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...], looks: bool) -> bool:
+    def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: Path, looks: bool) -> bool:
         """Return whether no call of a function, all of which are seen, draws from its result. A framework may call
         the methods of its heirs, such as ``train_dataloader``."""
         owner = module.syntax.parents.get(function)
@@ -157,18 +205,18 @@ class UndrawnLoaders:
             for call, node in zip(calls, named, strict=True)
         )
 
-    def _is_argument_left(self, module: ModuleIndex, call: ast.Call, value: ast.expr, looks: bool) -> bool:
+    def _is_argument_left(self, module: ModuleIndex, call: ast.Call, value: ast.expr, path: Path, looks: bool) -> bool:
         """Return whether a call that is given a loader draws no batch from it, nor does anything that it returns."""
         if value not in call.args and all(keyword.value is not value for keyword in call.keywords):
             return False
         if isinstance(call.func, ast.Name) and call.func.id in _LOOKED_AT:
             return True
-        if looks and last_name(call.func) == "iter" and _is_first(module, call):
+        if looks and not path and last_name(call.func) == "iter" and _is_first(module, call):
             return True
         given = list(self._parameters(module, call, value))
-        if not given and last_name(call.func) in self._prepares and value in call.args:
+        if not given and not path and last_name(call.func) in self._prepares and value in call.args:
             return self._is_left(module, call, (call.args.index(value),) if len(call.args) > 1 else (), looks)
-        return bool(given) and all(self._is_parameter_left(function, name, looks) for function, name in given)
+        return bool(given) and all(self._is_parameter_left(function, name, path, looks) for function, name in given)
 
     def _parameters(self, module: ModuleIndex, call: ast.Call, value: ast.expr) -> Iterator[tuple[NodeRef, str]]:
         """The parameters of functions of the tree that get an argument; none if others may be called."""
@@ -185,7 +233,7 @@ class UndrawnLoaders:
             )
             yield callee, given[0] if given else ""
 
-    def _is_parameter_left(self, function: NodeRef, name: str, looks: bool) -> bool:
+    def _is_parameter_left(self, function: NodeRef, name: str, path: Path, looks: bool) -> bool:
         """Return whether a function does not draw from its parameter."""
         module = function.module
         if not name or not isinstance(function.node, FUNCTIONS):
@@ -195,7 +243,11 @@ class UndrawnLoaders:
         home = module.scope_of[function.node]
         bindings = home.bindings.get(name, [])
         uses = (use for use in module.uses.get(name, ()) if module.scope(use).lookup(name) is bindings)
-        return bool(bindings) and all(self._is_left(module, use, (), looks) for use in uses)
+        return bool(bindings) and all(self._is_left(module, use, path, looks) for use in uses)
+
+
+def _are_constants(parts: list[ast.expr]) -> bool:
+    return all(isinstance(part, ast.Constant) for part in parts)
 
 
 def _is_first(module: ModuleIndex, drawn: ast.Call) -> bool:

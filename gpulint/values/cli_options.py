@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import MAX_DIGITS
@@ -68,17 +69,25 @@ class Options:
             name, base = node.slice.value, node.value
         else:
             return
-        for home in self._homes(ref.module, base):
-            declared = self._own(ref.module, base, list(self._declared(home, name)))
-            if declared:
-                for option in declared:
-                    yield from self._option(option, name)
-                return
+        if declared := self._declarations(ref.module, base, name):
+            for option in declared:
+                yield from self._option(option, name)
+            return
         for made in self._project.fact(Resolver).points_to(ref.module, base):
             parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
                 return
+
+    def choices(self, module: ModuleIndex, node: ast.Attribute) -> tuple[object, ...]:
+        """The values that the option in an attribute of a namespace may have at all; none if that is not said."""
+        declared = [option.node for option in self._declarations(module, node.value, node.attr)]
+        option = declared[0] if len(declared) == 1 else None
+        listed = keyword_value(option, "choices") if isinstance(option, ast.Call) else None
+        if not isinstance(listed, ast.List | ast.Tuple | ast.Set):
+            return ()
+        values = tuple(part.value for part in listed.elts if isinstance(part, ast.Constant))
+        return values if len(values) == len(listed.elts) else ()
 
     def _flag(self, module: ModuleIndex, holder: ast.expr) -> tuple[NodeRef, str] | None:
         """The definition and the name of the flag in ``_SIZE = flags.DEFINE_integer("size", 8, "...")``."""
@@ -160,6 +169,11 @@ class Options:
             yield from self._as_default(ref.module, node.args[0])
 
     # -- where the options of a namespace are declared -----------------------------------------------------------------
+
+    def _declarations(self, module: ModuleIndex, base: ast.expr, name: str) -> list[NodeRef]:
+        """Declarations of an option in the likeliest module that has any."""
+        found = (self._own(module, base, list(self._declared(home, name))) for home in self._homes(module, base))
+        return next(filter(None, found), [])
 
     def _homes(self, module: ModuleIndex, base: ast.expr) -> Iterator[ModuleIndex]:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.reasons import TROUBLE, is_explained
+from gpulint.reasons import is_explained
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -50,6 +50,6 @@ def settings(
         line = document.source.line(span.line).partition("#")[0]
         if not key.search(name) or _TRIES.search(name) or "!ref" in line or (span.line, value) in seen:
             continue
-        if not is_explained(document, span, more=TROUBLE, about=key):
+        if not is_explained(document, span, about=key, trouble=True):
             seen.add((span.line, value))
             yield name, value, span

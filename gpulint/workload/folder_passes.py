@@ -11,9 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import BUILT_IN
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.semantic.unused_symbols import is_unused
@@ -23,6 +21,7 @@ from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import draws_figure
 from gpulint.training.sample_draws import Readers, depending
+from gpulint.workload.calling_programs import only_programs_without_training_call, trains_or_fits
 from gpulint.workload.list_sizes import is_batch, is_unbounded
 from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
 from gpulint.workspace.module_index import (
@@ -32,7 +31,6 @@ from gpulint.workspace.module_index import (
     ModuleIndex,
     NodeRef,
     last_name,
-    source_text,
 )
 
 if TYPE_CHECKING:
@@ -63,9 +61,6 @@ _PER_SAMPLE = ("__getitem__", "__iter__", "__call__", "forward")
 _MODEL = regex.compile(r"model|net|trainer|learn", re.IGNORECASE)
 _FITS = ("fit", "fit_generator")
 _CALLS_TRAINING = regex.compile(r"^train(_|$)")
-_OF_DATA = regex.compile(r"(Generator|Scaler|Encoder|Binarizer|Vectorizer|Imputer|Tokenizer|Transformer|PCA|KMeans)$")
-"""Classes that are fitted to data and train nothing on a GPU."""
-_TRAINS = ("fit", "fit_generator", "Trainer", "train")
 
 
 def reader_words() -> tuple[str, ...]:
@@ -259,24 +254,13 @@ def _is_before_training(project: Project, loop: NodeRef) -> bool:
         return False
     if _is_per_sample(project, module, node, MAX_CALLS) or _is_after_training(project, module, node):
         return False
-    if _is_only_tried(project, module, node, MAX_CALLS):
+    if only_programs_without_training_call(project, module, node):
         return False
     return any(
-        _trains(project, user)
+        trains_or_fits(project, user)
         for path in (module.path, *project.fact(GpuPrograms).users(module.path))
         if (user := project.module_at(path)) is not None
     )
-
-
-def _is_only_tried(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
-    """Return whether only the self-test of a module that trains nothing leads to the place."""
-    if any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node)):
-        return not _trains(project, module)
-    function = module.function(node)
-    if function is None or module.class_of(function) is not None or not calls:
-        return False  # objects are also made where nobody sees their class
-    sites = project.fact(Resolver).first_sites(module, function)
-    return bool(sites) and all(_is_only_tried(project, site.module, site.node, calls - 1) for site in sites)
 
 
 def _is_after_training(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -326,16 +310,3 @@ def _runs_model(project: Project, loop: NodeRef) -> bool:
         isinstance(part, ast.Call) and last_name(part.func) in ("model", "net", "predict", "submit", "apply_async")
         for part in walk(loop.node)
     )
-
-
-@query
-def _trains(project: Project, module: ModuleIndex) -> bool:
-    return project.fact(LoopContexts).has_training_step(module) or any(
-        not _fits_data(project, module, call) for name in _TRAINS for call in module.calls_by_name.get(name, ())
-    )
-
-
-def _fits_data(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``datagen.fit(images)``: statistics of the data, not weights."""
-    made = project.fact(Resolver).points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
-    return any(isinstance(one.node, ast.Call) and _OF_DATA.search(last_name(one.node.func)) for one in made)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -19,7 +20,7 @@ MAX_CALLS = 2
 _TESTS = frozenset({"exists", "isfile", "is_file", "isdir", "is_dir"})
 _WRITES = frozenset(
     """save savez savez_compressed dump to_csv to_parquet to_pickle to_feather to_hdf to_json save_file save_to_disk
-    write_bytes write_text writerows""".split()
+    write_bytes write_text writerows write imwrite imsave export""".split()
 )
 """Functions and methods that write what they are given to a file."""
 _OPENS = frozenset({"open", "File", "memmap"})
@@ -37,7 +38,23 @@ def is_kept(project: Project, module: ModuleIndex, node: ast.AST, calls: int = M
     if function is None or not calls:
         return False
     sites = project.fact(Resolver).first_sites(module, function)
-    return bool(sites) and all(is_kept(project, site.module, site.node, calls - 1) for site in sites)
+    return bool(sites) and all(
+        _hands_missing(module, node, function, site) or is_kept(project, site.module, site.node, calls - 1)
+        for site in sites
+    )
+
+
+def _hands_missing(module: ModuleIndex, node: ast.AST, function: FunctionNode, site: NodeRef) -> bool:
+    """Return whether a call hands its function the path of a missing file or folder, where that then writes (``if not
+    os.path.exists(wav): convert(source, wav)``)."""
+    if not isinstance(site.node, ast.Call):
+        return False
+    missing = {source_text(site.module, path) for path in _missing(site.module, site.node)}
+    passed = {name: argument_of(function, site.node, name) for name in (parameters(function) if missing else ())}
+    names = {name for name, value in passed.items() if value is not None and source_text(site.module, value) in missing}
+    return bool(names) and any(
+        isinstance(part, ast.Name) and part.id in names for call in _writes(module, node) for part in walk(call)
+    )
 
 
 def _missing(module: ModuleIndex, node: ast.AST) -> Iterator[ast.expr]:
@@ -66,18 +83,21 @@ def _tested(call: ast.Call) -> ast.expr | None:
 
 def _is_written(module: ModuleIndex, node: ast.AST, path: ast.expr) -> bool:
     """Return whether the function around a place writes a file, after the place began."""
-    start = getattr(node, "lineno", 0)
-    for call in module.calls_of(module.function(node)):
-        if call.lineno < start:
-            continue
-        name = last_name(call.func)
-        if name in _OPENS and not _is_for_writing(call):
-            continue
+    for call in _writes(module, node):
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         given = [*call.args, *(keyword.value for keyword in call.keywords), *receiver]
-        if name in _WRITES | _OPENS and any(_is_same(module, one, path) for one in given):
+        if any(_is_same(module, one, path) for one in given):
             return True
     return False
+
+
+def _writes(module: ModuleIndex, node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that write files in the function around a place, after the place began."""
+    start = getattr(node, "lineno", 0)
+    for call in module.calls_of(module.function(node)):
+        name = last_name(call.func)
+        if call.lineno >= start and (name in _WRITES or (name in _OPENS and _is_for_writing(call))):
+            yield call
 
 
 def _is_for_writing(call: ast.Call) -> bool:

@@ -6,15 +6,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
 _SIZED = frozenset("randn rand zeros ones empty full randint normal random standard_normal".split())
 """Functions that make an array of a given shape."""
@@ -95,7 +97,8 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
         return _numbers(project, NodeRef(made.module, first))
     if name in _SIZED and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
         return _numbers(project, NodeRef(made.module, shape)) if (shape := _length(call)) is not None else ()
-    lengths = [_length_of(project, *found, depth) for found in project.fact(Resolver).classes_of(made.module, call)]
+    place, classes = NodeRef(made.module, call), project.fact(Resolver).classes_of(made.module, call)
+    lengths = [_length_of(project, *found, place, depth) for found in classes]
     return tuple(count for counts in lengths for count in counts) if lengths and all(lengths) else ()
 
 
@@ -111,7 +114,9 @@ def _length(call: ast.Call) -> ast.expr | None:
     return shape
 
 
-def _length_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int) -> tuple[int, ...]:
+def _length_of(
+    project: Project, module: ModuleIndex, owner: ast.ClassDef, made: NodeRef, depth: int
+) -> tuple[int, ...]:
     """Return what a class says with ``__len__``."""
     found = project.fact(Resolver).method(module, owner, "__len__")
     if found is None or not isinstance(found.node, FUNCTIONS):
@@ -120,10 +125,68 @@ def _length_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth
         case ast.Return(value=ast.Call(func=ast.Name(id="len"), args=[held])):
             if limit := _limit(found.module, owner, held):
                 return _numbers(project, NodeRef(found.module, limit))
-            return _samples(project, NodeRef(found.module, held), depth - 1)
+            counts = _samples(project, NodeRef(found.module, held), depth - 1)
+            return counts or _filled(project, found.module, owner, held, made)
         case ast.Return(value=ast.expr() as value):
             return _numbers(project, NodeRef(found.module, value))
     return ()
+
+
+def _filled(
+    project: Project, module: ModuleIndex, owner: ast.ClassDef, held: ast.expr, made: NodeRef
+) -> tuple[int, ...]:
+    """Return how many samples a class puts into a list, one in each round of loops that are counted (``for _ in
+    range(num_samples): self.rows.append(make())``)."""
+    kept = module.attributes.get((owner, held.attr), ()) if isinstance(held, ast.Attribute) else ()
+    if [ast.dump(one.value) for one in kept if one.value is not None] != [ast.dump(ast.List([], ast.Load()))]:
+        return ()
+    text, total = ast.unparse(held), 0
+    for call in (part for part in walk(owner) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)):
+        assert isinstance(call.func, ast.Attribute)
+        if ast.unparse(call.func.value) != text:
+            continue
+        around = [up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)]
+        rounds = _rounds(around[0], text) if len(around) == 1 and call.func.attr == "append" else None
+        counts = _numbers(project, _given(module, rounds, made)) if rounds is not None else ()
+        if not counts:
+            return ()
+        total += max(counts)
+    return (total,) if total else ()
+
+
+def _given(module: ModuleIndex, value: ast.expr, made: NodeRef) -> NodeRef:
+    """Return what a call that makes an object passes for a parameter of ``__init__``, else the value itself."""
+    function, call = module.function(value), made.node
+    if not isinstance(value, ast.Name) or not isinstance(call, ast.Call) or function is None:
+        return NodeRef(module, value)
+    bindings = module.scope(value).lookup(value.id)
+    if function.name != "__init__" or [one.kind for one in bindings] != [BindingKind.PARAMETER]:
+        return NodeRef(module, value)
+    passed = argument_of(function, call, value.id)
+    if passed is not None:
+        return NodeRef(made.module, passed)
+    return NodeRef(module, _default(function, value.id) or value)
+
+
+def _default(function: FunctionNode, name: str) -> ast.expr | None:
+    given = function.args
+    pairs = [
+        *zip(reversed([*given.posonlyargs, *given.args]), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    return next((default for parameter, default in pairs if parameter.arg == name), None)
+
+
+def _rounds(loop: ast.AST, held: str) -> ast.expr | None:
+    """The number of rounds of ``for _ in range(n)`` or ``while len(rows) < n``."""
+    match loop:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
+            return count
+        case ast.While(
+            test=ast.Compare(left=ast.Call(func=ast.Name(id="len"), args=[filled]), ops=[ast.Lt()], comparators=[count])
+        ) if ast.unparse(filled) == held:
+            return count
+    return None
 
 
 def _limit(module: ModuleIndex, owner: ast.ClassDef, held: ast.expr) -> ast.expr | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.records import dataclass
-from gpulint.semantic.unused_symbols import is_replaced
+from gpulint.semantic.unused_values import is_replaced
 from gpulint.source import Span
 from gpulint.spread import Spread
 from gpulint.values.constants import Constants

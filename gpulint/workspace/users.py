@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -46,6 +47,12 @@ class Users(ModulePaths):
     def is_in_other_files(self, word: bytes) -> bool:
         """Return whether some bytes are in a file that is no Python module, compiled or not."""
         return any(word in self.content(path) for path in self._files if path.suffix not in (".py", ".pyc"))
+
+    @lookup("like in other files")
+    def is_like_in_other_files(self, pattern: bytes) -> bool:
+        """Return whether there is a match in a file that is no Python module."""
+        found = re.compile(pattern).search
+        return any(found(self.content(path)) for path in self._files if path.suffix not in (".py", ".pyc"))
 
     def users_of(self, module: ModuleIndex, names: Iterable[str]) -> Iterator[ModuleIndex]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.

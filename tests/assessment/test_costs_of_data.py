@@ -16,6 +16,10 @@ class Rows(Dataset):
 loader = DataLoader(Rows(), batch_size=128, shuffle=True)
 """
 
+LARGE = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
+LARGE += "cut = transforms.RandomCrop(512)\n"
+"""Batches of which a copy takes more than a tenth of a step."""
+
 
 def test_decoding_images_in_the_training_process_costs_much_and_reading_rows_little(tmp_path: Path) -> None:
     assert levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303") == ["high"]
@@ -51,6 +55,37 @@ def test_the_side_of_images_decides_what_a_copy_costs(tmp_path: Path, more: str,
 def test_images_of_unknown_size_are_taken_for_small_ones(tmp_path: Path, more: str, level: str) -> None:
     images = IMAGES.replace("batch_size=128, shuffle=True", "batch_size=64, num_workers=8")
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + images + more + TRAINING}, "GPU301") == [level]
+
+
+ELSEWHERE = """\
+large = transforms.Resize((768, 768))
+
+def show(image):
+    save(large(image), np.ones((16, 3, 512, 512)))
+
+def make_loader(paths):
+    return DataLoader(Photos(paths), batch_size=128, num_workers=8)
+
+loader = make_loader(paths)
+"""
+
+
+@pytest.mark.parametrize(("cut", "basis"), [("", "batches of 128 images"), ("small = transforms.Resize(64)\n", "6 MB")])
+def test_the_side_of_other_images_of_a_module_does_not_count(tmp_path: Path, cut: str, basis: str) -> None:
+    classes = IMAGES.split("loader =")[0].replace("transform(", "small(" if cut else "transform(")
+    text = f"{HEAD}import numpy as np\n{cut}{classes}{ELSEWHERE}{TRAINING}"
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert f" {basis} from pageable memory" in impact.basis
+
+
+@pytest.mark.parametrize(("cut", "level"), [("[:, :, index]", "low"), ("", "medium")])
+def test_slices_of_volumes_are_images(tmp_path: Path, cut: str, level: str) -> None:
+    data = (
+        "import nibabel as nib\n\nclass Scans(Dataset):\n    def __getitem__(self, index):\n"
+        f"        return torch.from_numpy(nib.load(self.paths[index]).get_fdata(){cut})\n\n"
+        "net3d = None\nloader = DataLoader(Scans(), batch_size=16, num_workers=8)\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU301") == [level]
 
 
 def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
@@ -178,9 +213,16 @@ def test_a_small_batch_counts_where_more_is_seen_to_fit_in_training(
 def test_a_blocking_copy_from_pageable_memory_counts_where_the_loader_is(
     tmp_path: Path, pinned: str, level: str
 ) -> None:
-    loader = IMAGES.replace("shuffle=True", f"shuffle=True, num_workers=8{pinned}").replace("128", "512")
+    loader = IMAGES.replace("shuffle=True", f"shuffle=True, num_workers=8{pinned}").replace("=128", "=512")
+    loader += "cut = transforms.RandomCrop(512)\n"
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + loader + TRAINING})["GPU302"][:1]
     assert str(impact.level) == level
+
+
+@pytest.mark.parametrize(("side", "level"), [(256, "low"), (512, "medium"), (1024, "high")])
+def test_a_blocking_copy_counts_from_a_tenth_of_a_step(tmp_path: Path, side: int, level: str) -> None:
+    text = HEAD + LARGE.replace("(512)", f"({side})") + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU302")[:1] == [level]
 
 
 def test_zero_workers_of_a_configuration_cost_little_and_images_much(tmp_path: Path) -> None:
@@ -267,6 +309,16 @@ def test_of_loaders_set_up_alike_the_one_with_most_work_counts(
     assert f"batches of {shown} images" in high and len(found) == 2
 
 
+@pytest.mark.parametrize(("switch", "level"), [("True", "low"), ("False", "high"), ("args.debug", "high")])
+def test_a_switch_that_ends_the_first_round_leaves_little_to_wait_for(tmp_path: Path, switch: str, level: str) -> None:
+    program = f"DEBUG = {switch}\n" + HEAD + IMAGES + TRAINING.rstrip("\n") + "\n"
+    last = program.splitlines()[-1]
+    indent = last[: len(last) - len(last.lstrip())]
+    files = {"net.py": "", "train.py": f"{program}{indent}if DEBUG:\n{indent}    break\n"}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 def test_one_evaluation_after_the_training_costs_little(tmp_path: Path) -> None:
     test = "\ntest_loader = DataLoader(Photos(held_out), batch_size=128)\nfor x, y in test_loader:\n    score(model(x.cuda()), y)\n"
     files = {"train.py": HEAD + IMAGES + TRAINING + test}
@@ -333,16 +385,14 @@ def test_a_helper_for_batches_of_several_forms_counts_once(tmp_path: Path) -> No
         "def unpacked(batch):\n    if isinstance(batch, tuple):\n        return batch[0].to('cuda')\n"
         "    elif torch.is_tensor(batch):\n        return batch.to('cuda')\n"
     )
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = TRAINING.replace("images, labels in loader", "batch in loader").replace("images.cuda()", "unpacked(batch)")
-    files = {"train.py": HEAD + pinned + helper + steps.replace(", labels.cuda()", "")}
+    files = {"train.py": HEAD + LARGE + helper + steps.replace(", labels.cuda()", "")}
     found = bases(tmp_path, files, "GPU302")
     assert [one.partition(",")[0] for one in found] == ["medium", "low"]
     assert found[1].endswith("with the copy above it")
 
 
 def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = TRAINING.replace("images, labels in loader", "batch in loader").replace(
         "loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())",
         "images = batch['images'].cuda()\n"
@@ -350,20 +400,19 @@ def test_copies_of_the_parts_of_a_batch_count_once(tmp_path: Path) -> None:
         "        parts = [part.cuda() for part in batch['parts']]\n"
         "        loss = model(images, parts).sum()",
     )
-    first, *others = bases(tmp_path, {"train.py": HEAD + pinned + steps}, "GPU302")
+    first, *others = bases(tmp_path, {"train.py": HEAD + LARGE + steps}, "GPU302")
     assert first.startswith("medium"), first
     assert others and all(one.startswith("low") and one.endswith("with the copy above it") for one in others), others
 
 
 def test_masks_have_a_byte_for_each_pixel(tmp_path: Path) -> None:
-    pinned = IMAGES.replace("=128, shuffle=True)", "=512, shuffle=True, pin_memory=True, num_workers=4)")
     steps = (
         "model = Net().cuda()\nfor images, masks in loader:\n"
         "    {}\n    model(images, masks).sum().backward()\n    optimizer.step()\n"
     )
-    (found,) = bases(tmp_path / "a", {"train.py": HEAD + pinned + steps.format("masks = masks.cuda()")}, "GPU302")
+    (found,) = bases(tmp_path / "a", {"train.py": HEAD + LARGE + steps.format("masks = masks.cuda()")}, "GPU302")
     assert found.startswith("low") and "26 MB in a blocking copy (a class per pixel)" in found
-    (found,) = bases(tmp_path / "b", {"train.py": HEAD + pinned + steps.format("images = images.cuda()")}, "GPU302")
+    (found,) = bases(tmp_path / "b", {"train.py": HEAD + LARGE + steps.format("images = images.cuda()")}, "GPU302")
     assert found.startswith("medium")
 
 

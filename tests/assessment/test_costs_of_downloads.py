@@ -39,7 +39,7 @@ def test_a_tokenizer_is_small_whatever_its_id_says_of_the_model(tmp_path: Path) 
     assert "a small download" in found["org/other-7b"]
 
 
-@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:4\n#SBATCH --time=10:00:00\n", False)])
+@pytest.mark.parametrize(("head", "low"), [("", True), ("#SBATCH --gres=gpu:8\n#SBATCH --time=10:00:00\n", False)])
 def test_a_download_in_a_plain_script_holds_no_gpus_for_sure(tmp_path: Path, head: str, low: bool) -> None:
     files = {
         "train.py": HEAD + IMAGES + TRAINING,
@@ -65,7 +65,29 @@ def test_a_download_in_a_plain_script_holds_no_gpus_for_sure(tmp_path: Path, hea
 )
 def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, level: str) -> None:
     image = "#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{image}{line}\npython train.py\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\n{image}{line}\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "line", "level"),
+    [
+        (1, "pip install torch pandas", "low"),
+        (2, "pip install torch pandas", "medium"),
+        (1, "pip install -r requirements.txt", "low"),
+        (2, "pip install -r requirements.txt", "medium"),
+        (1, "pip install vllm", "medium"),
+        (1, "pip install flash-attn", "medium"),
+        (1, "pip install torch transformers datasets deepspeed", "medium"),
+    ],
+)
+def test_one_gpu_that_waits_for_a_usual_installation_costs_little(
+    tmp_path: Path, gpus: int, line: str, level: str
+) -> None:
+    job = (
+        f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n#SBATCH --container-image=pytorch/pytorch\n{line}\npython train.py\n"
+    )
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU401") == [level]
 
@@ -82,7 +104,7 @@ def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, 
 )
 def test_files_of_small_packages_alone_take_seconds(tmp_path: Path, listed: str, level: str) -> None:
     job = (
-        "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --container-image=nvcr.io/nvidia/pytorch:24.01-py3\n"
         "pip install -r requirements.txt\npython train.py\n"
     )
     files = {"job.sh": job, "requirements.txt": listed, "train.py": HEAD + IMAGES + TRAINING}
@@ -92,17 +114,17 @@ def test_files_of_small_packages_alone_take_seconds(tmp_path: Path, listed: str,
 @pytest.mark.parametrize(
     ("name", "head", "line", "level"),
     [
-        ("job.sh", "#SBATCH --gres=gpu:1", "pip install torch pandas", "low"),
-        ("job.sh", "#SBATCH --gres=gpu:1", "pixi install --frozen", "low"),
-        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --upgrade torch pandas", "medium"),
-        ("job.sh", "#SBATCH --gres=gpu:1", "conda create -y -n net torch pandas", "medium"),
-        ("job.sh", "#SBATCH --gres=gpu:1", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "pip install torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "pixi install --frozen", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "pip install --upgrade torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "conda create -y -n net torch pandas", "medium"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "pip install --prefix $SLURM_TMPDIR/env torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:8", "pip install torch pandas", "medium"),
         ("job.sh", "#SBATCH --gres=gpu:8", "pixi install --frozen", "medium"),
         ("setup_env.sh", "#SBATCH --gres=gpu:8", "pip install --upgrade torch pandas", "low"),
         ("runpod_setup.sh", "set -e", "pip install --upgrade torch pandas", "low"),
         ("run.sh", "set -e", "pip install --upgrade torch pandas", "low"),
-        ("job.sh", "#SBATCH --gres=gpu:1", "virtualenv $SLURM_TMPDIR/env\npip install --upgrade torch pandas", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:2", "virtualenv $SLURM_TMPDIR/env\npip install --upgrade torch pandas", "low"),
     ],
 )
 def test_an_environment_that_outlives_a_run_is_made_once(
@@ -122,7 +144,7 @@ def test_an_environment_that_outlives_a_run_is_made_once(
     ],
 )
 def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: str) -> None:
-    job = f"on: push\njobs:\n  train:\n    {keys}\n    steps:\n      - run: pip install torch\n      - run: python train.py\n"
+    job = f"on: push\njobs:\n  train:\n    {keys}\n    steps:\n      - run: pip install torch vllm\n      - run: python train.py\n"
     files = {".github/workflows/train.yml": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU401") == [level]
 
@@ -157,19 +179,19 @@ else:
     options = "import argparse\nparser = argparse.ArgumentParser()\n"
     options += "parser.add_argument('--name', default='org/net-70b')\nargs = parser.parse_args()\n"
     text = HEAD + "from transformers import AutoModel\n" + options + loads + IMAGES + TRAINING
-    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
     assert levels(tmp_path, {"net.py": "", "train.py": text, "job.sh": job}, "GPU331") == ["medium", "low"]
 
 
 def test_a_download_in_no_job_is_kept_after_the_first_run(tmp_path: Path) -> None:
-    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-140b')\n" + TRAINING
-    basis = "once per run, about 280 GB where no cache has it, in no job, kept after the first run"
+    text = HEAD + "from transformers import AutoModel\nloaded = AutoModel.from_pretrained('org/net-540b')\n" + TRAINING
+    basis = "once per run, about 1080 GB where no cache has it, in no job, kept after the first run"
     assert bases(tmp_path, {"train.py": text}, "GPU331") == [f"low, {basis}"]
 
 
 @pytest.mark.parametrize(("told", "level"), [("--assets tokenizer", "low"), ("--assets weights", "medium")])
 def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython download_files.py {told}\npython train.py\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\npython download_files.py {told}\npython train.py\n"
     files = {"job.sh": job, "download_files.py": "import sys\n", "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU332") == [level]
 
@@ -182,10 +204,10 @@ def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str
         (8, "rsync -a storage:/project/imagenet /scratch/$USER/", "low"),
         (8, "tar xf imagenet.tar -C /project/data", "medium"),
         (8, "aws s3 sync s3://bucket/imagenet /scratch/imagenet", "medium"),
-        (1, "aws s3 sync s3://bucket/imagenet /project/imagenet", "low"),
+        (4, "aws s3 sync s3://bucket/imagenet /project/imagenet", "low"),
     ],
 )
-def test_a_copy_to_the_disk_of_the_node_and_one_that_one_gpu_waits_for_cost_little(
+def test_a_copy_to_the_disk_of_the_node_and_one_that_few_gpus_wait_for_cost_little(
     tmp_path: Path, gpus: int, command: str, level: str
 ) -> None:
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n{command}\npython train.py\n"
@@ -196,17 +218,17 @@ def test_a_copy_to_the_disk_of_the_node_and_one_that_one_gpu_waits_for_cost_litt
 @pytest.mark.parametrize(
     ("nodes", "model", "level"), [(1, "org/net-8b", "low"), (1, "org/net-70b", "medium"), (16, "org/net-8b", "medium")]
 )
-def test_a_download_matters_where_the_model_is_large_or_many_gpus_wait(
+def test_a_download_matters_where_many_gpus_wait_for_a_large_model(
     tmp_path: Path, nodes: int, model: str, level: str
 ) -> None:
-    job = f"#!/bin/bash\n#SBATCH --nodes={nodes}\n#SBATCH --gres=gpu:1\nsrun python train.py\n"
+    job = f"#!/bin/bash\n#SBATCH --nodes={nodes}\n#SBATCH --gres=gpu:8\nsrun python train.py\n"
     load = f"from transformers import AutoModel\nmodel = AutoModel.from_pretrained('{model}').cuda()\n"
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + load + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU331") == [level]
 
 
 def test_what_machines_install_once_for_several_runs_costs_less(tmp_path: Path) -> None:
-    spec = "resources:\n  accelerators: A100:1\nsetup: |\n  pip install vllm\nrun: |\n  pip install deepspeed\n  python a.py\n"
+    spec = "resources:\n  accelerators: A100:4\nsetup: |\n  pip install vllm\nrun: |\n  pip install deepspeed\n  python a.py\n"
     found = scan(tmp_path, {"serve.yaml": spec}).results
     assert {result.finding.message.split("`")[1]: (str(result.finding.impact.level)) for result in found} == {
         "pip install vllm": "low",
@@ -226,7 +248,7 @@ def test_a_cache_that_jobs_share_keeps_what_was_downloaded(tmp_path: Path, cache
     files = {
         "job.sh": f"#!/bin/bash\n#SBATCH --gpus=8\nexport HF_HOME={cache}\npython train.py\n",
         "train.py": "import torch\nfrom transformers import AutoModel\n\n"
-        'model = AutoModel.from_pretrained("org/large-8b").cuda()\nmodel(batch).loss.backward()\n',
+        'model = AutoModel.from_pretrained("org/large-70b").cuda()\nmodel(batch).loss.backward()\n',
     }
     assert levels(tmp_path, files, "GPU331") == [level]
 
@@ -247,6 +269,30 @@ def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("folder", "level"), [("$SCRATCH/hub", "low"), ("$TMPDIR/hub", "medium")])
 def test_a_cache_on_the_disk_of_a_cluster_is_kept(tmp_path: Path, folder: str, level: str) -> None:
-    load = "from transformers import AutoModel\n\nnet = AutoModel.from_pretrained('org/large-30b').cuda()\n"
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\nexport HF_HOME={folder}\npython serve.py\n"
+    load = "from transformers import AutoModel\n\nnet = AutoModel.from_pretrained('org/large-70b').cuda()\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\nexport HF_HOME={folder}\npython serve.py\n"
     assert set(levels(tmp_path, {"serve.py": load, "job.sh": job}, "GPU331")) == {level}
+
+
+@pytest.mark.parametrize(
+    ("commands", "level"),
+    [
+        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=checkpoints/stage1\n", "low"),
+        ("sbatch job.sh model=org/small-1b\nsbatch job.sh model=org/large-70b\n", "medium"),
+        ("sbatch job.sh\n", "medium"),
+    ],
+)
+def test_a_model_that_each_command_replaces_costs_little(tmp_path: Path, commands: str, level: str) -> None:
+    job = (
+        '#!/bin/bash\n#SBATCH --gpus=8\neval "$@"\nexport model=${model:-"org/large-70b"}\n'
+        "python train.py --model $model\n"
+    )
+    program = (
+        "import argparse\nimport torch\nfrom transformers import AutoModel\n\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--model')\nargs = parser.parse_args()\n"
+        "net = AutoModel.from_pretrained(args.model).cuda()\nnet(batch).loss.backward()\n"
+    )
+    (tmp_path / "stage1").mkdir()
+    (tmp_path / "stage1" / "README.md").write_text(f"```\n{commands}```\n")
+    files = {"job.sh": job, "train.py": program, "stage1/prepare.py": ""}
+    assert levels(tmp_path, files, "GPU331") == [level]

@@ -81,7 +81,7 @@ def test_a_session_of_a_person_on_few_gpus_costs_little(tmp_path: Path) -> None:
 def test_data_parallel_costs_little_beside_a_program_for_ddp(
     tmp_path: Path, path: str, beside: str, level: str
 ) -> None:
-    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda(), device_ids=[0, 1])\n" + TRAINING
+    own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda(), device_ids=[0, 1, 2, 3])\n" + TRAINING
     ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
     found = levels(tmp_path, {path.replace("train", "net"): "", path: own, beside: ddp}, "GPU352")
     assert found == [level]
@@ -98,7 +98,7 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
     assert (levels(tmp_path, files, "GPU303") == ["low"]) is low
 
 
-@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "high")])
 def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: Path, gpus: int, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
@@ -136,7 +136,7 @@ def test_models_that_are_wrapped_together_count_once_and_an_option_costs_less(tm
     assert levels(tmp_path / "c", files, "GPU352") == ["high"]
 
 
-@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "high")])
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "high")])
 def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpus: int, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
@@ -147,10 +147,10 @@ def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpu
 @pytest.mark.parametrize(
     ("beside", "level"),
     [
-        ({"tools/run.sh": "python run.py --gpus 2\n"}, "high"),
-        ({"benchmarks/run.sh": "python run.py --gpus 2\n"}, "low"),
-        ({"third_party/run.sh": "python run.py --gpus 2\n"}, "low"),
-        ({"run.sh": "CUDA_VISIBLE_DEVICES=3 python train.py\n", "tools/run.sh": "python run.py --gpus 2\n"}, None),
+        ({"tools/run.sh": "python run.py --gpus 4\n"}, "high"),
+        ({"benchmarks/run.sh": "python run.py --gpus 4\n"}, "low"),
+        ({"third_party/run.sh": "python run.py --gpus 4\n"}, "low"),
+        ({"run.sh": "CUDA_VISIBLE_DEVICES=3 python train.py\n", "tools/run.sh": "python run.py --gpus 4\n"}, None),
     ],
 )
 def test_what_others_run_on_several_gpus_says_nothing_of_the_program(
@@ -233,7 +233,7 @@ def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
 def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
     tmp_path: Path, wrapped: str, level: str
 ) -> None:
-    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "Needs two GPUs."}
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "Needs four GPUs."}
     assert levels(tmp_path, files, "GPU352") == [level]
 
 
@@ -283,7 +283,7 @@ def test_a_checkpoint_under_a_condition_is_not_taken_in_every_step(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "expected"), [("export CUDA_VISIBLE_DEVICES=0", []), ("export CUDA_VISIBLE_DEVICES=0,1", ["high"])]
+    ("setting", "expected"), [("export CUDA_VISIBLE_DEVICES=0", []), ("export CUDA_VISIBLE_DEVICES=0,1,2,3", ["high"])]
 )
 def test_data_parallel_costs_nothing_where_launchers_show_one_gpu(
     tmp_path: Path, setting: str, expected: list[str]
@@ -318,7 +318,7 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
         f"    if count > 1:\n        model = nn.DataParallel(model)\n{after}    for batch in loader:\n"
         "        model(batch.cuda()).sum().backward()\n        optimizer.step()\n\ntrain(data, sgd, -1, 4)\n"
     )
-    assert levels(tmp_path, {"net.py": "", name: text, "README.md": "Needs two GPUs."}, "GPU352") == [level]
+    assert levels(tmp_path, {"net.py": "", name: text, "README.md": "Needs four GPUs."}, "GPU352") == [level]
 
 
 @pytest.mark.parametrize(
@@ -327,11 +327,14 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
         ("", "low"),
         ("Train on GPU 3.", "low"),
         ("We train on 4 A100 GPUs.", "high"),
-        ("CUDA_VISIBLE_DEVICES=0,1", "high"),
-        ("multi_gpu: true", "high"),
+        ("We train on 2 A100 GPUs.", "low"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2", "high"),
+        ("CUDA_VISIBLE_DEVICES=0,1", "low"),
+        ("num_gpus: 128", "high"),
+        ("multi_gpu: true", "low"),
     ],
 )
-def test_data_parallel_counts_where_something_shows_a_second_gpu(tmp_path: Path, readme: str, level: str) -> None:
+def test_data_parallel_counts_where_something_shows_a_third_gpu(tmp_path: Path, readme: str, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     assert levels(tmp_path, {"train.py": text, "net.py": "", "README.md": readme}, "GPU352") == [level]
 
@@ -362,6 +365,12 @@ def test_an_option_that_names_one_gpu_by_default_gives_data_parallel_one(tmp_pat
     assert levels(tmp_path / "several", several, "GPU352") == ["high"]
     commanded = {**files, "run.sh": "python train.py --gpu_ids 0,1,2,3\n"}
     assert levels(tmp_path / "commanded", commanded, "GPU352") == ["high"]
+    beside = {
+        **files,
+        "other.py": "from options import parse\n\nparse()\n",
+        "run.sh": "python other.py --gpu_ids 0,1\n",
+    }
+    assert levels(tmp_path / "beside", beside, "GPU352") == ["low"]
 
 
 SPAWNS = """\

@@ -78,6 +78,18 @@ def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, le
     assert found.startswith(level)
 
 
+@pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
+def test_a_script_that_puts_the_command_together_sets_the_option(tmp_path: Path, workers: str, level: str) -> None:
+    option = 'parser.add_argument("--workers", type=int, default=0)\nargs = parser.parse_args()\n'
+    program = HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    files = {
+        "train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.workers"),
+        "submit.sh": f'WORKERS={workers}\nCOMMAND="python train.py --workers ${{WORKERS}}"\necho "$COMMAND" | bsub\n',
+    }
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 @pytest.mark.parametrize(("code", "workers"), [("GPU303", "0"), ("GPU304", "4")])
 def test_samples_that_are_kept_lower_and_the_advice_says_whose_cache_it_is(
     tmp_path: Path, code: str, workers: str
@@ -177,3 +189,31 @@ def test_documentation_may_say_why_there_are_no_workers(tmp_path: Path) -> None:
     files = {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "NOTES.md": notes}
     (found,) = bases(tmp_path, files, "GPU303")
     assert found.startswith("low") and "documentation" in found
+
+
+@pytest.mark.parametrize(
+    ("fill", "made", "level"),
+    [
+        ("for _ in range(count):\n            self.rows.append(write())", "count=1000", "low"),
+        ("while len(self.rows) < count:\n            self.rows.append(write())", "1000", "low"),
+        ("for _ in range(count):\n            self.rows.append(write())", "", "low"),
+        ("for _ in range(count):\n            self.rows.append(write())", "count=10_000_000", "medium"),
+        (
+            "for _ in range(count):\n            for row in read():\n                self.rows.append(row)",
+            "1000",
+            "medium",
+        ),
+        ("for _ in range(count):\n            self.rows.extend(read())", "1000", "medium"),
+        ("for _ in range(count):\n            self.rows.append(write())", "count=len(names)", "medium"),
+    ],
+)
+def test_a_data_set_that_makes_some_samples_up_takes_seconds(tmp_path: Path, fill: str, made: str, level: str) -> None:
+    data = (
+        "class Stories(Dataset):\n    def __init__(self, count=500):\n        self.rows = []\n"
+        f"        {fill}\n\n    def __len__(self):\n        return len(self.rows)\n\n"
+        "    def __getitem__(self, index):\n        return tokenizer(self.rows[index])['input_ids']\n\n"
+        f"loader = DataLoader(Stories({made}), batch_size=64, shuffle=True)\n"
+    )
+    head = f"{HEAD}from transformers import AutoTokenizer\n\ntokenizer = AutoTokenizer.from_pretrained('gpt2')\n\n"
+    training = TRAINING.replace("range(90)", "range(10)").replace("Net()", "Net(8)")
+    assert levels(tmp_path, {"net.py": "", "train.py": head + data + training}, "GPU303") == [level]

@@ -89,6 +89,17 @@ def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pyt
     assert all("also in train_b.py and 1 more, also line" in basis for _, _, basis in found)
 
 
+def test_the_finding_of_a_loop_names_the_copies_of_its_other_lines(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train_b.py", "train_c.py"):
+        text = (tree / name).read_text().replace("running_right += row.max()", "running_best = row.amax(0).max()")
+        (tree / name).write_text(text)
+    ((name, _, basis),) = waits(tree, capsys)
+    assert name == "train_a.py"
+    assert basis.endswith(", also lines 12 and 13, also in train_b.py and 1 more")
+
+
 def test_all_places_are_there_at_low_impact(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = waits(tree, capsys, "low")
     assert len(found) == 9
@@ -127,9 +138,9 @@ def commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str
     return [(str(Path(one["path"]).resolve().relative_to(folder)), one["impact"]["basis"]) for one in found]
 
 
-def batch_script(name: str, command: str) -> str:
+def batch_script(name: str, command: str, gpus: int = 2) -> str:
     """A script that shares no other lines with those of other names."""
-    return f"#!/bin/bash\n#SBATCH -J {name}\n#SBATCH --gres=gpu:2\n{command}\npython {name}.py --out out/{name}\n"
+    return f"#!/bin/bash\n#SBATCH -J {name}\n#SBATCH --gres=gpu:{gpus}\n{command}\npython {name}.py --out out/{name}\n"
 
 
 def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
@@ -148,7 +159,7 @@ def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
 
 def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
-        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /project/set"))
+        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /project/set", 8))
         (tmp_path / f"{name}.py").write_text("import torch\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
 
@@ -156,10 +167,10 @@ def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_downloads_of_the_same_model_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One copy in a cache serves the jobs of several programs."""
     load = "from transformers import AutoModelForCausalLM\n\nnet = AutoModelForCausalLM.from_pretrained('{}').cuda()\n"
-    names = {"tune": "meta-llama/Llama-3.1-70B", "answer": "meta-llama/Llama-3.1-70B", "other": "Qwen/Qwen3-32B"}
+    names = {"tune": "meta-llama/Llama-3.1-70B", "answer": "meta-llama/Llama-3.1-70B", "other": "Qwen/Qwen2.5-72B"}
     for number, (name, model) in enumerate(names.items()):
         (tmp_path / f"{name}.py").write_text(f"number = {number}\n" + load.format(model) + f"{name}(net, number)\n")
-        (tmp_path / f"{name}.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:2\npython {name}.py\n")
+        (tmp_path / f"{name}.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:8\npython {name}.py\n")
     main(
         [
             "scan",
@@ -190,7 +201,7 @@ def test_a_model_that_a_file_downloads_in_two_functions_counts_once(
     text = "from transformers import AutoModelForCausalLM\n\n"
     text += "".join(f"def {name}():\n    return {load}\n\n" for name in ("tune", "answer"))
     (tmp_path / "train.py").write_text(f"{text}tune().step(answer())\n")
-    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n")
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n")
     found = printed(tmp_path, capsys, "GPU331")
     assert [one.partition(",")[0] for one in found.values()] == ["medium", "low"]
 
@@ -219,7 +230,7 @@ def printed(folder: Path, capsys: pytest.CaptureFixture[str], rule: str) -> dict
 
 def test_commands_line_by_line_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tars = "".join(f"tar xf /data/part{number}.tar -C data\n" for number in range(3))
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{tars}echo unpacked\ntar xf /data/last.tar -C data\npython train.py\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{tars}echo unpacked\ntar xf /data/last.tar -C data\npython train.py\n"
     (tmp_path / "job.sbatch").write_text(job)
     (tmp_path / "train.py").write_text("import torch\n\ntorch.nn.Linear(4, 4).cuda()\n")
     found = printed(tmp_path, capsys, "GPU332")
@@ -231,8 +242,8 @@ def test_launchers_of_one_program_for_several_models_count_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = "".join(f"    --option_{letter} {letter * 3} \\\n" for letter in "abcdefghijkl")
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n#SBATCH --time=24:00:00\ntorchrun tune.py \\\n{options}    --model "
-    for name in ("7B", "14B", "32B"):
+    job = f"#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:8\n#SBATCH --time=24:00:00\ntorchrun tune.py \\\n{options}    --model "
+    for name in ("30B", "32B", "72B"):
         (tmp_path / f"tune_{name}.sbatch").write_text(f"{job}Qwen/Qwen2.5-{name}\n")
     (tmp_path / "tune.py").write_text(
         "from argparse import ArgumentParser\n\nfrom transformers import AutoModelForCausalLM\n\n"
@@ -251,7 +262,7 @@ def test_job_files_that_a_script_writes_are_one_finding_which_names_it(
 ) -> None:
     line = "python -m pip install --upgrade git+https://example.org/plots.git"
     for number in range(6):
-        gpus = 8 if number == 3 else 1
+        gpus = 8 if number == 3 else 4
         python = "python3" if number == 5 else "python"
         text = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n{line.replace('python', python, 1)}\npython fit.py {number}\n"
         (tmp_path / f"train_{number}.job").write_text(text)

@@ -100,7 +100,7 @@ def test_the_kind_that_there_is_most_of_leads_and_a_branch_does_not(
 
 
 def test_a_place_under_a_condition_does_not_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rare = "    if second:\n        other += output.min().item()\n"
+    rare = '    if mode == "paired":\n        other += output.min().item()\n'
     write(tmp_path, STEP + rare + READS)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["line"] > 12 and 12 in [place["line"] for place in shown["related"]]
@@ -115,9 +115,10 @@ def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsy
     train = "chosen = First() if one else Second() if two else Third()\n"
     head = "from net import First, Second, Third\n" + train
     write(tmp_path, head + STEP + "    loss = chosen.loss(output)\n", body)
-    levels = [one["impact"]["level"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
-    assert levels
-    assert set(levels) == {"low"}
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found
+    assert {one["impact"]["level"] for one in found} == {"low"}
+    assert all(one["impact"]["basis"].startswith("every step, 2 waits") for one in found)
 
 
 def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,6 +188,11 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
             "        seen += again.mean().item()\n",
             "low",
         ),
+        (
+            "    for at in reversed(range(steps)):\n"
+            "        noise = prior.unet(noise, at)\n        seen += noise.mean().item()\n",
+            "low",
+        ),
         ("    for part in output:\n        seen += part.mean().item()\n", "medium"),
         (
             "    for part in output:\n        seen += part.mean().item()\n"
@@ -248,3 +254,52 @@ def test_a_comment_that_names_a_sync_point_shows_a_choice(
     write(tmp_path, STEP + f"    # {comment}\n" + reads)
     (found,) = scanned(tmp_path, capsys, "GPU305", "low")
     assert found["impact"]["level"] == level
+
+
+@pytest.mark.parametrize(
+    ("store", "level"),
+    [
+        ("pool[rows] = output.cpu().numpy()", "low"),
+        ("fresh = output.cpu()\n    pool[rows] = fresh", "low"),
+        ("kept[rows] = output.cpu().numpy()", "medium"),
+    ],
+)
+def test_the_next_step_reads_what_a_pool_on_the_host_gets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, level: str
+) -> None:
+    step = STEP.replace("    output =", "    images = pool[rows]\n    output =")
+    two = "".join(READS.splitlines(keepends=True)[1:])
+    write(tmp_path, f"{step}{two}    {store}\n")
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert max(found, key=lambda one: one["impact"]["level"] == "medium")["impact"]["level"] == level
+    helps = {one["help"] for one in found}
+    assert any("keep what it is stored in on the GPU" in text for text in helps) is (level == "low")
+
+
+def test_loops_of_a_function_that_one_decorator_keeps_from_recording_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate = (
+        "import torch\nfrom net import Net\n\n\ndef evaluate(loader, other):\n    model = Net().cuda()\n"
+        "    model.eval()\n    for images in loader:\n        model(images.cuda())\n"
+        "    for images in other:\n        print(model(images.cuda()))\n\n\nevaluate(loader, loader)\n"
+    )
+    write(tmp_path, evaluate)
+    (shown,) = scanned(tmp_path, capsys, "GPU203")
+    assert shown["line"] == 8
+    assert shown["impact"]["basis"].endswith("also line 10")
+
+
+@pytest.mark.parametrize(("workers", "levels"), [("0", {"low"}), ("8", {"medium"})])
+def test_waits_beside_volumes_that_the_step_decodes_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str, levels: set[str]
+) -> None:
+    data = (
+        "import nibabel as nib\nfrom torch.utils.data import DataLoader, Dataset\n\n\nclass Scans(Dataset):\n"
+        "    def __getitem__(self, index):\n        return nib.load(self.paths[index]).get_fdata()[:, :, 3], 1\n\n\n"
+        f"loader = DataLoader(Scans(), batch_size=16, num_workers={workers})\n"
+    )
+    write(tmp_path, data + STEP + READS)
+    found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
+    assert {max(found, key=lambda one: one["level"] == "medium")["level"]} == levels
+    assert all(("each step decodes volumes" in one["basis"]) == (workers == "0") for one in found)

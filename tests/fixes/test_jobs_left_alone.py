@@ -27,6 +27,21 @@ validate(model, val_loader)
 """
 
 CASES = {
+    "one task of a program that divides no work": (
+        "GPU103",
+        {
+            "train.py": """\
+            import torch
+
+            model = torch.nn.Linear(8, 8).cuda()
+            for x in batches:
+                model(x.cuda()).sum().backward()
+                optimizer.step()
+            """,
+            "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=1\nsrun python train.py\n",
+        },
+        "each process would do the whole work",
+    ),
     "tests of a debugger that are all of a loop": (
         "GPU102",
         {

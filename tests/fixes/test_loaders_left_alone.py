@@ -141,22 +141,6 @@ CASES = {
         },
         "each of many short runs",
     ),
-    "what moves is a new tensor, which no loader pins": (
-        "GPU301",
-        {
-            "train.py": """\
-            from torch.utils.data import DataLoader
-            from torchvision.datasets import ImageFolder
-
-            train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4)
-            for x, _ in train_loader:
-                loss = criterion(model(x.half().cuda()))
-                loss.backward()
-                optimizer.step()
-            """
-        },
-        "no longer in pinned memory",
-    ),
     "another program of the tree says why there are no workers": (
         "GPU303",
         {
@@ -546,24 +530,6 @@ CASES = {
             """
         },
         "`train_dataset` holds a lambda",
-    ),
-    "a variable around what is converted": (
-        "GPU301",
-        {
-            "train.py": """\
-            import torch
-            from torch.autograd import Variable
-            from torch.utils.data import DataLoader
-            from torchvision.datasets import ImageFolder
-
-            loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=8)
-            for x, y in loader:
-                a, b = Variable(x.float()).cuda(), Variable(y.to(torch.float32)).cuda()
-                criterion(model(a), b).backward()
-                optimizer.step()
-            """
-        },
-        "converted first",
     ),
     "features that may be on the GPU by an option": (
         "GPU301",

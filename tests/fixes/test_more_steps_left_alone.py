@@ -26,7 +26,37 @@ def train(model, criterion, optimizer, scaler, train_loader):
             raise ValueError(shown)
 """
 
+ERRORS = """\
+import torch
+from scores import errors_of
+
+
+def train(model, criterion, optimizer, train_loader):
+    total, apart = 0.0, {"left": 0.0, "right": 0.0}
+    for images, labels in train_loader:
+        labels = labels.cuda()
+        output = model(images.cuda())
+        loss = criterion(output, labels)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        errors = errors_of(output, labels)
+        for side in apart:
+            apart[side] += float(errors[side])
+    return total, apart
+"""
+SCORES = """\
+def errors_of(output, labels):
+    error = (output - labels).abs()
+    return {"left": error[:4].mean(), "right": error[4:].mean()}
+"""
+
 CASES = {
+    "numbers of a function that computes with tensors are read in each step": (
+        "GPU305",
+        {"train.py": ERRORS, "scores.py": SCORES},
+        "every step waits in `float(errors[side])` of train.py as well",
+    ),
     "a scaler of gradients waits beside a table": (
         "GPU305",
         {"train.py": TABLES.format(before="pass", step="scaler.step(optimizer)")},
@@ -183,6 +213,16 @@ def test_a_model_that_uses_all_layers_needs_no_search(job: MakeJob) -> None:
     (_, files, _) = CASES["a layer that the model does not use"]
     used = files["nets.py"].replace("return self.encoder(x)", "return self.encoder(x) + self.mask_token")
     assert job({**files, "nets.py": used}).offer("GPU351").changes
+
+
+def test_numbers_of_a_function_that_are_read_now_and_then_leave_steps_alone(job: MakeJob) -> None:
+    seldom = ERRORS.replace(
+        "for images, labels in train_loader", "for step, (images, labels) in enumerate(train_loader)"
+    )
+    seldom = seldom.replace(
+        "        for side in apart:", "        for side in apart:\n            if step % 50:\n                break"
+    )
+    assert job({"train.py": seldom, "scores.py": SCORES}).offer("GPU305").changes
 
 
 def test_equal_sums_of_a_loop_are_treated_alike(job: MakeJob) -> None:

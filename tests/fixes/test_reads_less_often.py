@@ -335,6 +335,77 @@ def test_lists_of_objects_and_tables_hold_the_same(job: MakeJob) -> None:
     assert after == before
 
 
+TABLES = (
+    SETUP
+    + """\
+from collections import defaultdict
+
+
+class Losses(nn.Module):
+    def forward(self, output, y) -> tuple[torch.Tensor, dict[str, float]]:
+        near = criterion(output, y)
+        far = output.pow(2).mean()
+        total = near + 0.1 * far
+        parts = {"near": near.item(), "whole": total.item()}
+        parts["far"] = 1.0 - far.item()
+        total /= 2
+        return total, parts
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = Losses()
+        self.seen = []
+
+    def step(self, x, y):
+        loss, parts = self.losses(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        self.seen.append(loss.item())
+        optimizer.step()
+        return parts
+
+    def fit(self, epochs):
+        for epoch in range(epochs):
+            sums, lists, rows, near = defaultdict(float), defaultdict(list), [], 0.0
+            for step, (x, y) in enumerate(loader):
+                parts = self.step(x.to(device), y.to(device))
+                rows.append(parts)
+                near += parts["near"]
+                for key, value in parts.items():
+                    sums[key] += value
+                    lists[key].append(value)
+                if step % 3 == 0:
+                    print(epoch, step, parts)
+            print(dict(sums), dict(lists), rows, near, self.evaluate())
+        print(self.seen)
+
+    @torch.no_grad()
+    def evaluate(self):
+        total = 0.0
+        for x, y in loader:
+            _, parts = self.losses(model(x.to(device)), y.to(device))
+            total += parts["whole"]
+        return total
+
+
+Trainer().fit(3)
+"""
+)
+
+
+def test_tables_that_pass_through_functions_hold_the_same(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": TABLES})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert fixes == 3
+    assert ".item()" not in text
+    assert '"whole": total.detach().clone()' in text
+    assert len(before.splitlines()) == 10
+    assert after == before
+
+
 WHOLE = (
     SETUP
     + """\

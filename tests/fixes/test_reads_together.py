@@ -80,6 +80,41 @@ def test_one_copy_gives_the_numbers_that_were_read_one_by_one(job: MakeJob) -> N
     assert "[[g for g in row if g != 7] for row in guesses.tolist()]" in text
 
 
+NORMS = (
+    PROGRAM[: PROGRAM.index("def parts(")]
+    + """\
+def summed_norm(model):
+    return sum(p.grad.data.norm(2).item() ** 2 for p in model.parameters()) ** 0.5
+
+
+def stacked_norm(model):
+    total = torch.norm(torch.stack([torch.norm(p.grad.detach(), 2).cpu() for p in model.parameters()]), 2)
+    return total.item()
+
+
+seen = []
+for x, y in train_loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    seen.append((round(summed_norm(model), 5), round(stacked_norm(model), 5)))
+    optimizer.step()
+print(*seen, sep="\\n")
+"""
+)
+
+
+def test_norms_of_all_gradients_are_read_once(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": NORMS})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert fixes == 2
+    assert "float(sum(p.grad.data.norm(2).double() ** 2 for p in model.parameters())) ** 0.5" in text
+    assert "torch.stack([torch.norm(p.grad.detach(), 2) for p in model.parameters()])" in text
+    assert after == before and len(before.splitlines()) == 6
+
+
 STEPS = """\
 import torch
 

@@ -51,6 +51,10 @@ with open(os.environ["TRACE"], "a") as trace:
         f"offline={os.environ.get('HF_HUB_OFFLINE', '')}\\n"
     )
 """
+CALL = """\
+if "STEPS" in os.environ:
+    train()
+"""
 PREPARE = """\
 import os
 import pathlib
@@ -111,7 +115,7 @@ def _prepared(folder: Path, name: str) -> None:
     (work / "train.py").write_text(TRAIN + NOTE)
     (work / "prepare_data.py").write_text(PREPARE)
     if name == "hub":
-        (work / "model.py").write_text(MODEL + NOTE)
+        (work / "model.py").write_text(MODEL + NOTE + CALL)
     (folder / "requirements.txt").write_text("numpy\n")
     arguments = ["--isolated", "--impact", "low", "--select", "GPU311,GPU331,GPU332,GPU401"]
     assert main(["fix", *arguments, "--unsafe-fixes", "--apply", "--allow-dirty", "--allow-no-vcs", str(folder)]) == 0

@@ -55,6 +55,20 @@ def train(model, loader, optimizer):
         gc.collect()
 """
 
+EMPTIED = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        {above}
+        torch.cuda.empty_cache()
+        model(batch{more}).backward()
+        optimizer.step()
+"""
+SPOKEN = "# 清理显存以进行生成"
+GENERATED = ", model.generate(batch, max_new_tokens=256)"
+
 
 @pytest.mark.parametrize(
     ("code", "program", "reason"),
@@ -63,7 +77,77 @@ def train(model, loader, optimizer):
         ("GPU311", MAPPED.format(data='Dataset.from_list(read("rows.json")).map(encode)'), "holds in memory"),
         ("GPU207", REPORT, "reports how much memory"),
         ("GPU207", EXPLAINED, "says what it is for"),
+        ("GPU207", EMPTIED.format(above="# needed to avoid OOM by fragmentation", more=""), "says what it is for"),
+        ("GPU207", EMPTIED.format(above=SPOKEN, more=""), "says what it is for"),
+        ("GPU207", EMPTIED.format(above="# clear the cache", more=GENERATED), "generates text with a model"),
     ],
 )
 def test_the_reason_is_told(job: MakeJob, code: str, program: str, reason: str) -> None:
     assert reason in job({"train.py": program}).refusal(code)
+
+
+ENCODED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, batch_size=8)
+
+
+class Trainer:
+    def prepare(self, batch):
+        if {test}:
+            words = self.encoder(batch.cuda()).detach().cpu().numpy()
+            batch = torch.tensor(words.mean(0))
+        return batch.cuda()
+
+    def run(self):
+        losses = []
+        for batch in loader:
+            loss = self.model(self.prepare(batch)).sum()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+
+Trainer().run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [("self.args.encoder in ['text']", False), ("self.args.encoder == 'text'", False), ("self.training", True)],
+)
+def test_a_wait_in_a_function_stays_unless_another_setting_chooses_it(job: MakeJob, test: str, kept: bool) -> None:
+    made = job({"train.py": ENCODED.format(test=test)})
+    made.repair("GPU305")
+    assert ("losses.append(loss.item())" in made.text("train.py")) is kept
+
+
+NORM = """\
+def gradient_norm(model):
+    return sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5
+"""
+LOOP = """\
+import torch
+from torch.utils.data import DataLoader
+
+from norms import gradient_norm
+
+loader = DataLoader(data, batch_size=8)
+model = torch.nn.Linear(8, 2).cuda()
+total = 0.0
+for batch in loader:
+    loss = model(batch.cuda()).sum()
+    loss.backward()
+    norm = gradient_norm(model)
+    optimizer.step()
+    total += loss.item()
+print(total, norm)
+"""
+
+
+def test_a_function_that_several_loops_call_waits_in_each(job: MakeJob) -> None:
+    made = job({"norms.py": NORM, "first.py": LOOP, "second.py": LOOP})
+    made.repair("GPU305")
+    assert all("total += loss.item()" in made.text(name) for name in ("first.py", "second.py"))

@@ -111,6 +111,22 @@ def test_what_sbatch_overrides_is_unknown(tmp_path: Path) -> None:
     assert gpus is not None and gpus.value is None
 
 
+def test_what_sbatch_requests_again_stays_known(tmp_path: Path) -> None:
+    script = "#SBATCH --gres=gpu:1\n#SBATCH -N 1\npython t.py\n"
+    found = project(tmp_path, a_sh="sbatch --gres=gpu:1 -p long -n 1 b.sh\n", b_sh=script, t_py="")
+    job = found.fact(JobIndex).jobs()[1]
+    assert job.gpus is not None and job.gpus.value == 1
+    assert job.nodes is not None and job.nodes.value == 1
+
+
+@pytest.mark.parametrize("options", ["--gres=gpu:$N", "--gres gpu:1 -N 2", "--gres=gpu:1 --exclusive"])
+def test_what_one_of_several_submissions_overrides_is_unknown(tmp_path: Path, options: str) -> None:
+    script = "#SBATCH --gres=gpu:1\npython t.py\n"
+    found = project(tmp_path, a_sh=f"sbatch --gres=gpu:1 b.sh\nsbatch {options} b.sh\n", b_sh=script, t_py="")
+    gpus = found.fact(JobIndex).jobs()[1].gpus
+    assert gpus is not None and gpus.value is None
+
+
 def test_scripts_that_call_each_other_come_to_an_end(tmp_path: Path) -> None:
     found = project(tmp_path, a_sh="bash b.sh\n", b_sh="bash a.sh\npython t.py\n", t_py="")
     assert {path for job in found.fact(JobIndex).jobs() for path in job.programs} == {tmp_path / "t.py"}
@@ -223,3 +239,21 @@ def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
         tmp_path, run_sh="accelerate launch --config_file conf/a.yaml t.py\n", conf__a_yaml="x: 1\n", t_py=""
     )
     assert found.fact(JobIndex).jobs()[0].launches[0].config == tmp_path / "conf" / "a.yaml"
+
+
+def test_accelerate_reads_a_copy_of_its_configuration(tmp_path: Path) -> None:
+    run = (
+        "CONFIG=/data/repo/single.yaml\ncp $CONFIG /data/repo/temp.yaml\nsed -i 's/^gpu_ids.*/gpu_ids: 1/' "
+        "/data/repo/temp.yaml\naccelerate launch --config_file /data/repo/temp.yaml t.py\n"
+    )
+    found = project(tmp_path, run_sh=run, single_yaml="x: 1\n", t_py="")
+    assert found.fact(JobIndex).jobs()[0].launches[0].config == tmp_path / "single.yaml"
+
+
+def test_a_copy_whose_number_of_processes_is_edited_is_unknown(tmp_path: Path) -> None:
+    run = (
+        'cp single.yaml /tmp/a.yaml\nsed -i "s/num_processes: .*/num_processes: $N/" /tmp/a.yaml\n'
+        "accelerate launch --config_file /tmp/a.yaml t.py\n"
+    )
+    found = project(tmp_path, run_sh=run, single_yaml="x: 1\n", t_py="")
+    assert found.fact(JobIndex).jobs()[0].launches[0].config is None

@@ -285,7 +285,7 @@ def test_a_package_that_others_copy_is_not_the_users_own(tmp_path: Path, capsys:
     package = tmp_path / "tools" / "acme"
     package.mkdir(parents=True)
     (package / "train.py").write_text(
-        "from torch.nn import DataParallel\n\nmodel = DataParallel(model, device_ids=[0, 1]).cuda()\nfor x in loader:\n"
+        "from torch.nn import DataParallel\n\nmodel = DataParallel(model, device_ids=[0, 1, 2]).cuda()\nfor x in loader:\n"
         "    model(x.cuda()).sum().backward()\n    optimizer.step()\n"
     )
     assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU352")[1] == [("GPU352", 3)]

@@ -242,6 +242,11 @@ for epoch in range(90):
         ),
         (
             "GPU305",
+            STEP.format("out = net(batch)\n    if isinstance(out, list): kept.append([row.item() for row in out])"),
+            "append the detached tensor",
+        ),
+        (
+            "GPU305",
             STEP.format("kept.append(net.boxes.cpu().numpy())"),
             "keep the detached tensor on the GPU, and copy",
         ),

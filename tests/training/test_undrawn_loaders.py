@@ -40,6 +40,17 @@ def undrawn(tree: Tree, name: str = "main.py") -> list[bool]:
         ("def f():\n    return 1, DataLoader(data)\ndef g():\n    size, x = f()\nh = f", False),
         ("def f():\n    return 1, DataLoader(data)\ndef g():\n    return list(f()[1])", False),
         ("def f():\n    return 1, DataLoader(data)\ndef g():\n    return f()[0]", True),
+        ("x = DataLoader(data)\nd = {'a': 1, 'b': x}\nfor k in ('a', 'c'):\n    use(d[k])", True),
+        ("x = DataLoader(data)\nd = {'a': 1, 'b': x}\nfor k in ('a', 'b'):\n    use(d[k])", False),
+        ("x = DataLoader(data)\nd = {'a': 1, 'b': x}\nfor k in names:\n    use(d[k])", False),
+        ("x = DataLoader(data)\nd = {'b': x}\nn = ['a']\nfor k in n:\n    use(d[k])", True),
+        ("x = DataLoader(data)\nd = {'b': x}\nn = ['a']\nn.append('b')\nfor k in n:\n    use(d[k])", False),
+        ("x = DataLoader(data)\nd = {'b': x}\nfor k, v in d.items():\n    use(v)", False),
+        ("def f(t):\n    return list(t['a'])\nx = DataLoader(data)\nf({'a': 1, 'b': x})", True),
+        ("def f(t):\n    return list(t['b'])\nx = DataLoader(data)\nf({'a': 1, 'b': x})", False),
+        ("def f():\n    d = {}\n    d['b'] = DataLoader(data)\n    use(d['a'])", True),
+        ("def f():\n    d = {}\n    d['b'] = DataLoader(data)\n    use(d['b'])", False),
+        ("def f():\n    d = {}\n    d['b'] = DataLoader(data)\n    return d", False),
     ],
 )
 def test_uses_of_a_loader(tree: MakeTree, code: str, left: bool) -> None:

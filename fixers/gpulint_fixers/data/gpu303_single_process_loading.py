@@ -94,10 +94,11 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     lost = said or serves_one_pass(project, loader) or may_lack(project, loader.module.path, "persistent_workers")
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
+    is_here = payload.workers is None or _is_written_in(loader, payload.workers)
+    if is_here and (option := _option(project, loader)) is not None:
+        workers, why = option, "as many as the option says"
+        persistent = f"persistent_workers={option} > 0" if persistent else ""
     if payload.workers is None:
-        if (option := _option(project, loader)) is not None:
-            workers, why = option, "as many as the option says"
-            persistent = f"persistent_workers={option} > 0" if persistent else ""
         edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
         raised = _raised_edits(project, loader, payload.workers, workers, persistent)
@@ -118,7 +119,6 @@ def _raised_edits(
 ) -> tuple[Edit, ...] | Declined:
     """Another number where the loader's is set, unless something says that 0 is a choice."""
     syntax = loader.module.syntax
-    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     raised = _raised(project, passed, workers)
     if raised is None:
         return Declined("`num_workers` is set elsewhere; raise it there")
@@ -126,7 +126,7 @@ def _raised_edits(
         return Declined(_NONE_WANTED)
     if any(_has_comment(project, edit) for edit in raised):
         return Declined("the comment beside it may explain why there are none")
-    if not isinstance(passed.node, ast.Constant) or not any(passed.node is argument for argument in own):
+    if not _is_written_in(loader, passed):
         return raised
     if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
         return Declined("the call says that it wants no workers, and that none should stay alive")
@@ -138,6 +138,12 @@ def _raised_edits(
         return Declined("the notebook sets the number of workers on purpose")
     # An option may still say 0, with which PyTorch refuses persistent workers.
     return (*raised, add_keyword(syntax, loader.node, persistent)) if persistent else raised
+
+
+def _is_written_in(loader: Loader, passed: NodeRef) -> bool:
+    """Return whether the number is a constant of the loader's call."""
+    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    return isinstance(passed.node, ast.Constant) and any(passed.node is argument for argument in own)
 
 
 def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:

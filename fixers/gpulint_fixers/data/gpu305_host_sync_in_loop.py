@@ -18,12 +18,13 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.barriers import is_barrier, without_barriers
+from gpulint_fixers.called_waits import called_modules, sites_in
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated, stored_in_tensor
+from gpulint_fixers.device_sums import accumulated
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.keyed_sums import keyed
@@ -31,25 +32,30 @@ from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.method_lists import kept_by_object
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.step_tests import (
     branches_around,
+    chosen_branches,
     hidden_waits,
     inner_loop,
+    is_lightning_log,
     is_read_by_optimizer,
     joined_branches,
     micro_batches,
     shown,
+    shown_by_calls,
     trained_on,
     trains_inside,
 )
+from gpulint_fixers.summing_objects import added_by_object
+from gpulint_fixers.tensor_sums import stored_in_tensor
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
-_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
 
@@ -65,7 +71,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := read_together(project, found)) is not None:
         few = together.description.startswith(OF_TABLE)
-        stays = (_stays(project, finding, found, of_table=True) or waiting_scaler(project, found)) if few else None
+        stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found) if few else None
+        stays = _stays_as_text(project, found) if few and stays is None else stays
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
@@ -115,9 +122,11 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
         return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
-    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    if of_table:
-        staying = {around: other for around, other in staying.items() if not _is_of_table(project, other)}
+    staying = {
+        around: other
+        for other, fixed, around in others
+        if not isinstance(fixed, Fix) and not (of_table and _is_of_table(project, other))
+    }
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
@@ -125,6 +134,16 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
         return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     return None
+
+
+def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
+    """Return why few numbers read together gain nothing: the step also makes a text of them."""
+    loop = found.context.loop
+    if found.context.calls or found.module is not loop.module:
+        return None
+    here = branches_around(found.module, found.statement, loop.node)
+    text = _formatted(project, found, loop.node, here)
+    return None if text is None else Declined(f"every step formats the same tensors in line {text.lineno}")
 
 
 def _is_of_table(project: Project, finding: Finding) -> bool:
@@ -138,7 +157,7 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
         return None
     outside = branches_around(loop.module, call.node, loop.node)
     inside = branches_around(found.module, found.statement, found.module.function(found.statement))
-    near = () if found.module in _called(project, loop.module, loop.node) else (found.module,)
+    near = () if found.module in called_modules(project, loop.module, loop.node) else (found.module,)
     far = (one for where in near for one in _waits_in(project, where, loop.module, loop.node))
     for other, fixed, around in (*_waits(project, loop.module, loop.node), *far):
         wait = other.payload
@@ -169,7 +188,9 @@ def _waits(
     project: Project, module: ModuleIndex, loop: ast.AST
 ) -> tuple[tuple[Finding, Fix | Declined, frozenset[ast.AST]], ...]:
     """The waits of the loop's body and of loops in it, with their fixes and the conditions around them."""
-    return tuple(one for where in _called(project, module, loop) for one in _waits_in(project, where, module, loop))
+    return tuple(
+        one for where in called_modules(project, module, loop) for one in _waits_in(project, where, module, loop)
+    )
 
 
 @query
@@ -180,34 +201,12 @@ def _waits_in(
     made = list[tuple[Finding, Fix | Declined, frozenset[ast.AST]]]()
     for finding in _findings(project, where):
         found = finding.payload
-        if not isinstance(found, HostWait) or (
-            found.context.loop.node is not loop and not _is_part_of(module, found.context.loop, loop)
-        ):
+        if not isinstance(found, HostWait) or not (sites := sites_in(project, module, found, loop)):
             continue
         fixed = _fix(project, found)
-        for site in _sites(project, module, found, loop):
-            if loop in module.syntax.ancestors(site):
-                made.append((finding, fixed, branches_around(module, site, loop)))
+        chosen = chosen_branches(found.module, found.statement) if found.context.calls else frozenset[ast.AST]()
+        made += ((finding, fixed, branches_around(module, site, loop) | chosen) for site in sites)
     return tuple(made)
-
-
-def _is_part_of(module: ModuleIndex, inner: NodeRef, loop: ast.AST) -> bool:
-    """Return whether a loop goes through the micro-batches of each step of another one."""
-    nested = inner.module is module and loop in module.syntax.ancestors(inner.node)
-    return nested and micro_batches(module, inner.node)
-
-
-def _sites(project: Project, module: ModuleIndex, found: HostWait, loop: ast.AST) -> list[ast.AST]:
-    """The places of a loop that reach a wait: its statement, or the calls of the function that it is in."""
-    if not found.context.calls:
-        return [found.statement]
-    first = found.context.calls[0].node
-    if not isinstance(first, ast.Call):
-        return [first]
-    resolver = project.fact(Resolver)
-    reached = set(resolver.callees(module, first))
-    same = module.calls_by_name.get(last_name(first.func), [])
-    return [first, *(call for call in same if call is not first and reached & set(resolver.callees(module, call)))]
 
 
 @query
@@ -215,13 +214,6 @@ def _findings(project: Project, module: ModuleIndex) -> tuple[Finding, ...]:
     """All waits of a module."""
     document = project.document(module.path)
     return tuple(check(document, project)) if document is not None else ()
-
-
-def _called(project: Project, module: ModuleIndex, loop: ast.AST) -> list[ModuleIndex]:
-    """The module of a loop, and those of the functions that its body calls."""
-    calls = (part for part in walk(loop) if isinstance(part, ast.Call))
-    callees = (callee for call in calls for callee in project.fact(Resolver).callees(module, call))
-    return [*dict.fromkeys([module, *(callee.module for callee in callees)])]
 
 
 def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> ast.stmt | None:
@@ -250,9 +242,7 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
     read = trained_on(loop) | {ast.unparse(sync.value) for one in waits for sync in one.syncs if sync.value is not None}  # type: ignore[attr-defined]
     known = {one.statement for one in waits}  # type: ignore[attr-defined]
     found = list[tuple[ast.stmt, frozenset[ast.AST]]]()
-    for part in walk(loop):
-        if not shown(part) & read:
-            continue
+    for part in (*(one for one in walk(loop) if shown(one) & read), *shown_by_calls(project, module, loop, read)):
         statement = next((up for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)), None)
         if statement is None or statement in known or hasattr(statement, "body"):
             continue
@@ -271,7 +261,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the optimizer reads the loss in each call of the function as well")
     if is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
-    if _is_lightning_log(found, statement):
+    if is_lightning_log(found.module, statement):
         return handed_over(found)
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
@@ -282,7 +272,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
-        kept = kept_in_object(project, found)
+        kept = kept_by_object(project, found, statement)
         return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
@@ -294,16 +284,6 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the module does not say whether this is a tensor of PyTorch")
     under = under_condition(project, found.module, statement, loop)
     return _by_use(project, found, statement, loop) if under is None else under
-
-
-def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
-    """``self.log("loss", loss.item())`` in a module of Lightning, which takes tensors and reads them when it logs."""
-    if found.module.packages.isdisjoint(_LIGHTNING):
-        return False
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="log" | "log_dict"))):
-            return owner in ("self", "pl_module")
-    return False
 
 
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
@@ -336,9 +316,15 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             stored = stored_in_tensor(project, found, statement)
             return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
-            return metered(project, found, call, loop)
+            made = metered(project, found, call, loop)
+            added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            return added if isinstance(added, Fix) else made
         case ast.Assign():
             return assigned(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
+            made = added_by_object(project, found, call)
+            if isinstance(made, Fix):
+                return made
     if logs(project, found.module, statement):
         outer = outermost(project, found.module, statement, loop)
         return logged(project, found, run_of(project, found.module, outer, set()), loop)

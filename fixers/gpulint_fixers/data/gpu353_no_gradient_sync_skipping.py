@@ -13,7 +13,7 @@ from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.gradient_accumulation import Accumulation
+from gpulint.training.gradient_accumulation import Accumulation, own_length
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
@@ -100,6 +100,8 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         )
     if _is_every_step(project, module, found.last):
         return Declined("each update has one micro-step where nothing else is set")
+    if length := own_length(module, found):
+        return Declined(f"`{length}` may differ between the processes, which must exchange gradients together")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
     edit = insert_above(syntax, loop.body[0], text)
     if edit is None:

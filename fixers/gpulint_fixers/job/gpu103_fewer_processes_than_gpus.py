@@ -22,6 +22,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the launcher does not set a number of processes")
     if found.launcher == "jsrun":
         return Declined("more tasks would share the GPUs of a resource set; request more sets with one GPU each")
+    if found.serial:
+        return Declined("each process would do the whole work, as nothing in the program divides it: request fewer")
     document = project.document(found.place.path)
     if document is None or found.place.span.cell is not None:
         return Declined("the launcher is not in a plain file")

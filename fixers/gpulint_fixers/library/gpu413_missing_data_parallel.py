@@ -15,7 +15,9 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import insert_below
@@ -52,7 +54,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     uses = list(_uses(module, statement, model))
     own = [node for node in uses if _wants_module(syntax.parents.get(node))]
     saved = [node for node in uses if _is_saved(module, node)]
-    if (own or saved) and project.fact(Guards).is_conditional(module, statement):
+    if (own or saved) and (project.fact(Guards).is_conditional(module, statement) or _needs_gpu(module, statement)):
         return Declined("the model is moved to the GPU conditionally, and its attributes are used elsewhere")
     if any(_is_kept(module, node) for node in uses if node not in saved):
         return Declined("the model is put into a table or another variable, whose uses could not be followed")
@@ -75,6 +77,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _insert(syntax: PythonModule, node: ast.expr, text: str) -> Edit:
     end = syntax.offsets(node)[1]
     return Edit(syntax.path, syntax.span_at(end, end), text)
+
+
+def _needs_gpu(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a statement runs only where there is a GPU."""
+    parts = (part for test, holds in conditions(module, statement) for part in parts_of(test, holds))
+    return any(excludes_cuda(module, part, not holds) for part, holds in parts)
 
 
 def _data_parallel(module: ModuleIndex) -> str | None:

@@ -11,9 +11,11 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.imports import drop_import
+from gpulint_fixers.memory_helpers import without_calls
 from gpulint_fixers.statements import remove_statement, with_own_comment, without_gaps
 
 _MEASURES = frozenset(
@@ -26,7 +28,9 @@ _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
 """Words of what the call is for, beside those of any reason."""
-_SPEAKS = regex.compile(r"cache|garbage|collect|memory|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE)
+_SPEAKS = regex.compile(
+    r"cache|garbage|collect|memory|fragment|\boom\b|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE
+)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -39,19 +43,42 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     name = last_name(call.func)
     if _is_for_report(module, call):
         return Declined("the function reports how much memory is in use, which the call changes")
-    if name == "collect" and reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
+    if _generates_beside(project, module, call):
+        return Declined("each step generates text with a model, beside which the call takes no time")
+    if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
-    safety = Safety.SAFE if name == "empty_cache" else Safety.UNSAFE
+    if (made := without_calls(project, module, call, _SPEAKS)) is not None:
+        return made
     if (hook := _empty_hook(project, module, statement)) is not None:
         gone = remove_statement(module.syntax, hook)
         edits = without_gaps(module.syntax.source, [gone]) if gone is not None and gone.span.cell is None else [gone]
         if gone is not None and gone.text != "pass":
-            return Fix(f"remove `{hook.name}`, which does nothing else", safety, tuple(one for one in edits if one))
-    removal = remove_statement(module.syntax, statement) or Edit(finding.path, finding.span, "pass")
+            return Fix(
+                f"remove `{hook.name}`, which does nothing else", Safety.UNSAFE, tuple(one for one in edits if one)
+            )
+    whole = _with_test(module, statement)
+    removal = remove_statement(module.syntax, whole) or Edit(finding.path, finding.span, "pass")
     if removal.span.cell is None:
         removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
+        removal = without_gaps(module.syntax.source, [removal])[0]
     unused = drop_import(module, call.func) if name == "collect" else ()
-    return Fix(f"remove `{name}()`", safety, (*unused, removal))
+    return Fix(f"remove `{name}()`", Safety.UNSAFE, (*unused, removal))
+
+
+def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
+    """The statement, or the test for a GPU of which it is the whole body (``if torch.cuda.is_available():``)."""
+    match module.syntax.parents.get(statement):
+        case ast.If(test=test, body=[only], orelse=[]) as up if only is statement and not any(
+            isinstance(part, ast.Call) and last_name(part.func) != "is_available" for part in walk(test)
+        ):
+            return up
+    return statement
+
+
+def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a loop around a call also generates text with a model, whose memory differs from that of steps."""
+    loops = project.fact(LoopContexts).around(module, call)
+    return any(isinstance(part, ast.Call) and generates(part) for loop in loops for part in walk(loop))
 
 
 def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:

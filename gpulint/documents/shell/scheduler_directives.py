@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.shell import Directive, Script
 from gpulint.documents.tasks import Count, Resources
+from gpulint.libraries import Models
 from gpulint.libraries.numbers import Number, Stated
 from gpulint.libraries.schedulers import Gpus, ResourceList, Scheduler
 from gpulint.numerals import whole
@@ -55,6 +56,15 @@ def request(script: Script) -> ResourceRequest:
     return ResourceRequest()
 
 
+def on_command_line(models: Models, words: Sequence[str], span: Span) -> Resources:
+    """Return what the options of ``sbatch`` request, each of which has ``span`` as its place."""
+    rows: tuple[Scheduler, ...] = models.rows("scheduler")
+    row = next(row for row in rows if row.name == "slurm")
+    tokens = [(word, at, at + 1) for at, word in enumerate(words)]
+    given = [Flag(name, value, span, " ".join(words[start:end])) for name, value, start, end in _options(tokens, True)]
+    return _request(row, given).resources
+
+
 _TOKEN = regex.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
@@ -66,6 +76,13 @@ def flags(script: Script, directive: Directive, *, glued: bool = True) -> Iterat
         if match.group().startswith("#"):
             break
         tokens.append((match.group(), match.start(), match.end()))
+    for name, value, start, end in _options(tokens, glued):
+        span = script.fragment.span(directive.start + start, directive.start + end)
+        yield Flag(name, _unquoted(value), span, directive.text[start:end])
+
+
+def _options(tokens: list[tuple[str, int, int]], glued: bool) -> Iterator[tuple[str, str, int, int]]:
+    """(option, value, start, end) of the words that begin with a dash."""
     at = 0
     while at < len(tokens):
         token, start, end = tokens[at]
@@ -78,8 +95,7 @@ def flags(script: Script, directive: Directive, *, glued: bool = True) -> Iterat
         if not equals and at < len(tokens) and not tokens[at][0].startswith("-"):
             value, end = tokens[at][0], tokens[at][2]
             at += 1
-        span = script.fragment.span(directive.start + start, directive.start + end)
-        yield Flag(name, _unquoted(value), span, directive.text[start:end])
+        yield name, value, start, end
 
 
 def _unquoted(text: str) -> str:

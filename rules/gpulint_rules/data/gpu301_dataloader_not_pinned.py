@@ -44,6 +44,7 @@ from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
+from gpulint.placement.host_copies import gains_from_pinning
 from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
 from gpulint.placement.text_items import holds_texts
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -60,8 +61,6 @@ from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
-_MAKES = frozenset({"stack", "cat", "concat", "concatenate", "pad_sequence", "tensor"})
-"""Functions that put a new tensor together on the host."""
 _COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
@@ -89,7 +88,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(
             transfer
             for transfer in project.fact(DeviceTransfers).transfers_of(loader)
-            if (transfer.batch_read is None or not transfer.batch_read.arrays) and not _is_made_anew(transfer.node)
+            if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader) or _gives_texts(project, loader)):
@@ -118,15 +117,6 @@ def _gives_texts(project: Project, loader: Loader) -> bool:
     sources = project.fact(HostToDevice).sources(loader)
     collates = not loader_argument(project, loader, "collate_fn").is_absent
     return bool(sources) and not collates and all(holds_texts(project, source) for source in sources)
-
-
-def _is_made_anew(node: ast.AST) -> bool:
-    """Return whether what moves was put together after the loader, in memory that no loader pins
-    (``torch.stack(items).to(device)``)."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Call(func=made))):
-            return last_name(made) in _MAKES
-    return False
 
 
 def _is_partly_off(transfer: Transfer) -> bool:

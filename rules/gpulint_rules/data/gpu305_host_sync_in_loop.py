@@ -67,6 +67,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice
 from gpulint_rules.data.wait_counts import outermost_loop
@@ -140,6 +141,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
     contexts = _steps(project, module, sync)
     if not contexts or (
         guards.is_periodic(module, sync.node)
+        or feeds_loader(module, sync.node)
         or guards.is_before_loop_exit(module, sync.node)
         or is_model_variant_branch(project, module, sync.node)
     ):

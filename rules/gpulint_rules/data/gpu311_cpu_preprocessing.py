@@ -53,8 +53,9 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workload.calling_programs import only_programs_without_training_call
 from gpulint.workload.corpus_passes import corpus_passes
-from gpulint.workload.folder_passes import FolderPass, folder_passes, reader_words
+from gpulint.workload.folder_passes import folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.kept_passes import is_kept
 from gpulint.workload.map_functions import tokenises_in_batches
@@ -170,7 +171,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         mapped = _mapped(module, project, call)
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
-        if is_kept(project, module, call):
+        if is_kept(project, module, call) or only_programs_without_training_call(project, module, call):
             continue
         workers = project.fact(Arguments).of(module, call, "num_proc")
         one = not workers.is_absent
@@ -278,7 +279,11 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``for name in os.listdir(root): signals.append(torchaudio.load(...))`` in the program that then trains: all
     passes of a module together."""
-    passes = [found for found in folder_passes(project, module) if not is_kept(project, *_place(found))]
+    passes = [
+        found
+        for found in folder_passes(project, module)
+        if not is_kept(project, found.loop.module, found.loop.node) and not is_kept(project, module, found.call)
+    ]
     for found in passes[:1]:
         yield RULE.finding(
             module.path,
@@ -286,16 +291,12 @@ def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"{last_name(found.call.func)} {found.work} file by file in one process before training",
             help="prepare the files once in a CPU step and load the result, or read them in the workers of a loader",
             payload=Preprocessing(found.work, last_name(found.call.func)),
-            cost=pass_costs.of_pass(module, found.work),
+            cost=pass_costs.of_folder(),
             related=tuple(
                 project.fact(Constants).place(one.loop, "the loop over the files" if one is found else "another loop")
                 for one in passes
             ),
         )
-
-
-def _place(found: FolderPass) -> tuple[ModuleIndex, ast.AST]:
-    return found.loop.module, found.loop.node
 
 
 RULE = Rule(
@@ -317,11 +318,7 @@ RULE = Rule(
             "to_features",
             "IterableDataset",
             *("webdataset", "LoadImage"),
-            "listdir",
-            "glob(",
-            "iterdir",
-            "os.walk",
-            "scandir",
+            *("listdir", "glob(", "iterdir", "os.walk", "scandir"),
             *sorted(IMAGE_SETS),
             *reader_words(),
         ),

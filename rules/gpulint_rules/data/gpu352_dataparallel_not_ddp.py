@@ -38,7 +38,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.unused_symbols import is_dropped
+from gpulint.semantic.unused_values import is_dropped
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
@@ -73,6 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
             or _is_unwrapped(module, call)
+            or _is_for_names(module, call)
             or _is_unwrapped_by_callers(module, call)
             or is_dropped(module, call)
             or only_infers(project, module, call)
@@ -82,7 +83,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if functional and project.fact(Guards).is_without_gradients(module, call):
             continue  # the same, in one call
-        model = module.syntax.text(call.args[0]) if call.args else ""
+        model = _model(module, call)
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
             document.path,
@@ -92,6 +93,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if _is_for_lightning(project, module, call)
             else f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _model(module: ModuleIndex, call: ast.Call) -> str:
+    """Return what is wrapped, as it is written: ``model`` of ``model = DataParallel(restore(model, path))``."""
+    if not call.args:
+        return ""
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+    target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    made = call.args[0]
+    again = isinstance(made, ast.Call) and target in map(ast.unparse, made.args)
+    return target if again else module.syntax.text(made)
 
 
 def _is_for_lightning(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -124,6 +136,38 @@ def _is_unwrapped(module: ModuleIndex, call: ast.Call) -> bool:
         and ast.unparse(later.value.value) in names
         for later in block[place[1] + 1 :]
     )
+
+
+def _is_for_names(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a model is wrapped to load weights under the names that the wrapper gives them: the function
+    wraps it again further down, where there are several GPUs."""
+    statement = module.syntax.parents.get(call)
+    place = module.syntax.place(statement) if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or place is None:
+        return False
+    names, function = {ast.unparse(target) for target in statement.targets}, module.function(call)
+    block = getattr(module.syntax.parents[statement], place[0])
+    loads = any(
+        isinstance(part, ast.Attribute) and part.attr == "load_state_dict" and ast.unparse(part.value) in names
+        for later in block[place[1] + 1 :]
+        for part in walk(later)
+    )
+    return loads and any(
+        other.lineno > call.lineno
+        and module.function(other) is function
+        and other.args
+        and ast.unparse(other.args[0]) in names
+        and any(holds and _is_of_several(test) for test, holds in conditions(module, other))
+        for other in module.calls_by_name.get("DataParallel", ())
+    )
+
+
+def _is_of_several(test: ast.expr) -> bool:
+    """``torch.cuda.device_count() > 1``"""
+    match test:
+        case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]):
+            return bool(_COUNTS_GPUS.search(ast.unparse(count)))
+    return False
 
 
 def _is_unwrapped_by_callers(module: ModuleIndex, call: ast.Call) -> bool:
@@ -160,12 +204,7 @@ def _lines_of_use(method: ast.AST, name: str, wrapping: ast.Call) -> Iterator[in
 
 def _on_one_gpu(module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether the call is in the branch for a single GPU (``else`` of ``if len(gpu_ids) > 1``)."""
-    for test, holds in conditions(module, call):
-        match test:
-            case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]) if not holds:
-                if _COUNTS_GPUS.search(ast.unparse(count)):
-                    return True
-    return False
+    return any(not holds and _is_of_several(test) for test, holds in conditions(module, call))
 
 
 RULE = Rule(

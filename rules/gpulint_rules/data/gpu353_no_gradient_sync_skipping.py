@@ -44,7 +44,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import WRAPPERS, wraps_in_ddp
-from gpulint.training.gradient_accumulation import Accumulation, accumulations
+from gpulint.training.gradient_accumulation import Accumulation, accumulations, own_length
 from gpulint.values.arguments import Arguments, ArgumentState
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 
@@ -69,6 +69,7 @@ with contextlib.nullcontext() if {last} else {model}.no_sync():
     ...
     {backward}"""
 
+_OWN = "\nAll processes must skip the same exchanges: `{}` may differ between them."
 _SHARDED = "if the unsharded gradients, as many bytes as the trained parameters, fit on each GPU, "
 _FSDP = frozenset({"FullyShardedDataParallel", "FSDP"})
 
@@ -90,9 +91,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for found in accumulations(project, module):
         if wraps_in_ddp(module, project) and not only_on_one_gpu(project, document.path):
-            sharded = _is_sharded(module, found, project)
+            sharded, own = _is_sharded(module, found, project), own_length(module, found)
             micro_step = _MICRO_STEP.format(
-                last=ast.unparse(found.last) if found.last is not None else "last",
+                last=ast.unparse(found.last) if found.last is not None and own is None else "last",
                 model=ast.unparse(found.model) if found.model is not None else "model",
                 backward=ast.unparse(found.backward),
             )
@@ -102,7 +103,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 "FSDP reduce-scatters the gradients in every micro-step of an accumulation"
                 if sharded
                 else "gradients are exchanged in every micro-step of an accumulation",
-                help=_SHARDED + micro_step if sharded else micro_step + _unless_wrapped(module),
+                help=_SHARDED + micro_step
+                if sharded
+                else micro_step + (_OWN.format(own) if own is not None else "") + _unless_wrapped(module),
                 cost=Cost("gradient-exchange", assumed="assuming memory for unsharded gradients") if sharded else None,
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),

@@ -141,6 +141,7 @@ def _transports(document: Document, project: Project) -> Iterator[Finding]:
                 f"{setting.name}=1 switches off NCCL's {_TRANSPORTS[setting.name]} transport",
                 help=f"remove `{setting.name}` unless this machine needs it",
                 payload=CpuBackend(setting.name),
+                cost=Cost("restricted-transport"),
                 cause=Place(document.path, first.span),
             )
 

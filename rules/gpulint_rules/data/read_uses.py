@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 
-Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "kept"]
+Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "stored", "kept"]
 _SIZED = frozenset(
     """range zeros ones empty full arange narrow split view reshape expand repeat rand randn randint randperm
     topk bincount one_hot multinomial""".split()
@@ -40,6 +40,9 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
         return "computes"
     around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
+    whole = is_whole_copy(module, node)
+    if whole and _is_stored_back(module, node, around):
+        return "stored"
     added, seen, names = _added(module, node), set[str](), _names_of(module, node)
     while names - seen:
         seen |= names
@@ -52,7 +55,9 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         uses = [_use(module, part) for part in reads]
         if found := next((use for use in ("decides", "sizes", "indexes") if use in uses), None):
             return found
-        if is_whole_copy(module, node) and any(_is_worked_on(module, part) for part in reads):
+        if whole and any(_is_stored_back(module, part, around) for part in reads):
+            return "stored"
+        if whole and any(_is_worked_on(module, part) for part in reads):
             return "handled"
         added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
@@ -85,6 +90,23 @@ def is_whole_copy(module: ModuleIndex, node: ast.expr) -> bool:
     return not any(
         isinstance(up, ast.Call) and (last_name(up.func) == "item" or dotted(up.func) in ("float", "int"))
         for up in takewhile(lambda up: up is not statement, module.syntax.ancestors(node))
+    )
+
+
+def _is_stored_back(module: ModuleIndex, node: ast.expr, around: ast.AST | None) -> bool:
+    """Return whether a copy goes into a part of what the next rounds of a loop read: ``pool[rows] = x.cpu()``."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=base)]) if around is not None:
+            text, parents = ast.unparse(base), module.syntax.parents
+        case _:
+            return False
+    return any(
+        isinstance(part, ast.Name | ast.Attribute)
+        and ast.unparse(part) == text
+        and isinstance(part.ctx, ast.Load)
+        and not (isinstance(up := parents.get(part), ast.Subscript) and isinstance(up.ctx, ast.Store))
+        for part in walk(around)
     )
 
 

@@ -49,6 +49,7 @@ _OF_USE = {
     "handled": _ON_HOST,
     "kept": "compute with the tensor on the GPU, and read it only where it is shown: every N iterations",
     "listed": "append the detached tensor, and read all of them at once: every N iterations or after the epoch",
+    "stored": "keep what it is stored in on the GPU, as one tensor: the next iterations read it again",
     "added": "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch",
 }
 

@@ -46,33 +46,47 @@ MAX_DEPTH = 2
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
 """Calls of which each keeps the GPU busy for a while."""
 _COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
-_AROUND = frozenset({"enumerate", "list", "sorted", "tqdm", "zip"})
+_AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
 _MODEL = regex.compile(
-    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module)$|^net[A-Z_]\w*$"
+    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
 
 
 def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:
     """Return what these reads of a module cost in each round of a loop, in waits for a full queue. Of two branches that
     exclude each other, the first counts; of methods that override each other, the one that costs most."""
-    total, methods = 0.0, dict[str, dict[ast.AST | None, list[SyncPoint]]]()
-    alone: list[SyncPoint] = []
+    methods, alone = _versions(module, syncs)
+    alternatives = (max(_in_turn(module, version, loop) for version in versions) for versions in methods)
+    return sum(alternatives) + _in_turn(module, alone, loop)
+
+
+def in_one_round(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[SyncPoint]:
+    """Return the reads of which :func:`waits` tells the cost: one round of a loop runs no others."""
+    methods, alone = _versions(module, syncs)
+    for versions in methods:
+        most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop))
+        alone += most
+    return alone
+
+
+def _versions(module: ModuleIndex, syncs: Sequence[SyncPoint]) -> tuple[list[list[list[SyncPoint]]], list[SyncPoint]]:
+    """Return the reads of methods that override each other, by method and class, and all others."""
+    methods, alone = dict[str, dict[ast.AST | None, list[SyncPoint]]](), list[SyncPoint]()
     for sync in syncs:
         function, owner = module.function(sync.node), module.class_of(sync.node)
         if function is None or owner is None:
             alone.append(sync)
         else:
             methods.setdefault(function.name, {}).setdefault(owner, []).append(sync)
-    for versions in methods.values():
-        if len(versions) > 1:
-            total += max(_in_turn(module, version, loop) for version in versions.values())
-        else:
-            alone += (sync for version in versions.values() for sync in version)
-    return total + _in_turn(module, alone, loop)
+    several = [[*versions.values()] for versions in methods.values() if len(versions) > 1]
+    alone += (
+        sync for versions in methods.values() if len(versions) == 1 for version in versions.values() for sync in version
+    )
+    return several, alone
 
 
 def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.impact import Cost
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.points_to import Resolver
 from gpulint.training.default_tests import runs_over_nothing
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
-from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.read_uses import use_of_read
+from gpulint.training.unknown_settings import is_by_unknown_setting
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.data.needed_waits import is_needed, other_waits
 from gpulint_rules.data.shown_values import is_shown
-from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_counts import inner_loops, rounds, tells_rounds, usual_rounds, waits
+from gpulint_rules.data.wait_counts import in_one_round, inner_loops, rounds, tells_rounds, usual_rounds, waits
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
+BESIDE = 0.2
+"""What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
+inner loop (assumed: the queue is empty then; readers passed over 10 of 12 such findings)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
-_SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
-_SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +51,15 @@ class Group:
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
-    """Return what is known of the waits of one loop in a module."""
+    """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
+    if there are no others."""
     loop = found[0][1].loop.node
+    at_needed = frozenset(sync.node for sync, _ in found if is_needed(module, sync))
+    found = [
+        (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
+    ] or found
     syncs = [sync for sync, _ in found]
-    needed = [sync for sync, _ in found if _is_needed(module, sync)]
+    needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = [
         sync for sync, context in found if sync not in needed and is_shown(project, module, _read_of(sync), context)
     ]
@@ -69,14 +69,17 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     own = [*needed, *shown]
     staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
-    times = [rounds(module, sync.node, loop) for sync in syncs]
+    run = in_one_round(module, syncs, loop)
+    times = [rounds(module, sync.node, loop) for sync in run]
+    inner = sum(bool(inner_loops(module, sync.node, loop)) for sync in run)
+    firm = any(not project.fact(Guards).is_conditional(module, sync.node, loop) for sync in (*needed, *others))
     return Group(
-        max(saved, 0.0) + NEEDED * waits(module, own, loop),
+        max(saved, 0.0) * (BESIDE if firm and not inner else 1) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
-        len(syncs),
-        sum(bool(inner_loops(module, sync.node, loop)) for sync in syncs),
-        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in syncs) else 0,
-        frozenset(sync.node for sync in needed),
+        len(run),
+        inner,
+        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
+        at_needed,
         min((sync.node.lineno for sync in staying), default=0),
     )
 
@@ -120,25 +123,6 @@ def _basis(sync: SyncPoint, group: Group) -> str:
     return ", ".join(parts)
 
 
-def _is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether the step cannot go on without the value: a branch, a size; or its author says that it waits."""
-    if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
-        return True
-    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes")
-
-
-def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a comment on the statement, or right above it, names the wait (``# Copy the stats from GPU to CPU
-    (sync point).``)."""
-    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)
-    span = module.syntax.span(statement) if isinstance(statement, ast.stmt | ast.expr) else None
-    if span is None or span.cell is not None:
-        return False
-    above = module.syntax.source.line(span.line - 1).strip() if span.line > 1 else ""
-    own = module.syntax.source.line(span.line).partition("#")[2]
-    return any(_SYNC_POINT.search(text) for text in (above if above.startswith("#") else "", own))
-
-
 def _read_of(sync: SyncPoint) -> ast.expr:
     """The tensor that is made text of, else what reads it."""
     return sync.value if sync.kind is SyncKind.FORMAT and sync.value is not None else sync.node
@@ -153,44 +137,3 @@ def _blocks(module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]],
         if context.calls and (function := module.function(sync.node)) is not None:
             blocks[function] = None
     return [*blocks]
-
-
-def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
-    """Yield calls that make each round wait, which no finding of the rule names: a scaler of gradients that decides
-    whether to step, a clock, the return of all cached memory."""
-    guards = project.fact(Guards)
-    for block in blocks:
-        for call in (part for part in walk(block) if isinstance(part, ast.Call)):
-            if not _is_wait(project, module, call):
-                continue
-            if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
-                yield call
-
-
-@query
-def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    name = last_name(call.func)
-    match call.func:
-        case ast.Attribute(value=owner) if name == "step" and _SCALER.search(last_name(owner)):
-            return not _is_disabled(project, module, owner)
-        case ast.Name() | ast.Attribute() if _SCALER.search(name) and len(call.args) + len(call.keywords) > 1:
-            return not name[0].isupper() and not _is_disabled(project, module, call.func)
-        case ast.Attribute() if name == "empty_cache":
-            return True
-        case ast.Attribute() if name == "synchronize":
-            statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
-            return takes_time(module, statement)
-    return False
-
-
-def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:
-    """Return whether all that a scaler may be is made with ``enabled=False``."""
-    made = [ref for ref in project.fact(Resolver).points_to(module, scaler) if isinstance(ref.node, ast.Call)]
-    given = [
-        project.fact(Constants).of(ref.module, keyword.value)
-        for ref in made
-        if isinstance(ref.node, ast.Call)
-        for keyword in ref.node.keywords
-        if keyword.arg == "enabled"
-    ]
-    return bool(given) and len(given) == len(made) and all(known.every(lambda value: not value) for known in given)

@@ -10,10 +10,11 @@ from gpulint import reasons, regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
-    from gpulint.documents.base import Document
+    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 _WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
@@ -25,13 +26,17 @@ _COSTS = regex.compile(
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
-def is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
+def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
     """Return whether a comment beside the number or the loader, or above it, says why there are no workers; or beside
-    the 0 of another loader of the file."""
-    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
-    spans = [loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr)]
-    if any(reasons.is_explained(document, span, reasons.TROUBLE, _WORKER) for span in spans):
-        return True
+    the constant that has the number, or beside the 0 of another loader of the file."""
+    nodes = [(loader.module, loader.node), *((ref.module, ref.node) for ref in workers)]
+    places = [(where.path, where.syntax.span(node)) for where, node in nodes if isinstance(node, ast.expr)]
+    for ref in workers:
+        places += [(one.place.path, one.place.span) for one in project.fact(Constants).of(ref.module, ref.node).values]
+    for path, span in dict.fromkeys(places):
+        document = project.document(path)
+        if document is not None and reasons.is_explained(document, span, about=_WORKER, trouble=True):
+            return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
 
 
@@ -77,4 +82,4 @@ def _explains_zero(module: ModuleIndex) -> bool:
     given = [one for one in module.syntax.of(ast.keyword) if one.arg == "num_workers"]
     lines = [module.syntax.source.line(one.lineno) for one in given]
     comments = [line.partition("#")[2] for line in lines if "num_workers=0" in line.replace(" ", "")]
-    return any((_COSTS.search(text) or reasons.TROUBLE.search(text)) and not _RAISES.search(text) for text in comments)
+    return any((_COSTS.search(text) or reasons.names_trouble(text)) and not _RAISES.search(text) for text in comments)

@@ -27,15 +27,17 @@ https://pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import PER_NODE, alone, processes, visible
-from gpulint.launch.job import DeclaredCount, Job, JobLaunch
+from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
@@ -50,6 +52,8 @@ _TRAINS = regex.compile(
 )
 """Names of programs that train, which one process of a launcher for several does on one GPU."""
 _LAUNCHERS = frozenset({"torch.distributed.run", "torch.distributed.launch", "torchrun"})
+_GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
+_PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
 
@@ -62,6 +66,8 @@ class TooFew:
     processes: int
     gpus: int
     launcher: str
+    serial: bool = False
+    """Whether each of several processes would do the whole work."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -82,6 +88,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 yield _finding(start, gpus, counted, Severity.ERROR)
             elif start.launch.launcher == "torchrun" and counted[1] is not None and _TRAINS.match(_name(start)):
                 yield _finding(start, gpus, counted, Severity.WARNING)
+        elif counted[0] == 1 and (option := _launcher_option(job, start, project)) is not None:
+            yield _finding(start, gpus, counted, Severity.WARNING, at=start.place, evidence=option, advice=_PASS_ON)
         elif program.use is Use.YES and program.trains and not _starts_launcher(program):
             yield from _of_program(start, gpus, counted, program, project)
 
@@ -92,6 +100,26 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
     others = (one for one in job.launches if one is not start and start.program is not None)
     counts = (processes(project, job, one) for one in others if one.program == start.program)
     return any(found is not None and found[0] >= gpus for found in counts)
+
+
+def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:
+    """Return where a program of OpenMMLab declares ``--launcher``, with which its processes form a group: without that
+    and options for GPUs, it uses one, whatever wraps its model."""
+    module = project.module_at(start.program) if start.program is not None else None
+    launched = Launched(job, start)
+    if module is None or any(word.hole for word in start.launch.args) or launched.option(_GROUPED):
+        return None
+    found: Place | None = None
+    for call in module.calls_by_name.get("add_argument", ()):
+        listed, default = keyword_value(call, "choices"), keyword_value(call, "default")
+        match call.args, listed, default:
+            case [ast.Constant(value="--launcher"), *_], ast.List() | ast.Tuple(), ast.Constant(value="none"):
+                if {"none", "pytorch"} <= {part.value for part in listed.elts if isinstance(part, ast.Constant)}:
+                    found = Place(module.path, module.syntax.span(call), "without it the program uses one GPU")
+            case [ast.Constant(value="--gpus" | "--gpu-ids" | "--gpu_ids"), *_], _, ast.expr():
+                if not isinstance(default, ast.Constant) or default.value not in (None, 0, 1):
+                    return None
+    return found
 
 
 def _starts_launcher(program: Program) -> bool:
@@ -116,7 +144,8 @@ def _of_program(
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
     elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
-        yield _finding(start, gpus, counted, Severity.ERROR)
+        serial = start.launch.launcher == "srun" and not ways and not program.loads_by_name
+        yield _finding(start, gpus, counted, Severity.ERROR, serial=serial)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(start, gpus, counted, Severity.WARNING)
 
@@ -141,9 +170,11 @@ def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
 
 def _finding(
     start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], severity: Severity,
-    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None,
+    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None, serial: bool = False,
+    advice: str = "",
 ) -> Finding:  # fmt: skip
-    """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's."""
+    """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's;
+    ``serial`` if each of several processes would do the whole work."""
     count, written = counted
     place = at or written or start.place
     where = where or start.place
@@ -153,10 +184,14 @@ def _finding(
     started = "1 process" if count == 1 else f"{count} processes"
     related = [Place(gpus.place.path, gpus.place.span, f"{numbers} here")]
     related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])
-    if start.launch.launcher == "python" or evidence is not None:
+    if advice:
+        advice = f"{advice}, or request {count}"
+    elif start.launch.launcher == "python" or evidence is not None:
         advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
     elif start.launch.launcher == "jsrun":
         advice = f"request {count} for each resource set (`-g {count}`), or start {gpus.value} processes in each (`-a`)"
+    elif serial:
+        advice = f"request {count} GPU{'s' if count > 1 else ''}: nothing in the program divides work among processes"
     else:
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
     fixable = written is not None and at is None and where == start.place
@@ -166,7 +201,7 @@ def _finding(
         f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher) if fixable else None,
+        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial) if fixable else None,
         related=tuple(related),
         cost=idle(count, gpus.value),
     )

@@ -40,13 +40,13 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.documents.shell.script import Block
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.kept_environments import is_only_if_missing
 from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -64,8 +64,6 @@ _RUNNERS = frozenset(
         "subprocess.check_output subprocess.Popen"
     ).split()
 )
-_PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", " -e ", " -f ")
-"""Tests for what is there already."""
 _SET_UP = frozenset({"pip", "venv", "virtualenv", "ensurepip"})
 """Modules that programs are not started with."""
 _NOTHING = frozenset({("pip", "install"), ("pip3", "install")})
@@ -104,7 +102,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
         tool = install_tool(project.models, held.command)
         if (
             tool
-            and not _only_if_missing(held)
+            and not is_only_if_missing(held.command)
             and not runs_file_of_tree(held)
             and not project.fact(GpuJobs).only_sets_up(held.job)
             and not _is_other_target(held)
@@ -149,22 +147,6 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             Installed(tool, (f"RUN {line}",), held),
             held,
         )
-
-
-def _only_if_missing(held: GpuJobCommand) -> bool:
-    """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
-    command = held.command
-    around = command.script.calls(command.in_function) if command.in_function else ()
-    return any(map(_found_missing, command.conditions)) or (
-        bool(around) and all(any(map(_found_missing, call.conditions)) for call in around)
-    )
-
-
-def _found_missing(block: Block) -> bool:
-    """``if ! command -v uv``, and the other arm of ``if conda env list | grep -q env``."""
-    test = block.text.removeprefix("else of ")
-    negated = "!" in test or test.startswith("not ")
-    return (block.kind == "or" or negated != (test != block.text)) and any(word in test for word in _PRESENCE)
 
 
 def _declared(document: Document, project: Project) -> Iterator[Finding]:

@@ -36,12 +36,13 @@ from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.environment_variables import EnvironmentSetting, settings
+from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
@@ -111,6 +112,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
             or _SERVES.search(document.path.stem)
             or _in_helper(module, node)
             or _is_choice_of_the_cpu(module, setting)
+            or _is_demo(project, module)
         ):
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
@@ -118,7 +120,8 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
         program = project.fact(MultiGpuUse).of(document.path)
         if program.use is not Use.YES or not program.trains:
             return
-    yield _finding(document, setting, trouble, "python", ())
+    if not _is_replaced(project, document, setting):
+        yield _finding(document, setting, trouble, "python", ())
 
 
 def _explained(module: ModuleIndex, node: ast.AST) -> bool:
@@ -133,6 +136,11 @@ def _explained(module: ModuleIndex, node: ast.AST) -> bool:
         if not text:
             break
     return any(_ON_PURPOSE.search(note) for note in notes)
+
+
+def _is_demo(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the program only runs a trained model, and no job starts it."""
+    return only_runs_trained_models(project, module) and not any(project.fact(JobIndex).launches_of(module.path))
 
 
 def _is_for_another_device(module: ModuleIndex) -> bool:
@@ -155,6 +163,25 @@ def _is_choice_of_the_cpu(module: ModuleIndex, setting: EnvironmentSetting) -> b
         and not options.isdisjoint(_values_in(module, choice.test))
         for choice in module.syntax.nodes
     )
+
+
+def _is_replaced(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether the program sets the variable again, to what may leave GPUs: further down, or in a function."""
+    name = setting.name.encode()
+    program = project.fact(MultiGpuUse).of(document.path)
+    for module in program.modules_where(lambda project, path: project.word_index.holds(path, name)):
+        where = project.document(module.path)
+        for other in settings(where, project, frozenset({setting.name})) if where is not None else ():
+            if (
+                other.node is None
+                or (isinstance(other.node, ast.Call) and last_name(other.node.func) == "setdefault")
+                or (other.value is not None and problem(other.value) is not None)
+            ):
+                continue
+            is_below = module.path == document.path and other.span.line > setting.span.line
+            if is_below or module.function(other.node) is not None:
+                return True
+    return False
 
 
 def _values_in(module: ModuleIndex, node: ast.AST) -> frozenset[str]:

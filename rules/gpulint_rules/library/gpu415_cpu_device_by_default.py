@@ -51,7 +51,7 @@ _SWITCHES = frozenset(
 _CPU_WHEELS = regex.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
 _CPU_PACKAGE = regex.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
 _OTHERS = frozenset({"torch", "vllm", "sglang", "cupy", "lightning", "pytorch_lightning", "transformers", "warp"})
-"""Packages that compute on GPUs whatever platform JAX has."""
+"""Packages that compute on GPUs whatever platform JAX or TensorFlow has."""
 _JAX_GPU = regex.compile(r"""["'](gpu|cuda|rocm|tpu)(:\d+)?["']|\btorch\b|\btensorflow\b|\bdevice_put\b""")
 """What places work of JAX elsewhere than its default platform, or libraries that do."""
 _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
@@ -79,9 +79,11 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield from _jax(job, module, project)
         if module is not None and program.use is Use.YES and program.trains:
             yield from _options(job, start, module)
-            yield from _calls(job, module, project)
-            yield from _environment(job, start, {name for path in program.files for name in project.imports(path)})
-    yield from _wheels(job)
+            imported = {name for path in program.files for name in project.imports(path)}
+            yield from _trainers(job, module, project)
+            yield from _hidden_from_tensorflow(job, module, project, imported)
+            yield from _environment(job, start, imported)
+    yield from _wheels(job, project)
 
 
 def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Finding]:
@@ -139,8 +141,8 @@ def _also_automatic(module: ModuleIndex, name: str) -> bool:
     )
 
 
-def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """Calls that choose the CPU for the whole program."""
+def _trainers(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """``Trainer(accelerator="cpu")`` of Lightning."""
     for name in ("Trainer", "Fabric"):
         for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
@@ -158,6 +160,13 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
                         "use `accelerator='gpu'`",
                         OnCpu(node=keyword.value),
                     )
+
+
+def _hidden_from_tensorflow(job: Job, module: ModuleIndex, project: Project, imported: set[str]) -> Iterator[Finding]:
+    """``tf.config.set_visible_devices([], "GPU")`` where nothing but TensorFlow computes. Programs of other libraries
+    read their data with TensorFlow, and so keep it from taking the memory of the GPUs."""
+    if _packages(imported) & {"jax", *_OTHERS}:
+        return
     for call in module.calls_by_name.get("set_visible_devices", []):
         empty = bool(call.args) and isinstance(call.args[0], ast.List) and not call.args[0].elts
         kind = passed_as(call, "device_type", 1)
@@ -209,11 +218,19 @@ def _environment(job: Job, start: JobLaunch, imported: set[str]) -> Iterator[Fin
 def _computes_with_jax(imported: set[str]) -> bool:
     """Return whether a program imports JAX and nothing else that computes on GPUs: environments in JAX go beside a
     model in another library."""
-    packages = {name.partition(".")[0] for name in imported}
+    packages = _packages(imported)
     return "jax" in packages and packages.isdisjoint(_OTHERS)
 
 
-def _wheels(job: Job) -> Iterator[Finding]:
+def _packages(imported: set[str]) -> set[str]:
+    """The packages of imported names."""
+    return {name.partition(".")[0] for name in imported}
+
+
+def _wheels(job: Job, project: Project) -> Iterator[Finding]:
+    """Builds for the CPU in an install line; TensorFlow's only where no other library computes."""
+    programs = [program for start in job.launches if (program := project.fact(MultiGpuUse).started(start)) is not None]
+    others = any(program.libraries & {"jax", *_OTHERS} for program in programs)
     for item in job.commands:
         words = [word.text for word in item.command.argv]
         if "install" not in words[:4] or item.command.conditional:
@@ -221,7 +238,7 @@ def _wheels(job: Job) -> Iterator[Finding]:
         if "--extra-index-url" in words:
             continue
         found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
-        if found is not None:
+        if found is not None and not (others and found.startswith("tensorflow")):
             message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 

@@ -45,7 +45,7 @@ from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.unused_symbols import is_option_read, is_replaced
+from gpulint.semantic.unused_values import is_option_read, is_replaced
 from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_contexts import LoopContexts

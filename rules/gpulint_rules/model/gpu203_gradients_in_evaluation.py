@@ -78,6 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=_advice(project, first),
             payload=first,
             cost=_FEW if first.loop is None and _is_given_few(project, first) else None,
+            cause=_decorated(project, first),
             related=tuple(
                 Place(document.path, module.syntax.span(call), "each call here keeps its activations") for call in calls
             ),
@@ -109,13 +110,21 @@ def _is_given_few(project: Project, found: InferenceLoop) -> bool:
     return any(loops.over_loader(home, loop) for home in homes for loop in home.loops)
 
 
+def _decorated(project: Project, found: InferenceLoop) -> Place | None:
+    """The function that can run without gradients as a whole, with all its loops."""
+    function = found.function
+    if function is None or found.loop is None or found.trains_too or trains_as_well(project, found.module, function):
+        return None
+    return Place(found.module.path, found.module.syntax.head(function))
+
+
 def _advice(project: Project, found: InferenceLoop) -> str:
     name = f"{found.function.name!r}" if found.function is not None else "this loop"
     if found.trains_too:
         return f"call {name} in `with torch.no_grad():` where it evaluates, or use `torch.set_grad_enabled(...)` in it"
     if found.loop is None:
         return "run it in `with torch.no_grad():`"
-    if found.function is None or trains_as_well(project, found.module, found.function):
+    if _decorated(project, found) is None:
         return "wrap the loop in `with torch.no_grad():`"
     return f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`"
 

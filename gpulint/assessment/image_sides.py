@@ -1,0 +1,155 @@
+"""Sides of the images that loaders give out, as far as the code around them tells, and slices of volumes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+
+_SLICES = regex.compile(r"(?<![A-Za-z])slices?(?![A-Za-z(])")
+"""Words of programs whose samples are slices of volumes; not the builtin."""
+_SOLID = regex.compile(r"(?<![A-Za-z0-9])3_?[dD](?![A-Za-z0-9])|[a-z]3[dD]\b|SpatialPad|RandCrop|roi_size")
+"""Words of programs that train on volumes as a whole, or on blocks of them."""
+_SIDE = regex.compile(
+    r"(\b(Resize|CenterCrop|RandomCrop|RandomResizedCrop)\(\s*(size\s*=\s*)?[(\[]?\s*"
+    r"|(image|img|input|crop|patch)_?(size|res|resolution)['\"]?\s*(,\s*type\s*=\s*int\s*,\s*default\s*)?[:=]\s*[(\[]?\s*)"
+    r"(?P<side>\d{2,4})\b",
+    re.IGNORECASE,
+)
+_MADE_UP = regex.compile(
+    r"\b(rand|randn|zeros|ones)\(\s*(size\s*=\s*)?[(\[]?\s*\w+\s*,\s*[13]\s*,\s*(?P<side>\d{2,4})\s*,\s*(?P=side)\b"
+)
+"""Images that are made up, to try a network."""
+MIN_SIDE, MAX_SIDE = 16, 2048
+"""Sides of images that are taken for such, in pixels."""
+_WORD = regex.compile(r"[A-Za-z_]\w*")
+MAX_CLASSES = 3
+"""Most things that a data set may be of which the kind is asked."""
+VOLUME_AXES = 3
+"""Axes of a volume, of which a slice has one less."""
+
+
+def side(project: Project, loader: Loader) -> int:
+    """The side of the images that a loader gives out, by the code around it, else by the modules of its data sets, else
+    by the images that its module makes up (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
+    around = _text_around(loader.module, loader.node)
+    if own := _largest(_SIDE.finditer(around)):
+        return own
+    homes = dict.fromkeys(module for module, _ in _classes(project, loader) if module is not loader.module)
+    return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
+
+
+def _classes(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+    """The classes of a loader's data sets."""
+    resolver = project.fact(Resolver)
+    return [
+        found
+        for source in parts_of(project, loader)
+        if isinstance(source.node, ast.expr)
+        for found in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
+    ]
+
+
+def _largest(matches: Iterable[re.Match[str]]) -> int:
+    found = (int(match["side"]) for match in matches)
+    return max((one for one in found if MIN_SIDE <= one <= MAX_SIDE), default=0)
+
+
+def _text_around(module: ModuleIndex, loader: ast.Call) -> str:
+    """The text of the functions, classes and variables of a module that have to do with a loader: what its function
+    names, what names its function, and so on. All of it for a loader outside of functions."""
+    top = _tops(module)
+    own = next((up for up in module.syntax.ancestors(loader) if up in top.words), None)
+    return _text_near(module, own) if isinstance(own, (*FUNCTIONS, ast.ClassDef)) else module.syntax.source.text
+
+
+@query
+def _text_near(module: ModuleIndex, own: ast.stmt) -> str:
+    top = _tops(module)
+    near: set[ast.stmt] = {own, *(part for part in top.words if isinstance(part, ast.If | ast.Expr))}
+    todo: list[ast.stmt] = [own]
+    while todo:
+        part = todo.pop()
+        found = [other for name in top.words[part] for other in top.bound.get(name, ())]
+        if isinstance(part, (*FUNCTIONS, ast.ClassDef)):
+            found += top.users.get(part.name, ())
+        todo += (other for other in found if other not in near)
+        near.update(found)
+    return "\n".join(module.syntax.text(part) for part in module.syntax.tree.body if part in near)
+
+
+class _Tops(NamedTuple):
+    """The statements of a module's top with the words of each, by the names that they bind, and by those of the
+    functions and classes that they name."""
+
+    words: dict[ast.stmt, frozenset[str]]
+    bound: dict[str, list[ast.stmt]]
+    users: dict[str, list[ast.stmt]]
+
+
+@query
+def _tops(module: ModuleIndex) -> _Tops:
+    words = {part: frozenset(_WORD.findall(module.syntax.text(part))) for part in module.syntax.tree.body}
+    bound, users = dict[str, list[ast.stmt]](), dict[str, list[ast.stmt]]()
+    for part in words:
+        for name in _bound_by(part):
+            bound.setdefault(name, []).append(part)
+    own = {part.name for part in words if isinstance(part, (*FUNCTIONS, ast.ClassDef))}
+    for part, named in words.items():
+        for name in named & own:
+            users.setdefault(name, []).append(part)
+    return _Tops(words, bound, users)
+
+
+def _bound_by(part: ast.stmt) -> frozenset[str]:
+    """The names that a statement of a module's top binds."""
+    if isinstance(part, (*FUNCTIONS, ast.ClassDef)):
+        return frozenset({part.name})
+    if isinstance(part, ast.Import | ast.ImportFrom):
+        return frozenset()
+    stored = (node for node in walk(part) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return frozenset(node.id for node in stored)
+
+
+@query
+def side_of(module: ModuleIndex) -> int:
+    """The largest side that images are scaled or cut to in a module; 0 if it names none."""
+    return _largest(_SIDE.finditer(module.syntax.source.text))
+
+
+def takes_slices(project: Project, loader: Loader) -> bool:
+    """Return whether the samples of a loader are slices of volumes (``volume[:, :, index]``)."""
+    return any(_cuts_slice(module, owner) for module, owner in _classes(project, loader)) or _speaks_of_slices(
+        loader.module
+    )
+
+
+@query
+def _cuts_slice(_module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    getter = next((part for part in owner.body if getattr(part, "name", "") == "__getitem__"), None)
+    cuts = (part.slice for part in walk(getter) if isinstance(part, ast.Subscript)) if getter is not None else ()
+    return any(
+        isinstance(cut, ast.Tuple)
+        and len(cut.elts) >= VOLUME_AXES
+        and sum(isinstance(one, ast.Slice) for one in cut.elts) == len(cut.elts) - 1
+        and any(isinstance(one, ast.Name | ast.Attribute) for one in cut.elts)
+        for cut in cuts
+    )
+
+
+@query
+def _speaks_of_slices(module: ModuleIndex) -> bool:
+    text = module.syntax.source.text
+    return regex.occurs(_SLICES, text) and not regex.occurs(_SOLID, text)

@@ -1,0 +1,138 @@
+"""Copies to the GPU of what was made anew on the host from a batch, so that it is not in the loader's pinned memory."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from gpulint.placement.device_transfers import Transfer
+    from gpulint.project import Project
+
+_CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
+_COMPUTES = frozenset(
+    "repeat repeat_interleave tile flip roll index_select masked_select masked_fill gather scatter clamp clip where "
+    "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor".split()
+)
+_TYPES = regex.compile(r"(float|double|half|bfloat|int|uint|long|short|bool|complex)\d*(_e\w+)?$")
+"""Types of tensors: ``torch.float32``."""
+_NEW = _CONVERTS | _COMPUTES
+"""Methods and functions that make a new tensor, in memory that is not pinned."""
+_VIEWS = frozenset(
+    "squeeze unsqueeze transpose permute flatten reshape view chunk split unbind narrow t movedim swapaxes "
+    "atleast_1d atleast_2d atleast_3d view_as_real view_as_complex utils is_tensor".split()
+)
+"""Functions of PyTorch whose result is the memory that they are given, mostly."""
+_PICKS = frozenset("nonzero where randperm argsort topk flatnonzero logical_and logical_or logical_not isin".split())
+"""Functions whose result, as an index, picks rows one by one."""
+WIDENS = frozenset({"float", "double", "long", "int"})
+"""Conversions that are as well done on the GPU: they seldom make less to copy."""
+_DOUBLES = regex.compile(
+    r"astype\(\s*(?:dtype=)?(?:float|np\.(?:float64|double)|numpy\.float64|[\"']float64[\"'])\s*[,)]"
+    r"|dtype=(?:np\.|torch\.)?(?:float64|double)\b|\.double\(\)|DoubleTensor"
+)
+"""Samples in double precision."""
+_SINGLES = regex.compile(r"float32|\.float\(\)|FloatTensor|torch\.float\b|transforms\.ToTensor|ToTensorV2")
+
+
+def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
+    """Return whether what moves may be in the memory that the loader pins, or could be if the copy came before a
+    conversion (``x.float().to(device)``). One that halves the batch is better done on the host."""
+    module, call = transfer.module, transfer.node
+    moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
+    values = [moved]
+    if isinstance(moved, ast.Name):
+        bound = reaching(module, module.scope(moved).lookup(moved.id), moved)
+        values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path and one.value]
+        if len(values) < len(bound):
+            return True
+    return not values or any(_may_be_pinned(project, transfer, value) for value in values)
+
+
+def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr) -> bool:
+    widened = False
+    while (
+        isinstance(moved, ast.Call)
+        and isinstance(moved.func, ast.Attribute)
+        and moved.func.attr in WIDENS | {"contiguous"}
+        and not (moved.args or moved.keywords)
+    ):
+        widened |= moved.func.attr in WIDENS
+        moved = moved.func.value
+    return not (is_new(transfer.module, moved) or (widened and _draws_doubles(project, transfer)))
+
+
+def _draws_doubles(project: Project, transfer: Transfer) -> bool:
+    """Return whether the data set of a batch, or a transform that it imports, makes doubles and no single."""
+    resolver = project.fact(Resolver)
+    paths = dict.fromkeys(
+        path
+        for loader in (transfer.batch_read.loaders if transfer.batch_read is not None else ())
+        for source in loader.node.args[:1]
+        for where, _ in resolver.classes_of(loader.module, source)
+        for path in (where.path, *sorted(project.imported(where.path)))
+    )
+    texts = [project.python_text(path) for path in paths]
+    return any(map(_DOUBLES.search, texts)) and not any(map(_SINGLES.search, texts))
+
+
+def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
+    """Return whether an expression is a new tensor, or a part of one with gaps, rather than one of the batch:
+    ``x.float()``, ``x[~mask]``, ``x[:, 1:]``, ``torch.cat([x, y])``, and what comes from NumPy."""
+    while made is not None:
+        match made:
+            case ast.IfExp(body=one, orelse=other):
+                return is_new(module, one) or is_new(module, other)
+            case ast.Subscript(slice=index) if _picks_rows(module, index):
+                return True
+            case ast.Call(func=ast.Name() | ast.Attribute() as func, args=[inner, *_]) if last_name(func) == "Variable":
+                made = inner  # which is the tensor itself
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "np" | "numpy"), attr=attr)):
+                return attr not in _VIEWS
+            case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
+                if attr in _NEW or (attr == "to" and _names_type(made)):
+                    return True
+                made = inner
+            case ast.Subscript(value=inner, slice=ast.Tuple(elts=parts)):
+                if any(not _is_whole_slice(part) for part in parts[1:]):
+                    return True
+                made = inner
+            case ast.Subscript(value=inner):
+                made = inner
+            case _:
+                return False
+    return False
+
+
+def _names_type(call: ast.Call) -> bool:
+    """``x.to(torch.float32)``, which makes another tensor on the host"""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
+    placed = len(call.args) > 1 or any(keyword.arg == "device" for keyword in call.keywords)
+    return not placed and any(_TYPES.match(last_name(value)) for value in given if isinstance(value, ast.Attribute))
+
+
+def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:
+    """Return whether an index is a mask or a list of rows, so that the result is a copy."""
+    match index:
+        case ast.UnaryOp(op=ast.Invert() | ast.Not()) | ast.Compare() | ast.List() | ast.ListComp():
+            return True
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+            return True
+        case ast.Call(func=func):
+            return last_name(func) in _PICKS or last_name(func) == "bool"
+        case ast.Name():
+            bound = reaching(module, module.scope(index).lookup(index.id), index)
+            values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
+            return any(
+                value is not None and not isinstance(value, ast.Name) and _picks_rows(module, value) for value in values
+            )
+    return False
+
+
+def _is_whole_slice(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None

@@ -1,0 +1,96 @@
+"""Which modules find names at run time: their own, or those of modules that they know (``getattr(models, name)``)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.project import Project
+
+_OF_OBJECTS = frozenset({"getmembers", "vars"})
+"""Functions that tell all names of what they are given."""
+_LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", *_OF_OBJECTS})
+"""Functions that find things by their names."""
+_IMPORTS = ("import_module", "__import__")
+"""Functions that import modules by their names."""
+_WORDS = frozenset(map(word_of, (*_LOOKS_UP, *_IMPORTS, "getattr", "__dict__")))
+
+
+@query
+def finds_names(module: ModuleIndex) -> bool:
+    """Return whether a module calls a function that finds things by their names; a method is none (``model.eval()``),
+    other than those of modules (``inspect.getmembers()``)."""
+    called = (call.func.id for call in module.calls if isinstance(call.func, ast.Name))
+    return not _LOOKS_UP.isdisjoint(called) or "getmembers" in module.calls_by_name
+
+
+@query
+def is_looked_into(project: Project, path: Path, names: frozenset[str]) -> bool:
+    """Return whether a module, or one that may know it by one of some names, finds names in it at run time."""
+    for name in names:
+        users = {path, *project.word_index.mentioning(word_of(name))}
+        modules = (project.module_at(user) for user in users if project.word_index.among(user, _WORDS))
+        if any(module is None or _looks_up(module, name) for module in modules):
+            return True
+    return False
+
+
+@query
+def imports_anything(module: ModuleIndex) -> bool:
+    """Return whether a module imports others by names that are all chosen at run time."""
+    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
+    return any(not (call.args and _has_constant(call.args[0])) for call in calls)
+
+
+@query
+def _looks_up(module: ModuleIndex, package: str) -> bool:
+    """Return whether a module finds names at run time: its own, or those of a package."""
+    called = (call for call in module.calls if isinstance(call.func, ast.Name) and call.func.id in _LOOKS_UP)
+    if any(not (last_name(call.func) in _OF_OBJECTS and call.args) for call in called):
+        return True
+    looked = [node.value for node in module.syntax.of(ast.Attribute) if node.attr == "__dict__"]
+    looked += [call.args[0] for name in _OF_OBJECTS for call in module.calls_by_name.get(name, ()) if call.args]
+    looked += [
+        call.args[0]
+        for call in module.calls_by_name.get("getattr", ())
+        if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+    ]
+    if any(_may_be_package(module, node, package) for node in looked):
+        return True
+    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
+    return any(_imports(call, package) for call in calls)
+
+
+def _imports(call: ast.Call, package: str) -> bool:
+    """Return whether a call may import a package, or a part of it that is chosen at run time."""
+    match call.args[:1]:
+        case [ast.Constant(value=str(name))]:
+            return name.rpartition(".")[2] == package
+        case [name] if _has_constant(name):
+            return package in ast.unparse(name)
+    return True
+
+
+def _has_constant(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Constant) for part in walk(node))
+
+
+def _may_be_package(module: ModuleIndex, node: ast.expr, package: str) -> bool:
+    """Return whether a value may be a package, going by what it was imported as; ``sys.modules[__name__]`` may."""
+    match node:
+        case ast.Name(id=name):
+            bindings = module.scope(node).lookup(name)
+            imported = [one.target.rpartition(".")[2] for one in bindings if one.kind is BindingKind.IMPORT]
+            return package in imported or not bindings
+        case ast.Attribute(value=base, attr=name):
+            return name == package and last_name(base) not in RECEIVERS
+    return True

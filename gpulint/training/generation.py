@@ -1,0 +1,21 @@
+"""Calls that run a model once per token: each takes seconds, beside which a wait or an emptied cache costs little."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.workspace.module_index import last_name
+
+_DECODES = regex.compile(r"^(beam|greedy)_(search|decode)(_|$)|_beam_search$")
+_OPTIONS = frozenset(
+    "max_new_tokens max_length min_new_tokens do_sample num_beams num_return_sequences generation_config top_p".split()
+)
+
+
+def generates(call: ast.Call) -> bool:
+    """``model.generate(**inputs, max_new_tokens=256)``, ``decoder.beam_search(memory)``"""
+    name = last_name(call.func)
+    return _DECODES.search(name) is not None or (
+        name == "generate" and any(word.arg in _OPTIONS for word in call.keywords)
+    )

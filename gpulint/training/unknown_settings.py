@@ -1,0 +1,71 @@
+"""Places that a step reaches only where a setting is on, or a comparison holds, of which nothing is known."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.training.guards import is_of_processes
+from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
+from gpulint.values.periodic_tests import is_counter
+from gpulint.workspace.module_index import last_name, source_text
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.training.loop_contexts import LoopContext
+    from gpulint.workspace.module_index import ModuleIndex
+
+_HOLDS = regex.compile(
+    r"train|cuda|gpu|device|distributed|main|master|rank|wandb|logger|sync_gradients|numel\(|len\(", re.IGNORECASE
+)
+"""What usually holds where a job trains on GPUs."""
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_CONTAINERS = frozenset({"list", "tuple", "dict", "str"})
+
+
+def is_by_unknown_setting(
+    project: Project, module: ModuleIndex, node: ast.AST, contexts: Iterable[LoopContext]
+) -> bool:
+    """Return whether every way from the training loops among ``contexts`` to a place is under a switch or a comparison
+    whose outcome the tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``."""
+    ways = [_way(module, node, context) for context in contexts if context.role is Role.STEP]
+    return bool(ways) and all(any(_is_unknown(project, where, test) for where, test in way) for way in ways)
+
+
+def _way(module: ModuleIndex, node: ast.AST, context: LoopContext) -> list[tuple[ModuleIndex, ast.expr]]:
+    """The tests that have to hold on the way from a loop to a place, in its function and in those that call it."""
+    places = [(module, node), *((site.module, site.node) for site in context.calls)]
+    return [
+        (where, part)
+        for where, at in places
+        for test, wanted in conditions(where, at, context.loop.node)
+        for part, holds in parts_of(test, wanted)
+        if holds
+    ]
+
+
+def _is_unknown(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+    if is_of_processes(module, test) or _HOLDS.search(source_text(module, test)):
+        return False
+    match test:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return not _is_known_true(project, module, test)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[ast.Constant(value=True)]):
+            return not _is_known_true(project, module, left)
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(isinstance(op, _ORDERED) for op in ops):
+            return not any(map(is_counter, (left, *others))) and not _is_known_true(project, module, left)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, types]):
+            kinds = types.elts if isinstance(types, ast.Tuple) else [types]
+            return all(last_name(kind) in _CONTAINERS for kind in kinds)
+    return False
+
+
+def _is_known_true(project: Project, module: ModuleIndex, setting: ast.expr) -> bool:
+    """Return whether all known values of a setting are on."""
+    known = project.fact(Constants).of(module, setting)
+    return bool(known.values) and all(known.constants)

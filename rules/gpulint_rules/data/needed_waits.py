@@ -1,0 +1,87 @@
+"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.read_uses import use_of_read
+from gpulint_rules.data.timed_barriers import takes_time
+from gpulint_rules.data.value_checks import checks_values
+
+_SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
+_SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
+_BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
+
+
+def is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether the step cannot go on without the value: a branch, a size, samples of the next step; or its author
+    says that it waits."""
+    if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
+        return True
+    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes", "stored")
+
+
+def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a comment on the statement, or right above it, names the wait (``# Copy the stats from GPU to CPU
+    (sync point).``)."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)
+    span = module.syntax.span(statement) if isinstance(statement, ast.stmt | ast.expr) else None
+    if span is None or span.cell is not None:
+        return False
+    above = module.syntax.source.line(span.line - 1).strip() if span.line > 1 else ""
+    own = module.syntax.source.line(span.line).partition("#")[2]
+    return any(_SYNC_POINT.search(text) for text in (above if above.startswith("#") else "", own))
+
+
+def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
+    """Yield calls that make each round wait, which no finding of the rule names: a scaler of gradients that decides
+    whether to step, a clock, the return of all cached memory."""
+    guards = project.fact(Guards)
+    for block in blocks:
+        for call in (part for part in walk(block) if isinstance(part, ast.Call)):
+            if not _is_wait(project, module, call):
+                continue
+            if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
+                yield call
+
+
+@query
+def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    name = last_name(call.func)
+    match call.func:
+        case ast.Attribute(value=owner) if name == "step" and _SCALER.search(last_name(owner)):
+            return not _is_disabled(project, module, owner)
+        case ast.Name() | ast.Attribute() if _SCALER.search(name) and len(call.args) + len(call.keywords) > 1:
+            return not name[0].isupper() and not _is_disabled(project, module, call.func)
+        case ast.Attribute() if name == "empty_cache":
+            return True
+        case ast.Name() | ast.Attribute() if name == "barrier":
+            return bool(project.fact(Resolver).call_names(module, call) & _BARRIERS)
+        case ast.Attribute() if name == "synchronize":
+            statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
+            return takes_time(module, statement)
+    return checks_values(project, module, call)
+
+
+def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:
+    """Return whether all that a scaler may be is made with ``enabled=False``."""
+    made = [ref for ref in project.fact(Resolver).points_to(module, scaler) if isinstance(ref.node, ast.Call)]
+    given = [
+        project.fact(Constants).of(ref.module, keyword.value)
+        for ref in made
+        if isinstance(ref.node, ast.Call)
+        for keyword in ref.node.keywords
+        if keyword.arg == "enabled"
+    ]
+    return bool(given) and len(given) == len(made) and all(known.every(lambda value: not value) for known in given)

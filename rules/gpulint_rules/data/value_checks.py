@@ -1,0 +1,58 @@
+"""Metrics that look at the values they are given, for which the host waits in each step."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.libraries import Models
+from gpulint.libraries.names import matches
+from gpulint.libraries.operations import Sync
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex
+
+_METHODS = frozenset({"update", "forward"})
+_MOVES = frozenset({"to", "cuda"})
+
+
+class _Checks:
+    """The rows of calls that check, and the packages that have them."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Sync, ...] = models.rows("sync")
+        self.rows = tuple(row for row in rows if row.kind == "check")
+        self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
+
+
+def checks_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call gives a metric values that it looks at: ``accuracy(output, labels)``,
+    ``self.accuracy.update(output, labels)``."""
+    known = project.models.derived(_Checks)
+    if len(call.args) + len(call.keywords) < 2 or module.packages.isdisjoint(known.packages):
+        return False
+    resolver = project.fact(Resolver)
+    if any(_is_of(row, resolver.call_names(module, call), call) for row in known.rows):
+        return True
+    metric = call.func
+    if isinstance(metric, ast.Attribute) and metric.attr in _METHODS:
+        metric = metric.value
+    made = [ref for ref in resolver.points_to(module, metric) if not ref.path]
+    return any(
+        isinstance(one := _unmoved(ref.node), ast.Call)
+        and any(_is_of(row, resolver.call_names(ref.module, one), one) for row in known.rows)
+        for ref in made
+    )
+
+
+def _is_of(row: Sync, names: frozenset[str], call: ast.Call) -> bool:
+    unless = keyword_value(call, row.unless) if row.unless else None
+    return matches(row.calls, names) and not (isinstance(unless, ast.Constant) and unless.value is False)
+
+
+def _unmoved(node: ast.AST) -> ast.AST:
+    """``Accuracy(...)`` of ``Accuracy(...).to(device)``."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _MOVES:
+            return _unmoved(inner)
+    return node
