@@ -229,9 +229,10 @@ def _set_in(_module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
 
 @query
 def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[ast.AST, NodeRef], ...]:
-    """The calls of a loop whose functions read tensors without gradients in any case, and the reads.
+    """The calls of a loop whose functions read tensors without gradients in any case, with the reads, and asserts.
 
-    The rule does not report them, as such functions mostly evaluate. A step that calls one waits all the same.
+    The rule does not report them, as such functions mostly evaluate, and asserts check on purpose. A step that has one
+    waits all the same.
     """
     guards, resolver = project.fact(Guards), project.fact(Resolver)
     found = list[tuple[ast.AST, NodeRef]]()
@@ -252,6 +253,8 @@ def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[
             )
             if read is not None:
                 found.append((call, NodeRef(callee.module, read.node)))
+    checks = (check for check in project.fact(SyncPoints).asserted(module) if loop in module.syntax.ancestors(check))
+    found += ((check, NodeRef(module, check)) for check in checks if not guards.is_periodic(module, check))
     found += ((read.node, read) for read in unknown_reads(project, module, loop) if not _is_seldom(project, read, loop))
     return tuple(found)
 

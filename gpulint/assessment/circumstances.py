@@ -76,7 +76,7 @@ _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
 _KEPT_BY_WORKERS = frozenset({"in-process-loading", "worker-start"})
 _ON_DISK = frozenset({"local-checkpoint"})
-_START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
+_START = frozenset({"install", "data-copy", "idle-gpus", "hidden-gpus", "interactive", "pause", "idle-host-phase"})
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
@@ -143,6 +143,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
+    Circumstance("no job with GPUs runs it", TO_LOW, job_facts.is_in_no_gpu_job, kinds=frozenset({"hidden-gpus"})),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),

@@ -136,6 +136,12 @@ def is_in_no_job(subject: Subject) -> bool:
     return not subject.jobs and not subject.is_launcher
 
 
+def is_in_no_gpu_job(subject: Subject) -> bool:
+    """Return whether no job of the tree that holds GPUs runs the place (readers thanked for 1 of 9 findings on hidden
+    GPUs, the one in a job)."""
+    return all(job.gpus is None for job in subject.jobs)
+
+
 def keeps_cache(subject: Subject) -> bool:
     """Return whether the jobs name a folder for what libraries download, other than one of the node."""
     return bool(subject.jobs) and all(any(_keeps(subject, one) for one in job.env) for job in subject.jobs)

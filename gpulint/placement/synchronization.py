@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.host_results import copies_to_host, moves_model
@@ -88,6 +89,19 @@ class SyncPoints:
             known = {sync.node for sync in found}
             found += [sync for sync in self._of_jax(module) if sync.node not in known]
         return tuple(found)
+
+    def asserted(self, module: ModuleIndex) -> Iterator[ast.expr]:
+        """Yield tests of tensors in ``assert`` statements, which check on purpose: they are no findings, but they
+        wait."""
+        checks: Iterator[ast.Assert] = module.syntax.of(ast.Assert)
+        for check in checks:
+            found = self._of_test(module, check.test)
+            calls = (part for part in walk(check.test) if isinstance(part, ast.Call) and last_name(part.func) in _TESTS)
+            resolver = self._project.fact(Resolver)
+            if found is not None:
+                yield found.node
+            elif any(name.startswith("torch.") for call in calls for name in resolver.call_names(module, call)):
+                yield check.test
 
     def is_of_jax(self, module: ModuleIndex, sync: SyncPoint) -> bool:
         """Return whether the host waits there for what JAX computes."""

@@ -60,6 +60,8 @@ _READS = frozenset(
         "ParquetFile get_object download_file"
     ).split()
 )
+_ONCE = Cost("data-copy", basis="a read of the data, kept in Ray's object store")
+"""``materialize()`` keeps what the epochs go through."""
 _RAY = regex.compile(r"^ray\.data\.(read_\w+)$")
 
 
@@ -85,6 +87,7 @@ def _ray(document: Document, module: ModuleIndex, project: Project) -> Iterator[
                     module,
                     call,
                     f"ray.data.{last_name(call.func)} reads {where.text} while GPUs are held",
+                    _ONCE if "materialize" in module.calls_by_name else None,
                 )
 
 
@@ -127,12 +130,15 @@ def _is_builtin_open(module: ModuleIndex, call: ast.Call, project: Project) -> b
     return project.fact(Resolver).call_names(module, call) <= {"open", "builtins.open", "io.open"}
 
 
-def _finding(document: Document, module: ModuleIndex, call: ast.Call, message: str) -> Finding:
+def _finding(
+    document: Document, module: ModuleIndex, call: ast.Call, message: str, cost: Cost | None = None
+) -> Finding:
     return RULE.finding(
         document.path,
         module.syntax.span(call),
         message,
         help="copy the data to local disk in a step before the job, or read through a cache on local disk",
+        cost=cost,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -44,9 +45,9 @@ def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
     return any(_SYNC_POINT.search(text) for text in (above if above.startswith("#") else "", own))
 
 
-def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.Call]:
-    """Yield calls that make each round wait, which no finding of the rule names: a scaler of gradients that decides
-    whether to step, a clock, the return of all cached memory."""
+def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.expr]:
+    """Yield what makes each round wait, which no finding of the rule names: a scaler of gradients that decides whether
+    to step, a clock, the return of all cached memory, an ``assert`` on a tensor."""
     guards = project.fact(Guards)
     for block in blocks:
         for call in (part for part in walk(block) if isinstance(part, ast.Call)):
@@ -54,6 +55,9 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
                 continue
             if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
                 yield call
+        for check in project.fact(SyncPoints).asserted(module):
+            if block in module.syntax.ancestors(check) and not guards.is_periodic(module, check):
+                yield check
 
 
 @query

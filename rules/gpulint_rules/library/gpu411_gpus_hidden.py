@@ -301,7 +301,7 @@ RULE = Rule(
     why="the library silently falls back to the CPU while the job's GPUs stay idle",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
-    cost=Cost("idle-gpus"),
+    cost=Cost("hidden-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 import os
