@@ -143,7 +143,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
-    Circumstance("no job with GPUs runs it", TO_LOW, job_facts.is_in_no_gpu_job, kinds=frozenset({"hidden-gpus"})),
+    Circumstance(
+        "no job of the tree holds GPUs", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
+    ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),

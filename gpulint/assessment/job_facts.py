@@ -136,10 +136,10 @@ def is_in_no_job(subject: Subject) -> bool:
     return not subject.jobs and not subject.is_launcher
 
 
-def is_in_no_gpu_job(subject: Subject) -> bool:
-    """Return whether no job of the tree that holds GPUs runs the place (readers thanked for 1 of 9 findings on hidden
-    GPUs, the one in a job)."""
-    return all(job.gpus is None for job in subject.jobs)
+def is_without_gpu_jobs(subject: Subject) -> bool:
+    """Return whether no job of the tree holds GPUs (readers thanked for 1 of 9 findings on hidden GPUs, the one beside
+    a job)."""
+    return all(job.gpus is None for job in subject.project.fact(JobIndex).jobs())
 
 
 def keeps_cache(subject: Subject) -> bool:
