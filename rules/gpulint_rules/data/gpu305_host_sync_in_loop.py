@@ -52,6 +52,7 @@ from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
+from gpulint.placement.host_outputs import HostOutputs
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -144,6 +145,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or feeds_loader(module, sync.node)
         or guards.is_before_loop_exit(module, sync.node)
         or is_model_variant_branch(project, module, sync.node)
+        or (sync.value is not None and project.fact(HostOutputs).holds(module, sync.value))
     ):
         return None
     for context in contexts:
