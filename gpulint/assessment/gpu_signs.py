@@ -12,6 +12,7 @@ from gpulint.assessment.jobs import gpus_of
 from gpulint.query import stored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from gpulint.assessment.subject import Subject
@@ -77,16 +78,15 @@ def shows_few_gpus(subject: Subject) -> bool:
 def _is_always_shown_one(project: Project, path: Path) -> bool:
     """Return whether commands in notes, notebooks and scripts start a program, each with one GPU."""
     written = re.compile(_STARTED.format(name=re.escape(path.name)).encode())
-    texts = [one for one in project.files if one.suffix in _TEXTS and one != path]
-    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
-    shown = [
-        match["gpus"] for one in dict.fromkeys((*texts, *notes)) for match in written.finditer(_text(project, one))
-    ]
+    shown = [match["gpus"] for text in texts_around(project, path) for match in written.finditer(text)]
     return bool(shown) and all(gpus is not None and gpus.isdigit() for gpus in shown)
 
 
-def _text(project: Project, path: Path) -> bytes:
-    return project.data(path)[:MAX_BYTES]
+def texts_around(project: Project, path: Path) -> Iterator[bytes]:
+    """Yield the notes, notebooks, scripts and other programs of a tree, which may show how a program is started."""
+    texts = [one for one in project.files if one.suffix in _TEXTS and one != path]
+    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
+    yield from (project.data(one)[:MAX_BYTES] for one in dict.fromkeys((*texts, *notes)))
 
 
 @stored("several GPUs")

@@ -18,6 +18,7 @@ FILES = {
     "format": "jobs",
     "split": "jobs",
     "library": "programs",
+    "spawner": "programs",
     "launcher": "launchers",
     "scheduler": "schedulers",
     **dict.fromkeys(

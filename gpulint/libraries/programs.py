@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpulint.libraries.names import words
 from gpulint.records import dataclass, field
 
 
@@ -53,4 +54,24 @@ class Library:
         return frozenset((*self.modules, *self.gpu_words))
 
 
-KINDS = {"library": Library}
+@dataclass(frozen=True, slots=True)
+class Spawner:
+    """Calls by which a program starts its processes itself."""
+
+    calls: tuple[str, ...]
+    """Qualified names."""
+    processes: str
+    """The keyword for their number on the node. A call without it starts none, or one for each GPU."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.calls[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that starts processes has one of these words."""
+        return words(self.calls)
+
+
+KINDS = {"library": Library, "spawner": Spawner}

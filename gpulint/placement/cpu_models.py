@@ -9,6 +9,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -37,6 +38,13 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
         if _stays(project, module, call.func) and _is_host_batch(project, module, call.args[0]):
             return True
     return False
+
+
+def is_of_cpu_program(project: Project, module: ModuleIndex, home: ModuleIndex) -> bool:
+    """Return whether a loop is in another program, which computes on the CPU (a demo of a loss)."""
+    return (
+        home is not module and "__main__" in home.syntax.source.text and not project.fact(GpuPrograms).runs_on_gpu(home)
+    )
 
 
 def _updates_host_tensors(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:

@@ -113,7 +113,8 @@ def returns_host(
     for callee in resolver.callees(module, call):
         if isinstance(callee.node, ast.FunctionDef):
             returned = resolver.returns(callee.node)
-            if returned and all(is_host(callee.module, value) for value in returned):
+            values = [part for value in returned for part in (value.elts if isinstance(value, ast.List) else [value])]
+            if values and all(is_host(callee.module, value) for value in values):
                 return True
     return False
 

@@ -97,11 +97,13 @@ class TensorLocations:
             return not batch_read.prepared and not (not batch_read.loaders and framework_steps(module))
         match node:
             case ast.Call(func=func):
+                roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
+                if roots & _HOST_ROOTS:
+                    return True
                 if isinstance(func, ast.Attribute):
                     if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node):
                         return True
-                    roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
-                    if roots & _HOST_ROOTS or self.is_made_on_host(module, node):
+                    if self.is_made_on_host(module, node):
                         return True
                     if self._moves(module, node):
                         return False

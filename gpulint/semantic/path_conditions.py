@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
 _LEAVING = (ast.Raise, ast.Return, ast.Continue, ast.Break)
+_RUN_AT_ONCE = frozenset({"map", "filter", "sorted", "sort", "min", "max", "reduce", "tree_map", "apply_to_collection"})
+"""Functions that call a function that they are given before they return, or when their result is used."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 
 
@@ -40,9 +42,16 @@ def conditions(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None)
                     break
                 yield value, isinstance(up.op, ast.And)
         yield from ((test, False) for test in _exits_before(module, up, inner, nested=False))
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)) and not _runs_at_once(module, up):
             return
         inner = up
+
+
+def _runs_at_once(module: ModuleIndex, function: ast.AST) -> bool:
+    """``map(lambda x: x.cpu(), outputs)``: the function runs where it is written, if at all."""
+    call = module.syntax.parents.get(function)
+    call = module.syntax.parents.get(call) if isinstance(call, ast.keyword) else call
+    return isinstance(function, ast.Lambda) and isinstance(call, ast.Call) and last_name(call.func) in _RUN_AT_ONCE
 
 
 def _exits_before(module: ModuleIndex, up: ast.AST, inner: ast.AST, nested: bool) -> list[ast.expr]:
@@ -124,7 +133,7 @@ def nested_exits(module: ModuleIndex, node: ast.AST, until: ast.AST | None = Non
         if up is until:
             return
         yield from ((test, False) for test in _exits_before(module, up, inner, nested=True))
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)) and not _runs_at_once(module, up):
             return
         inner = up
 

@@ -422,3 +422,26 @@ def test_a_shell_on_many_gpus_costs_much_whatever_its_name(tmp_path: Path, gpus:
         f"        resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}\n"
     )
     assert levels(tmp_path, {"k8s/shell.yaml": pod}, "GPU101") == [level]
+
+
+@pytest.mark.parametrize(
+    ("notes", "level"),
+    [
+        ("```\ntrain.py --data images --gpu 0\n```\n", "low"),
+        ("Run `python train.py --gpu=1 --data images`.\n", "low"),
+        ("```\n$ python train.py \\\n    --gpu 0 \\\n    --data images\n```\n", "low"),
+        ("```\npython train.py --data images --gpu 0 1 2 3\n```\n", "high"),
+        ("```\npython train.py --gpu 0\npython train.py --data images\n```\n", "high"),
+        ("The network is in train.py.\n", "high"),
+    ],
+)
+def test_devices_of_an_option_without_default_are_those_of_the_commands_shown(
+    tmp_path: Path, notes: str, level: str
+) -> None:
+    options = (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--gpu', nargs='+', type=int)\n"
+        "args = parser.parse_args()\n"
+    )
+    wrapped = TRAINING.replace("Net().cuda()", "nn.DataParallel(Net(), device_ids=args.gpu).cuda()")
+    files = {"net.py": "", "train.py": options + HEAD + IMAGES + wrapped, "README.md": notes}
+    assert levels(tmp_path, {**files, "other/config.yaml": "GPUS: (0,1,2,3)\n"}, "GPU352") == [level]

@@ -50,8 +50,9 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
-from gpulint.placement.cpu_models import trains_on_host
+from gpulint.placement.cpu_models import is_of_cpu_program, trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
+from gpulint.placement.host_outputs import HostOutputs
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -144,6 +145,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or feeds_loader(module, sync.node)
         or guards.is_before_loop_exit(module, sync.node)
         or is_model_variant_branch(project, module, sync.node)
+        or (sync.value is not None and project.fact(HostOutputs).holds(module, sync.value))
     ):
         return None
     for context in contexts:
@@ -172,9 +174,16 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
 
 
 def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
-    """The loops around the primitive that take a training step in each iteration."""
+    """The loops around the primitive that take a training step in each iteration, except for those of other programs
+    that use no GPU."""
     found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
-    return [context for context in found if context.role is Role.STEP and not is_full_batch(context.loop.node)]
+    return [
+        context
+        for context in found
+        if context.role is Role.STEP
+        and not is_full_batch(context.loop.node)
+        and not is_of_cpu_program(project, module, context.loop.module)
+    ]
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:

@@ -39,11 +39,15 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import PER_NODE, alone, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
+from gpulint.libraries.programs import Spawner
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.word_index import word_of
 from gpulint_rules.job.idle import idle
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
@@ -137,8 +141,9 @@ def _of_program(
     ways = {sign.approach for sign in program.parallel if sign.name not in _MODEL_NAMES}
     spawned = _spawned(program, project)
     if counted[0] == 1 and spawned is not None:
-        if spawned[0] < (gpus.value or 0):
-            yield _finding(start, gpus, spawned, Severity.ERROR, where=spawned[1])
+        number, where = spawned
+        if number is not None and number < (gpus.value or 0):
+            yield _finding(start, gpus, (number, where), Severity.ERROR, where=where)
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
         yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
@@ -156,16 +161,27 @@ def _may_hold_more(program: Program, count: int, ways: set[Approach]) -> bool:
     return count == 1 and (program.spreads_model or (program.loads_by_name and Approach.PER_PROCESS not in ways))
 
 
-def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
-    """Processes that the program starts with ``mp.spawn(nprocs=2)``, where that is a constant."""
-    for module in program.modules_where(lambda project, path: project.word_index.holds(path, b"spawn")):
-        for call in module.calls_by_name.get("spawn", []):
-            for keyword in call.keywords:
-                known = project.fact(Constants).of(module, keyword.value) if keyword.arg == "nprocs" else None
-                numbers = [value for value in known.constants if isinstance(value, int)] if known else []
-                if known is not None and known.complete and len(numbers) == 1 == len(known.values):
-                    return numbers[0], Place(module.path, module.syntax.span(keyword.value))
-    return None
+def _spawned(program: Program, project: Project) -> tuple[int | None, Place] | None:
+    """Processes that the program starts itself (``mp.spawn(nprocs=2)``), None where the number is no constant."""
+    unknown: tuple[None, Place] | None = None
+    for module, keyword in _spawners(program, project):
+        known = project.fact(Constants).of(module, keyword.value) if keyword.arg is not None else None
+        numbers = [value for value in known.constants if isinstance(value, int)] if known else []
+        place = Place(module.path, module.syntax.span(keyword.value))
+        if known is not None and known.complete and len(numbers) == 1 == len(known.values):
+            return numbers[0], place
+        unknown = unknown or (None, place)
+    return unknown
+
+
+def _spawners(program: Program, project: Project) -> Iterator[tuple[ModuleIndex, ast.keyword]]:
+    """Yield the arguments for the number of processes that the program starts itself, ``**options`` among them."""
+    rows: tuple[Spawner, ...] = project.models.rows("spawner")
+    words = frozenset(word_of(word) for row in rows for word in row.words)
+    for module in program.modules_where(lambda project, path: project.word_index.holds_one(path, words)):
+        for row in rows:
+            for call in project.fact(Resolver).calls_to(module, frozenset(row.calls)):
+                yield from ((module, keyword) for keyword in call.keywords if keyword.arg in (row.processes, None))
 
 
 def _finding(

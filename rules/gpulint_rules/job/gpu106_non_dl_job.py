@@ -51,6 +51,8 @@ _SCHEDULING_TEST = regex.compile(
 _BUILDS = frozenset(
     {"make", "cmake", "ninja", "gcc", "g++", "nvcc", "ls", "scons", "bazel", "dpkg", "autoconf", "configure"}
 )
+_COMPILERS = frozenset({"gcc", "g++", "nvcc"})
+_LOOKS_FOR_GPU = regex.compile(r"\bcuda\.(is_available|device_count|get_device_(capability|properties|name))\(")
 
 _ENVIRONMENT = regex.compile(
     r"activate\b|bashrc$|profile$|conda\.sh$|/init/|modules?\.sh$|(?:^|[/._-])env(?:\.sh)?$|setvars"
@@ -136,6 +138,8 @@ def _idle(job: Job, project: Project) -> str | None:
         if not any(_takes_time(item, project) for item in job.commands):
             return None
         builds = any(_is_build(item) for item in job.commands)
+        if builds and _builds_where_gpus_are(job, project):
+            return None
         return "the job only builds software" if builds else "its commands compute nothing on one"
     inline = [start for start in job.launches if start.module is not None]
     if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
@@ -185,6 +189,21 @@ def _takes_time(item: JobCommand, project: Project) -> bool:
     if item.command.name in ("conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "git"):
         return action in _LONG
     return item.command.name in _SLOW or _is_build(item) or _fetches(item, project)
+
+
+def _builds_where_gpus_are(job: Job, project: Project) -> bool:
+    """Return whether a build may look for a GPU: the ``setup.py`` that it runs or, if that is unknown, one of the tree
+    does, and the job does not force the extension."""
+    builds = [item for item in job.commands if _is_build(item) and item.command.name not in _COMPILERS]
+    starts = [start for item in builds for start in job.started_by.get(id(item.command), ())]
+    known = {start.program for start in starts if start.program is not None}
+    if not builds or any("FORCE_CUDA" in item.env for item in job.launches) or "FORCE_CUDA" in job.settings:
+        return False
+    return any(
+        (path in known if known else path.name == "setup.py") and project.matches(path, _LOOKS_FOR_GPU)
+        for path in project.files
+        if path.suffix == ".py"
+    )
 
 
 def _is_build(item: JobCommand) -> bool:
