@@ -41,12 +41,11 @@ def added_by_key(
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    variable = replace(variable, loop=loop_of_history(module, loop, initial))
+    keys = frozenset[ast.Name]() if rows else frozenset(node for node in walk(loop) if _reads_keys(module, node, name))
+    variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
     if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
-    if not rows and not empty and not all(map(_is_constant, own)):
-        return Declined(f"the keys of `{name}` are worked out in the loop")
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
@@ -105,23 +104,45 @@ def _starts_entry(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _is_constant(node: ast.AugAssign | ast.Assign) -> bool:
-    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
-    return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+def _reads_keys(module: ModuleIndex, node: ast.AST, name: str) -> TypeGuard[ast.Name]:
+    """``for key in sums``, ``for key in sums.keys()``, ``if key in sums``: which see no values."""
+    if not isinstance(node, ast.Name) or node.id != name:
+        return False
+    whole, up = node, module.syntax.parents.get(node)
+    if isinstance(up, ast.Attribute) and up.attr == "keys":
+        call = module.syntax.parents.get(up)
+        if not isinstance(call, ast.Call):
+            return False
+        whole, up = call, module.syntax.parents.get(call)
+    match up:
+        case ast.For(iter=iterated):
+            return iterated is whole
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
+            return asked is whole
+    return False
 
 
 def _is_table(value: ast.expr) -> bool:
-    """``{"loss": 0.0, "kl": 0.0}``"""
-    return isinstance(value, ast.Dict) and bool(value.values) and all(map(is_number, value.values))
+    """``{"loss": 0.0, "kl": 0.0}``, ``{key: 0.0 for key in names}``, ``dict.fromkeys(names, 0.0)``"""
+    match value:
+        case ast.Dict(values=[_, *_] as values):
+            return all(map(is_number, values))
+        case ast.DictComp(value=start):
+            return is_number(start)
+        case ast.Call(func=ast.Attribute(attr="fromkeys", value=ast.Name(id="dict")), args=[_, start]):
+            return is_number(start)
+    return False
 
 
 def _is_empty(value: ast.expr) -> bool:
-    """``{}``, ``defaultdict(float)``"""
+    """``{}``, ``defaultdict(float)``, ``defaultdict(lambda: 0.0)``"""
     match value:
         case ast.Dict(keys=[]):
             return True
         case ast.Call(func=func, args=[ast.Name(id="float" | "int")]):
             return last_name(func) == "defaultdict"
+        case ast.Call(func=func, args=[ast.Lambda(body=start)]):
+            return last_name(func) == "defaultdict" and is_number(start)
     return False
 
 
