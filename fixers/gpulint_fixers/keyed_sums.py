@@ -10,13 +10,17 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.list_reads import loop_of_history
 from gpulint_fixers.places import formats
+from gpulint_fixers.seldom_blocks import read_seldom
+from gpulint_fixers.statements import insert_above
+from gpulint_fixers.step_tests import trained_on
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -43,7 +47,8 @@ def added_by_key(
         return Declined(f"`{name}` does not start as a table of numbers in this function")
     keys = frozenset[ast.Name]() if rows else frozenset(node for node in walk(loop) if _reads_keys(module, node, name))
     variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
-    if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
+    before = [value for value in initial if not variable.is_inside(value)]
+    if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
     exact = exactness(project, module, value, reads)
@@ -55,17 +60,53 @@ def added_by_key(
     starts = {
         part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
     }
+    blocks = read_seldom(project, variable, _read_names(variable, {*own, *starts}), own)
+    above = [insert_above(module.syntax, block.body[0], f"{name} = {convert.format(name)}") for block in blocks]
+    variable = replace(variable, ignored=keys.union(*blocks.values()))
     made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    if not made.edits or not all(formats(module, node) for node in inside):
+    if not (made.edits or above) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
-    edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
+    others = _other_reads(project, module, loop, own - {statement})
+    edits = (*(read.replaced(module, suffix) for read in (*reads, *others)), *filter(None, above), *made.edits)
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
     note = "; ".join(["", *exact.reasons, *logs])
-    return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
+    where = "where they are used" if above else "after the loop"
+    return Fix(f"add up on the GPU and read the sums {where}, as floats{note}", Safety.UNSAFE, edits)
+
+
+def _other_reads(
+    project: Project, module: ModuleIndex, loop: LoopNode, additions: set[ast.AugAssign | ast.Assign]
+) -> list[DeviceRead]:
+    """Reads that other statements add to the table, of terms of the loss that are not known to be on the GPU."""
+    known = {sync.node for sync in project.fact(SyncPoints).in_module(module)}
+    found, losses = list[DeviceRead](), _terms(loop)
+    for one in additions:
+        value = (_added(one) or ("", one.value))[1]
+        read = device_read(module, value) if isinstance(value, ast.Call) and value not in known else None
+        if read is not None and ast.unparse(read.tensor) in losses:
+            found.append(read)
+    return found
+
+
+def _terms(loop: LoopNode) -> set[str]:
+    """The losses of a loop, and the variables of which it adds them up: ``loss = nll + beta * kl``."""
+    losses = trained_on(loop)
+    sums = [
+        part.value
+        for part in walk(loop)
+        if isinstance(part, ast.Assign) and any(ast.unparse(target) in losses for target in part.targets)
+    ]
+    return losses | {
+        part.id
+        for value in sums
+        if isinstance(value, ast.BinOp) and not any(isinstance(part, ast.Call) for part in walk(value))
+        for part in walk(value)
+        if isinstance(part, ast.Name)
+    }
 
 
 def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
