@@ -46,7 +46,7 @@ def rounds_wait(
     """Return whether the rounds of the inner loop wait elsewhere as well, which no fix changes."""
     here = branches_around(found.module, found.statement, found.context.loop.node)
     inner = inner_loop(found.module, found.statement)
-    return any(
+    return inner is not None and any(
         isinstance(other := finding.payload, HostWait)
         and not isinstance(fixed, Fix)
         and other.statement is not found.statement

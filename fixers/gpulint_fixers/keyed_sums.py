@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -45,7 +46,7 @@ def added_by_key(
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    keys = frozenset[ast.Name]() if rows else frozenset(node for node in walk(loop) if _reads_keys(module, node, name))
+    keys = frozenset[ast.Name]() if rows else frozenset(_reads_of_keys(module, loop, name))
     variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
     before = [value for value in initial if not variable.is_inside(value)]
     if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
@@ -145,22 +146,20 @@ def _starts_entry(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _reads_keys(module: ModuleIndex, node: ast.AST, name: str) -> TypeGuard[ast.Name]:
+def _reads_of_keys(module: ModuleIndex, loop: LoopNode, name: str) -> Iterator[ast.Name]:
     """``for key in sums``, ``for key in sums.keys()``, ``if key in sums``: which see no values."""
-    if not isinstance(node, ast.Name) or node.id != name:
-        return False
-    whole, up = node, module.syntax.parents.get(node)
-    if isinstance(up, ast.Attribute) and up.attr == "keys":
-        call = module.syntax.parents.get(up)
-        if not isinstance(call, ast.Call):
-            return False
-        whole, up = call, module.syntax.parents.get(call)
-    match up:
-        case ast.For(iter=iterated):
-            return iterated is whole
-        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
-            return asked is whole
-    return False
+    for node in walk(loop):
+        if not isinstance(node, ast.Name) or node.id != name:
+            continue
+        whole: ast.AST = node
+        up = module.syntax.parents.get(node)
+        if isinstance(up, ast.Attribute) and up.attr == "keys":
+            whole = module.syntax.parents[up]
+            up = module.syntax.parents.get(whole) if isinstance(whole, ast.Call) else None
+        match up:
+            case ast.For(iter=asked) | ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
+                if asked is whole:
+                    yield node
 
 
 def _is_table(value: ast.expr) -> bool:

@@ -85,10 +85,12 @@ def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: 
             if any(keyword.value is node and keyword.arg for keyword in call.keywords):
                 return _given_to_meters(project, variable, meters)
         case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="update", value=ast.Name(id=meter)), args=[_, *_], keywords=[])
+            value=ast.Call(
+                func=ast.Attribute(attr="update", value=ast.Name(id=meter)), args=[_, *_], keywords=[]
+            ) as call
         ):
             if (target := _next(variable, meter)) is not None:
-                return _averaged(project, variable, target, statement.value, node)
+                return _averaged(project, variable, target, call, node)
         case ast.Assign() if (reduced := reduced_values(variable.module, statement)) is not None:
             return _reduced(project, variable, node, reduced)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
