@@ -312,16 +312,18 @@ def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool
 
 
 def _counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
-    """The first variable of a loop over ``enumerate(...)``."""
+    """The first variable of a loop over ``enumerate(...)``, or that of one over ``range(...)``."""
     bindings = reaching(module, module.scope(node).lookup(node.id), node)
     return bool(bindings) and all(
-        binding.kind is BindingKind.LOOP and _is_first_of(binding.node, node.id) for binding in bindings
+        binding.kind is BindingKind.LOOP and _is_counted_by(binding.node, node.id) for binding in bindings
     )
 
 
-def _is_first_of(loop: ast.AST, name: str) -> bool:
+def _is_counted_by(loop: ast.AST, name: str) -> bool:
     match loop:
         case ast.For(target=ast.Tuple(elts=[ast.Name(id=first), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            return first == name
+        case ast.For(target=ast.Name(id=first), iter=ast.Call(func=ast.Name(id="range" | "trange"))):
             return first == name
     return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -10,13 +11,17 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.list_reads import loop_of_history
 from gpulint_fixers.places import formats
+from gpulint_fixers.seldom_blocks import read_seldom
+from gpulint_fixers.statements import insert_above
+from gpulint_fixers.step_tests import trained_on
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -41,12 +46,12 @@ def added_by_key(
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    variable = replace(variable, loop=loop_of_history(module, loop, initial))
-    if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
+    keys = frozenset[ast.Name]() if rows else frozenset(_reads_of_keys(module, loop, name))
+    variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
+    before = [value for value in initial if not variable.is_inside(value)]
+    if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
-    if not rows and not empty and not all(map(_is_constant, own)):
-        return Declined(f"the keys of `{name}` are worked out in the loop")
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
@@ -56,17 +61,53 @@ def added_by_key(
     starts = {
         part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
     }
+    blocks = read_seldom(project, variable, _read_names(variable, {*own, *starts}), own)
+    above = [insert_above(module.syntax, block.body[0], f"{name} = {convert.format(name)}") for block in blocks]
+    variable = replace(variable, ignored=keys.union(*blocks.values()))
     made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    if not made.edits or not all(formats(module, node) for node in inside):
+    if not (made.edits or above) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
-    edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
+    others = _other_reads(project, module, loop, own - {statement})
+    edits = (*(read.replaced(module, suffix) for read in (*reads, *others)), *filter(None, above), *made.edits)
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
     note = "; ".join(["", *exact.reasons, *logs])
-    return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
+    where = "where they are used" if above else "after the loop"
+    return Fix(f"add up on the GPU and read the sums {where}, as floats{note}", Safety.UNSAFE, edits)
+
+
+def _other_reads(
+    project: Project, module: ModuleIndex, loop: LoopNode, additions: set[ast.AugAssign | ast.Assign]
+) -> list[DeviceRead]:
+    """Reads that other statements add to the table, of terms of the loss that are not known to be on the GPU."""
+    known = {sync.node for sync in project.fact(SyncPoints).in_module(module)}
+    found, losses = list[DeviceRead](), _terms(loop)
+    for one in additions:
+        value = (_added(one) or ("", one.value))[1]
+        read = device_read(module, value) if isinstance(value, ast.Call) and value not in known else None
+        if read is not None and ast.unparse(read.tensor) in losses:
+            found.append(read)
+    return found
+
+
+def _terms(loop: LoopNode) -> set[str]:
+    """The losses of a loop, and the variables of which it adds them up: ``loss = nll + beta * kl``."""
+    losses = trained_on(loop)
+    sums = [
+        part.value
+        for part in walk(loop)
+        if isinstance(part, ast.Assign) and any(ast.unparse(target) in losses for target in part.targets)
+    ]
+    return losses | {
+        part.id
+        for value in sums
+        if isinstance(value, ast.BinOp) and not any(isinstance(part, ast.Call) for part in walk(value))
+        for part in walk(value)
+        if isinstance(part, ast.Name)
+    }
 
 
 def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
@@ -105,23 +146,43 @@ def _starts_entry(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _is_constant(node: ast.AugAssign | ast.Assign) -> bool:
-    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
-    return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+def _reads_of_keys(module: ModuleIndex, loop: LoopNode, name: str) -> Iterator[ast.Name]:
+    """``for key in sums``, ``for key in sums.keys()``, ``if key in sums``: which see no values."""
+    for node in walk(loop):
+        if not isinstance(node, ast.Name) or node.id != name:
+            continue
+        whole: ast.AST = node
+        up = module.syntax.parents.get(node)
+        if isinstance(up, ast.Attribute) and up.attr == "keys":
+            whole = module.syntax.parents[up]
+            up = module.syntax.parents.get(whole) if isinstance(whole, ast.Call) else None
+        match up:
+            case ast.For(iter=asked) | ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
+                if asked is whole:
+                    yield node
 
 
 def _is_table(value: ast.expr) -> bool:
-    """``{"loss": 0.0, "kl": 0.0}``"""
-    return isinstance(value, ast.Dict) and bool(value.values) and all(map(is_number, value.values))
+    """``{"loss": 0.0, "kl": 0.0}``, ``{key: 0.0 for key in names}``, ``dict.fromkeys(names, 0.0)``"""
+    match value:
+        case ast.Dict(values=[_, *_] as values):
+            return all(map(is_number, values))
+        case ast.DictComp(value=start):
+            return is_number(start)
+        case ast.Call(func=ast.Attribute(attr="fromkeys", value=ast.Name(id="dict")), args=[_, start]):
+            return is_number(start)
+    return False
 
 
 def _is_empty(value: ast.expr) -> bool:
-    """``{}``, ``defaultdict(float)``"""
+    """``{}``, ``defaultdict(float)``, ``defaultdict(lambda: 0.0)``"""
     match value:
         case ast.Dict(keys=[]):
             return True
         case ast.Call(func=func, args=[ast.Name(id="float" | "int")]):
             return last_name(func) == "defaultdict"
+        case ast.Call(func=func, args=[ast.Lambda(body=start)]):
+            return last_name(func) == "defaultdict" and is_number(start)
     return False
 
 

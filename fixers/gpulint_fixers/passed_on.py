@@ -10,10 +10,12 @@ from gpulint.fix import Declined, Edit, Fix
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint_fixers.abort_tests import differs_from_itself, is_abort_test, less_often
+from gpulint_fixers.averaging_meters import given_to_meter
 from gpulint_fixers.deferred_reads import Deferred, Variable, defer
 from gpulint_fixers.device_lists import kept
 from gpulint_fixers.device_reads import DeviceRead
 from gpulint_fixers.device_sums import added_up, exactness
+from gpulint_fixers.kept_axes import keeps_axis
 from gpulint_fixers.named_meters import keeps_tensors
 from gpulint_fixers.reduced_logs import Reduced, reduced_values
 
@@ -82,6 +84,13 @@ def passed_on(project: Project, variable: Variable, statement: ast.stmt, names: 
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update", value=ast.Name() as meters), args=[]) as call):
             if any(keyword.value is node and keyword.arg for keyword in call.keywords):
                 return _given_to_meters(project, variable, meters)
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="update", value=ast.Name(id=meter)), args=[_, *_], keywords=[]
+            ) as call
+        ):
+            if (target := _next(variable, meter)) is not None:
+                return _averaged(project, variable, target, call, node)
         case ast.Assign() if (reduced := reduced_values(variable.module, statement)) is not None:
             return _reduced(project, variable, node, reduced)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -102,6 +111,23 @@ def _given_to_meters(project: Project, variable: Variable, meters: ast.Name) -> 
     if isinstance(edits, Declined):
         return edits
     return Deferred(edits, None, (f"the meters of `{meters.id}` hold tensors",))
+
+
+def _averaged(
+    project: Project, variable: Variable, meter: Variable, call: ast.Call, node: ast.Name
+) -> Deferred | Declined:
+    """``losses.update(value, n)``"""
+    parts = [] if variable.definition is None else walk(variable.definition.value)
+    # A meter formats its numbers, which takes no tensor with an axis; a sum is changed in place by the next step.
+    if variable.definition is None or any(
+        isinstance(part, ast.expr) and keeps_axis(project, variable.module, part) for part in parts
+    ):
+        return Declined(f"`{variable.name}` is used in every step, and not only to log it")
+    made = given_to_meter(project, meter, call, node)
+    if isinstance(made, Declined):
+        return made
+    logs = () if made.logs is None else (f"it is logged every {made.logs.every} steps",)
+    return Deferred(made.edits, None, (f"`{meter.name}` averages on the GPU", *logs))
 
 
 def _reduced(project: Project, variable: Variable, node: ast.Name, reduced: Reduced) -> Deferred | Declined:

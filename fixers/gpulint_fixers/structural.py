@@ -38,6 +38,8 @@ MAX_DEPTH = 150
 """Levels of a statement's tree that LibCST is given; its parser has no limit but the stack, and overflows that."""
 _BLANKS = " \t\f"
 _NOT_PLAIN = regex.compile(r"""\"{3}|'{3}|\\$|=\s*(?:![rsa]\s*)?[:}]""", re.MULTILINE)
+_OWN_TEXT = regex.compile(r"""\{[^{}\\"'\n]*=[ \t]*(?:![rsa][ \t]*)?(?=[:}])""")
+"""A part of an f-string that shows its own source, all of it on one line: ``{value = }``."""
 _AFTER_BACKSLASH = regex.compile(r"(?<=\\\n)")
 
 
@@ -202,7 +204,7 @@ def _is_plain(lines: list[str]) -> bool:
     """Return whether every line can be indented by itself: no string or expression that shows its source goes over
     several."""
     text = "\n".join(lines)
-    return not _NOT_PLAIN.search(text)
+    return not _NOT_PLAIN.search(_OWN_TEXT.sub("", text))
 
 
 def _deeper(line: str, lead: str, step: str) -> str:

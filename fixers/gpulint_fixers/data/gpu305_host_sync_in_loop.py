@@ -27,6 +27,7 @@ from gpulint_fixers.device_reads import uses_other_library
 from gpulint_fixers.device_sums import accumulated
 from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
+from gpulint_fixers.inner_sums import rounds_wait, summed_inside
 from gpulint_fixers.keyed_sums import keyed
 from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
@@ -76,8 +77,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
-    summed = _fix(project, found) if inner is not None else made
-    return summed if isinstance(summed, Fix) else made
+    if inner is not None:
+        summed = _fix(project, found)
+        return summed if isinstance(summed, Fix) else made
+    once = summed_inside(project, found)
+    if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
+        return made
+    return once
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:

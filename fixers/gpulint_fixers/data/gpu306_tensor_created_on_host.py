@@ -17,6 +17,7 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.calls import add_keyword
+from gpulint_fixers.device_reads import is_plain_number
 from gpulint_fixers.statements import comment_behind, insert_above, remove_statement
 from gpulint_fixers.versions import predates_device_argument
 
@@ -87,6 +88,7 @@ def _waits_anyway(project: Project, module: ModuleIndex, move: ast.Call) -> bool
         and part.attr == "shape"
         and isinstance(part.value, ast.Subscript)
         and isinstance(part.value.slice, ast.Name | ast.Compare)
+        and not is_plain_number(module, part.value.slice)
         for part in walk(move)
     )
 
