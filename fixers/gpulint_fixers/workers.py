@@ -81,17 +81,14 @@ def worker_count(project: Project, program: Path) -> tuple[str, str]:
 def _fewest_elsewhere(project: Project) -> int:
     """The fewest cores, but more than one, of the GPU jobs that start nothing known of the tree: they may start this
     program by a command that its package installs, or by a variable."""
-    return min(
-        (
-            job.cpus.value
-            for job in project.fact(JobIndex).jobs()
-            if job.gpus is not None
-            and job.cpus is not None
-            and (job.cpus.value or 0) > 1
-            and not any(start.program or start.module for start in job.launches)
-        ),
-        default=MOST,
+    counts = (
+        job.cpus.value
+        for job in project.fact(JobIndex).jobs()
+        if job.gpus is not None
+        and job.cpus is not None
+        and not any(start.program or start.module for start in job.launches)
     )
+    return min((count for count in counts if count is not None and count > 1), default=MOST)
 
 
 def _share(project: Project, launch: Launched) -> int | None:
