@@ -19,18 +19,19 @@ from gpulint.values.counter_names import counts_epochs
 from gpulint.values.periodic_tests import is_periodic
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
+from gpulint_fixers.epoch_lengths import most_rounds
 from gpulint_fixers.logging_runs import is_logging
 from gpulint_fixers.numbers import replace_number
+from gpulint_fixers.step_numbers import COUNTER, increment, running
 
 EVERY = 50
 """Steps between two lines of a log, where the program has no interval of its own."""
+_SHORTER = (EVERY, 20, 10, 5)
+"""Steps between two lines of a log where the loop has few rounds: at most half of them."""
 _FEW = 5
 """Steps between two lines of a log that are few."""
 _BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
 _SHUFFLES = regex.compile(r"shuffle|permutation|randperm|sample$")
-_COUNTER = regex.compile(
-    r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,11 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
         return own
     if counter is None:
         return Declined("the loop has no step number by which it could log every N steps")
-    return Interval(f"{counter} % {EVERY} == 0", edits)
+    rounds = 0 if counter == running(module, loop) else most_rounds(project, module, loop)
+    every = next((number for number in _SHORTER if not rounds or 2 * number <= rounds), None)
+    if every is None:
+        return Declined(f"the loop has {rounds} rounds only, too few to log every so often")
+    return Interval(f"{counter} % {every} == 0", edits, str(every))
 
 
 def periodic(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> ast.expr | None:
@@ -146,6 +151,8 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
         return own, ()
     if any(_picks_steps(loop, test) for test, _ in conditions(module, at, loop)):
         return None, ()  # only some numbers come here, of which none need be a multiple
+    if (on := running(module, loop)) is not None:
+        return on, ()
     if isinstance(loop, ast.For):
         match loop.iter, loop.target:
             case ast.Call(), ast.Tuple(elts=[ast.Name(id="_") as unused, _]) if _enumerates(loop.iter):
@@ -163,10 +170,10 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 for binding in module.scope(loop).lookup(bar.id)
             ):
                 return name, ()
-            case _, ast.Name(id=name) if _COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
+            case _, ast.Name(id=name) if COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
                 return name, ()
     for part in loop.body:
-        if (raised := _increment(part)) is not None:
+        if (raised := increment(part)) is not None:
             return raised, ()
     return _enumerated(module, loop)
 
@@ -204,24 +211,7 @@ def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
     if place is None or parent is None:
         return None
     block: list[ast.stmt] = getattr(parent, place[0])
-    return next(filter(None, map(_increment, block[: place[1]])), None)
-
-
-def _increment(statement: ast.stmt) -> str | None:
-    """``step += 1``, ``self.step += 1``, of a variable whose name says that it counts steps."""
-    match statement:
-        case ast.AugAssign(
-            target=ast.Attribute(value=ast.Name(), attr=name), op=ast.Add(), value=ast.Constant(value=1)
-        ) if _COUNTER.search(name):
-            return ast.unparse(statement.target)
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
-            return name if _COUNTER.search(name) else None
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Constant(value=1)),
-        ) if own == name:
-            return name if _COUNTER.search(name) else None
-    return None
+    return next(filter(None, map(increment, block[: place[1]])), None)
 
 
 def _enumerates(call: ast.Call) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.semantic.operating_systems import is_of_another_system
+from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
@@ -91,16 +92,23 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     """Return why workers would not start on the system that a program was written on, where processes are spawned: what
     they need cannot be pickled."""
     assert isinstance(call.node, ast.Call)
-    if not is_of_another_system(call.module):
-        return ""
-    if name := _of_notebook(project, call):
+    if is_of_another_system(call.module) and (name := _of_notebook(project, call)):
         return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
     part = unpicklable(project, call, names)
-    return (
-        f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent"
-        if part
-        else ""
-    )
+    if part and any(map(may_run_on_macos, _programs(project, call.module))):
+        return (
+            f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent: "
+            "define it at the top level of a module first"
+        )
+    return ""
+
+
+def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
+    """A module and those that import it."""
+    yield module
+    for path in project.fact(GpuPrograms).users(module.path):
+        if (user := project.module_at(path)) is not None:
+            yield user
 
 
 def _of_notebook(project: Project, call: NodeRef) -> str:

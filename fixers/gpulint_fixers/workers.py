@@ -13,6 +13,7 @@ from gpulint.launch.job import Job, Launched
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workspace.module_index import NodeRef
@@ -67,10 +68,27 @@ def worker_count(project: Project, program: Path) -> tuple[str, str]:
     ]
     shares = [_share(project, launch) for launch in launches]
     known = [share for share in shares if share is not None]
+    fewest = _fewest_elsewhere(project)
     if known and len(known) == len(shares):
         cores = max(1, min(*known, MOST))
-        return str(cores), f"the launcher gives each process {cores} cores" if cores > 1 else "one core per process"
-    return str(USUAL), "measure how many help"
+        if cores <= fewest:
+            return str(cores), f"the launcher gives each process {cores} cores" if cores > 1 else "one core per process"
+        return str(fewest), f"a launcher that may start it as well requests {fewest} cores"
+    return str(min(USUAL, fewest)), "measure how many help"
+
+
+@query
+def _fewest_elsewhere(project: Project) -> int:
+    """The fewest cores, but more than one, of the GPU jobs that start nothing known of the tree: they may start this
+    program by a command that its package installs, or by a variable."""
+    counts = (
+        job.cpus.value
+        for job in project.fact(JobIndex).jobs()
+        if job.gpus is not None
+        and job.cpus is not None
+        and not any(start.program or start.module for start in job.launches)
+    )
+    return min((count for count in counts if count is not None and count > 1), default=MOST)
 
 
 def _share(project: Project, launch: Launched) -> int | None:

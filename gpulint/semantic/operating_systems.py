@@ -23,6 +23,7 @@ _SPAWNS = regex.compile(
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
 again."""
+_MAY_SPAWN = regex.compile(r"\bmps\.is_(available|built)\(\)")
 _ELSEWHERE = ("win", "nt", "darwin", "cygwin", "mac")
 
 
@@ -37,6 +38,12 @@ def is_for_another_system(module: ModuleIndex, node: ast.AST) -> bool:
 def is_of_another_system(module: ModuleIndex) -> bool:
     """Return whether a module was written on macOS or Windows, and is run there as well."""
     return regex.occurs(_SPAWNS, module.syntax.source.text)
+
+
+@query
+def may_run_on_macos(module: ModuleIndex) -> bool:
+    """Return whether a module asks for a Mac's GPU, perhaps after one of NVIDIA: processes are spawned there."""
+    return is_of_another_system(module) or regex.occurs(_MAY_SPAWN, module.syntax.source.text)
 
 
 @query

@@ -12,6 +12,37 @@ from tests.fixes.training_jobs import STEP, check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "a loop of few rounds": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            for step in range(8):
+                loss = criterion(model(images.cuda(non_blocking=True)))
+                loss.backward()
+                optimizer.step()
+                print(step, loss.item())
+            """
+        },
+        "has 8 rounds only",
+    ),
+    "a mask that may have fewer axes than what it picks from": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            for x, y in train_loader:
+                losses = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                known = y.cuda(non_blocking=True) != 255
+                loss = losses[known].sum()
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "decides what the program does next",
+    ),
     "the step formats the tensor that it adds up": (
         "GPU305",
         {"train.py": loop("total = 0.0\n", '    total += loss.item()\n    keep("{:.3f}".format(loss))\n')},

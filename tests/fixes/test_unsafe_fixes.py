@@ -182,6 +182,17 @@ def test_functions_that_workers_cannot_be_sent_are_named(job: MakeJob, inner: st
     assert ("`collate_fn` has to be" in fix.description) is told
 
 
+def test_what_workers_on_macos_cannot_be_sent_is_a_reason_not_to_start_any(job: MakeJob) -> None:
+    program = COLLATE.format(inner="pass", collate="lambda samples: samples")
+    files = {
+        "load.py": program.replace("def main", "def run"),
+        "train.py": "import torch\nfrom load import run\n\n"
+        'device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
+        "run(model.to(device))\n",
+    }
+    assert "holds a lambda" in job(files).refusal("GPU303")
+
+
 LOGGED = """\
 import torch
 from torch import nn

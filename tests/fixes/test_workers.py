@@ -89,6 +89,24 @@ def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:
     assert "num_workers=6" in made.text("data.py")
 
 
+@pytest.mark.parametrize(
+    ("command", "workers"), [("uv run trainer fit", "3"), ('"$RUN" fit', "3"), ("python other.py", "6")]
+)
+def test_no_more_workers_than_a_job_has_cores_that_may_start_the_program_as_well(
+    job: MakeJob, command: str, workers: str
+) -> None:
+    made = job(
+        {
+            "train.py": PROGRAM,
+            "other.py": "import torch\n\nprint(torch.ones(3).cuda())\n",
+            "job.sh": "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=6\nsrun python train.py",
+            "fit.sh": f"#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=3\n{command}",
+        }
+    )
+    made.repair("GPU303")
+    assert f"num_workers={workers}" in made.text("train.py")
+
+
 def test_workers_stay_alive_for_more_than_one_pass_only(job: MakeJob) -> None:
     program = """\
 import torch

@@ -33,11 +33,13 @@ from gpulint_fixers.loader_lifetimes import has_one_step
 from gpulint_fixers.log_conditions import under_condition
 from gpulint_fixers.logged_by_calls import logged_by_call
 from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.masked_sums import summed_by_mask
 from gpulint_fixers.method_lists import kept_by_object
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.single_flags import one_flag
 from gpulint_fixers.step_tests import (
     branches_around,
     chosen_branches,
@@ -76,6 +78,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         stays = _stays_as_text(project, found) if few and stays is None else stays
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
+    if (once := one_flag(found)) is not None:
+        return once
+    if (masked := summed_by_mask(found)) is not None and not predates_device_argument(found.module):
+        stays = None if inner_loop(found.module, found.statement) is not None else _stays(project, finding, found)
+        return masked if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     if inner is not None:
         summed = _fix(project, found)

@@ -1,4 +1,4 @@
-"""Name all the devices that the job requests."""
+"""Name all the devices that the job requests, or request the one that its program uses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import re
 
 from gpulint_rules.job.gpu104_partial_device_list import Partial
 
-from gpulint.finding import Finding
+from gpulint import regex
+from gpulint.documents.base import Document
+from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.source import Span
 
 MAX_DEVICES = 1_000
 """More than any machine has; a request for more is a slip."""
+_REQUEST = regex.compile(r"((?:.*[^\w.]|-G)?)(\d+)([\"']?)")
+"""``--gres=gpu:4``, ``-G4``, ``4``: the number comes last."""
+_ONE_DEVICE = regex.compile(r"(.*?)(\d+)([\"']?)")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -20,8 +26,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the list is in a notebook")
     if found.gpus > MAX_DEVICES:
         return Declined(f"no machine has {found.gpus:,} GPUs")
-    source, span = document.source, finding.span
-    text = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
+    span, text = finding.span, _text(document, finding.span)
+    if found.request is not None:
+        return _fewer(finding, project, found, found.request, text)
     everything = ",".join(map(str, range(found.gpus)))
     if re.fullmatch(r"\d+", text) and found.language == "python":
         new = str(found.gpus)
@@ -33,6 +40,24 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"the list is not a literal here: {text!r}")
     edit = Edit(finding.path, span, new)
     return Fix(f"use all {found.gpus} requested GPUs; the global batch may grow with them", Safety.UNSAFE, (edit,))
+
+
+def _fewer(finding: Finding, project: Project, found: Partial, request: Place, text: str) -> Fix | Declined:
+    """Request one GPU, and name the first: a job sees no other."""
+    document = project.document(request.path)
+    asked = _REQUEST.fullmatch(_text(document, request.span)) if document is not None else None
+    listed = _ONE_DEVICE.fullmatch(text)
+    if asked is None or listed is None or int(asked[2]) != found.gpus:
+        return Declined("nothing in the program uses several GPUs: request 1")
+    edits = [Edit(request.path, request.span, f"{asked[1]}1{asked[3]}")]
+    if listed[2] != "0":
+        edits.append(Edit(finding.path, finding.span, f"{listed[1]}0{listed[3]}"))
+    return Fix("request the one GPU that the program uses", Safety.UNSAFE, tuple(edits))
+
+
+def _text(document: Document, span: Span) -> str:
+    source = document.source
+    return source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
 
 
 FIXER = Fixer("GPU104", fix)

@@ -15,7 +15,8 @@ One GPU is requested; each of several processes gets its own GPU; the list serve
 node.
 
 Fix safety
-Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated.
+Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
+no sign of using several GPUs, the fix requests one.
 
 References
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
@@ -32,6 +33,7 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -58,6 +60,8 @@ class Partial:
     place: Place
     gpus: int
     language: str
+    request: Place | None = None
+    """Where the GPUs are requested, if one process of a program that uses one of them is all that runs."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -77,7 +81,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
         if setting is not None:
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
-                yield from _short(job, setting, gpus)
+                yield from _short(job, setting, gpus, serial=all(_is_serial(project, job, one) for one in starts))
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
@@ -94,12 +98,23 @@ def _narrow(start: JobLaunch) -> bool:
     return start.launch.gpus is not None or start.launch.uncalled
 
 
-def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
+def _is_serial(project: Project, job: Job, start: JobLaunch) -> bool:
+    """Return whether a launch starts one process, of a program without a sign of parallel work."""
+    program = project.fact(MultiGpuUse).started(start)
+    if program is None or not _single(project, job, start) or start.launch.distributed:
+        return False
+    return program.use is Use.YES and not (program.parallel or program.loads_by_name or program.spreads_model)
+
+
+def _short(job: Job, setting: Setting, gpus: int, *, serial: bool) -> Iterator[Finding]:
     listed = devices(setting.value or "")
     if 0 < len(set(listed)) == len(listed) < gpus:
         message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
         advice = f"use all {gpus} GPUs (do not set {setting.name}), or request {len(listed)}"
-        yield _finding(job, setting.place, message, (len(listed), gpus), "shell", advice)
+        serial = serial and len(listed) == 1
+        if serial:
+            advice = f"request 1 GPU (without {setting.name}): the program has no sign of using several"
+        yield _finding(job, setting.place, message, (len(listed), gpus), "shell", advice, serial=serial)
 
 
 def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
@@ -156,12 +171,14 @@ def _count(number: int) -> str:
     return "1 GPU" if number == 1 else f"{number} GPUs"
 
 
-def _finding(job: Job, place: Place, message: str, counts: tuple[int, int], language: str, advice: str) -> Finding:
+def _finding(
+    job: Job, place: Place, message: str, counts: tuple[int, int], language: str, advice: str, *, serial: bool = False
+) -> Finding:
     """``counts`` are the GPUs in use and those requested."""
     assert job.gpus is not None
     used, gpus = counts
     related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
-    payload = Partial(place, gpus, language)
+    payload = Partial(place, gpus, language, job.gpus.place if serial else None)
     cost = idle(used, gpus)
     return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related, cost=cost)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from gpulint import regex
@@ -53,16 +53,18 @@ _STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batc
 """Names of functions that take one training step."""
 _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
 """Names of the parts of one step."""
+_COUNTING = frozenset({"len", "int", "size", "numel", "dim"})
+"""Functions and methods whose result is a number."""
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
 """Methods whose result still carries the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedGraph:
-    """The tensor that is kept, inside the statement that keeps it."""
+    """The part of what a statement keeps that carries the graphs: a tensor, or the expression of several."""
 
     module: ModuleIndex
-    tensor: ast.expr
+    value: ast.expr
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -78,21 +80,33 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if trains_on_host(project, module, loop):
             continue
         for kept, into in _kept(loop):
-            tensor = _carried(kept)
-            name = dotted(tensor) if tensor is not None else ""
-            if tensor is None or name not in losses or into in losses or not _outlives(project, module, loop, into):
+            detached = _detached(module, loop)
+            tensors = [tensor for tensor in _carried(kept, losses) if dotted(tensor) not in detached]
+            names = [*dict.fromkeys(name for tensor in tensors if (name := dotted(tensor)) in losses)]
+            if not names or into in losses or not _outlives(project, module, loop, into):
                 continue
-            if name in _detached(module, loop) or project.fact(Guards).is_without_gradients(module, tensor):
+            if project.fact(Guards).is_without_gradients(module, kept):
                 continue
+            value = _around(kept, tensors)
+            text = names[0] if value in tensors else module.syntax.text(value)
             yield RULE.finding(
                 document.path,
-                module.syntax.span(tensor),
-                f"{into!r} keeps the graph of {name!r} from every iteration",
-                help=f"accumulate `{name}.detach()` instead",
-                payload=RetainedGraph(module, tensor),
+                module.syntax.span(value),
+                f"{into!r} keeps {_graphs(names)} from every iteration",
+                help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
+                payload=RetainedGraph(module, value),
                 cost=Cost("graph-kept", assumed="" if _is_long(project, module, loop) else "assuming many rounds"),
-                related=(Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here"),),
+                related=tuple(
+                    Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
+                    for name in names
+                ),
             )
+
+
+def _graphs(names: list[str]) -> str:
+    """``the graphs of 'a', 'b' and 'c'``"""
+    *others, last = map(repr, names)
+    return f"the graphs of {', '.join(others)} and {last}" if others else f"the graph of {last}"
 
 
 def _differentiated(project: Project, module: ModuleIndex, loop: LoopNode) -> dict[str, ast.Call]:
@@ -124,16 +138,37 @@ def _kept(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
                 yield value, dotted(owner)
 
 
-def _carried(value: ast.expr) -> ast.expr | None:
-    """The tensor whose graph the value carries on."""
+def _carried(value: ast.expr, losses: Collection[str]) -> list[ast.expr]:
+    """The tensors whose graphs the value carries on, or may carry on beside a loss."""
     match value:
         case ast.Name() | ast.Attribute() if last_name(value) not in _DETACHING:
-            return value
-        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() | ast.Add(), right=right):
-            return _carried(left) if not isinstance(left, ast.Constant) else _carried(right)
+            return [value]
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            sides = (_carried(left, losses), _carried(right, losses))
+            known = [side for side in sides if any(dotted(tensor) in losses for tensor in side)]
+            # Beside a loss, a factor is a weight or a number of samples.
+            return [tensor for side in known or sides for tensor in side]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return [*_carried(left, losses), *_carried(right, losses)]
         case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in _PASSING:
-            return _carried(owner)
-    return None
+            return _carried(owner, losses)
+        case ast.Call(func=function) if last_name(function) not in _DETACHING | _COUNTING:
+            return [value]
+        case ast.Subscript():
+            return [value]
+    return []
+
+
+def _around(value: ast.expr, tensors: list[ast.expr]) -> ast.expr:
+    """The innermost part of a value that holds all the tensors."""
+    wanted = set(tensors)
+    while value not in wanted:
+        parts = [value.left, value.right] if isinstance(value, ast.BinOp) else [*ast.iter_child_nodes(value)]
+        inner = next((part for part in parts if isinstance(part, ast.expr) and wanted <= {*walk(part)}), None)
+        if inner is None:
+            break
+        value = inner
+    return value
 
 
 def _is_part_of_step(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:

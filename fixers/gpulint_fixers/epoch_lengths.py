@@ -1,0 +1,42 @@
+"""How many rounds a loop has at most, where the program says so: its range, or the samples of its loader."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.values.constants import Constants
+from gpulint.workload.sample_counts import most_samples
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+
+
+@query
+def most_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> int:
+    """Return the most rounds that one pass of a loop has; 0 if that is unknown."""
+    if not isinstance(loop, ast.For):
+        return 0
+    match unwrap_iterable(loop.iter):
+        case ast.Call(func=function, args=[stop] | [ast.Constant(value=0 | 1), stop]) if last_name(function) == "range":
+            return max(_numbers(project, module, stop), default=0)
+        case source:
+            counts = [_batches(project, loader) for loader in project.fact(LoaderFlow).loaders_of(module, source)]
+            return max(counts, default=0) if all(counts) else 0
+
+
+def _batches(project: Project, loader: Loader) -> int:
+    samples, argument = most_samples(project, loader), loader_argument(project, loader, "batch_size")
+    sizes = [_numbers(project, ref.module, ref.node) for ref in argument.refs if isinstance(ref.node, ast.expr)]
+    if not samples or argument.unknown or not sizes or not all(sizes):
+        return 0
+    return -(-samples // min(min(size) for size in sizes))
+
+
+def _numbers(project: Project, module: ModuleIndex, node: ast.expr) -> list[int]:
+    """The positive numbers that an expression may be; none if one is not known."""
+    known = project.fact(Constants).of(module, node)
+    numbers = [value for value in known.constants if isinstance(value, int) and value > 0]
+    return numbers if known.complete and len(numbers) == len(known.values) else []
