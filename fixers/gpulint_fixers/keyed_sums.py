@@ -16,6 +16,7 @@ from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.list_reads import loop_of_history
+from gpulint_fixers.log_intervals import logged_seldom
 from gpulint_fixers.places import formats
 
 
@@ -45,8 +46,6 @@ def added_by_key(
     if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
-    if not rows and not empty and not all(map(_is_constant, own)):
-        return Declined(f"the keys of `{name}` are worked out in the loop")
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
@@ -56,11 +55,15 @@ def added_by_key(
     starts = {
         part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
     }
-    made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
+    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
+    if not all(formats(module, node) or _is_entry_at_times(project, module, node) for node in inside):
+        return Declined(f"`{name}` is read in the loop")
+    seldom = any(not formats(module, node) for node in inside)
+    table = replace(variable, entries=True, is_whole=False) if seldom else variable
+    made = defer(project, table, convert, own={*own, *starts}, in_place=False)
     if isinstance(made, Declined):
         return made
-    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    if not made.edits or not all(formats(module, node) for node in inside):
+    if not made.edits:
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
@@ -105,14 +108,16 @@ def _starts_entry(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _is_constant(node: ast.AugAssign | ast.Assign) -> bool:
-    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
-    return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
-
-
 def _is_table(value: ast.expr) -> bool:
-    """``{"loss": 0.0, "kl": 0.0}``"""
-    return isinstance(value, ast.Dict) and bool(value.values) and all(map(is_number, value.values))
+    """``{"loss": 0.0, "kl": 0.0}``, ``{name: 0.0 for name in names}``, ``dict.fromkeys(names, 0.0)``"""
+    match value:
+        case ast.Dict(values=values):
+            return bool(values) and all(map(is_number, values))
+        case ast.DictComp(value=start):
+            return is_number(start)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="dict"), attr="fromkeys"), args=[_, start]):
+            return is_number(start)
+    return False
 
 
 def _is_empty(value: ast.expr) -> bool:
@@ -132,6 +137,14 @@ def _is_row(value: ast.expr) -> bool:
             return bool(row.elts) and all(map(is_number, row.elts))
         case ast.ListComp(elt=element):
             return is_number(element)
+    return False
+
+
+def _is_entry_at_times(project: Project, module: ModuleIndex, node: ast.Name) -> bool:
+    """``mean = sums["loss"] / step`` of what the loop logs every N steps."""
+    match module.syntax.parents.get(node):
+        case ast.Subscript(value=owner, ctx=ast.Load()) if owner is node:
+            return logged_seldom(project, module, node)
     return False
 
 
