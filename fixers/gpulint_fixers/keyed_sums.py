@@ -17,7 +17,7 @@ from gpulint_fixers.device_reads import DeviceRead, has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.list_reads import loop_of_history
 from gpulint_fixers.log_intervals import logged_seldom
-from gpulint_fixers.places import formats
+from gpulint_fixers.places import formats, gives_keys
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -45,7 +45,7 @@ def added_by_key(
     variable = replace(variable, loop=loop_of_history(module, loop, initial))
     if not all(loops_around(module, value) == loops_around(module, variable.loop) for value in initial):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
-    own = {part for part in walk(loop) if _adds_to(part, name)}
+    own = set[ast.stmt](part for part in walk(loop) if _adds_to(part, name))
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
@@ -55,15 +55,17 @@ def added_by_key(
     starts = {
         part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
     }
-    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
+    keys = {variable.statement(node) for node in variable.occurrences() or () if not rows and gives_keys(module, node)}
+    own |= starts | keys
+    inside = [node for node in _read_names(variable, own) if variable.is_inside(node)]
     if not all(formats(module, node) or _is_entry_at_times(project, module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     seldom = any(not formats(module, node) for node in inside)
     table = replace(variable, entries=True, is_whole=False) if seldom else variable
-    made = defer(project, table, convert, own={*own, *starts}, in_place=False)
+    made = defer(project, table, convert, own=own, in_place=False)
     if isinstance(made, Declined):
         return made
-    if not made.edits:
+    if not made.edits and inside:
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)

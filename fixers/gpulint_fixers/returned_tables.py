@@ -106,7 +106,11 @@ def _annotated(module: ModuleIndex, function: ast.FunctionDef | ast.AsyncFunctio
     if "torch" not in module.top.bindings:
         return []
     shown = [function.returns] if function.returns is not None else []
-    own = (part for part in walk(function) if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict))
+    own = (
+        part
+        for part in walk(function)
+        if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict | ast.DictComp)
+    )
     shown += [part.annotation for part in own if ast.unparse(part.target) == table.name]
     name = "torch.Tensor | float" if table.is_mixed else "torch.Tensor"
     return [
