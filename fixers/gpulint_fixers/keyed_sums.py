@@ -145,8 +145,8 @@ def _is_row(value: ast.expr) -> bool:
 def _is_entry_at_times(project: Project, module: ModuleIndex, node: ast.Name) -> bool:
     """``mean = sums["loss"] / step`` of what the loop logs every N steps."""
     match module.syntax.parents.get(node):
-        case ast.Subscript(value=owner, ctx=ast.Load()) if owner is node:
-            return logged_seldom(project, module, node)
+        case ast.Subscript(value=owner, slice=key, ctx=ast.Load()) if owner is node:
+            return not isinstance(key, ast.Slice) and logged_seldom(project, module, node)
     return False
 
 
