@@ -68,6 +68,12 @@ def _values(module: ModuleIndex, node: ast.Name) -> list[ast.Name] | None:
     return None
 
 
+def is_entry(module: ModuleIndex, node: ast.Name) -> bool:
+    """``table["loss"]``"""
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Subscript) and up.value is node
+
+
 def gives_keys(module: ModuleIndex, node: ast.Name) -> bool:
     """``for key in table:``, ``for key in table.keys():``, which read no value."""
     used: ast.expr = node

@@ -96,7 +96,33 @@ def losses_of(output, labels):
 
 """
 
+LISTED = """\
+import torch
+
+
+def step(model, x):
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    return {"loss": loss.item()}
+
+
+def train(model, optimizer, train_loader):
+    rows = []
+    for epoch in range(9):
+        for x in train_loader:
+            parts = step(model, x)
+            optimizer.step()
+            rows.append(parts)
+    parts = average(rows)
+    return parts
+"""
+
 CASES = {
+    "tables of all epochs are listed": (
+        "GPU305",
+        {"train.py": LISTED},
+        "the value is read in a function that the loop calls",
+    ),
     "each step reads one of the sums": (
         "GPU305",
         {"train.py": SUMS},
