@@ -21,7 +21,7 @@ from gpulint_fixers.list_reads import counts, loop_of_history, partial_reads, re
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.mixed_values import is_of_tensors, reads_number
-from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of
+from gpulint_fixers.places import formats, in_each_place, in_f_string, in_place_of, is_entry
 from gpulint_fixers.statements import insert_above, insert_after, is_handler_of
 from gpulint_fixers.string_places import is_converted
 from gpulint_fixers.throttled_runs import throttled
@@ -193,6 +193,8 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             continue
         run = log_run(project, variable.module, statement)
         if run is None:
+            if _is_of_table(convert) and not all(is_entry(variable.module, node) for node in names):
+                return Declined(f"`{variable.name}` is kept as a whole")
             onward = passed_on(project, variable, statement, names)
             if isinstance(onward, Declined):
                 return onward
@@ -258,6 +260,11 @@ def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
 def _is_of_list(convert: str) -> bool:
     """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
     return convert.startswith("[")
+
+
+def _is_of_table(convert: str) -> bool:
+    """Return whether a conversion makes a table or tuple of numbers, not one number."""
+    return convert.startswith(("{", "tuple("))
 
 
 def _converted(

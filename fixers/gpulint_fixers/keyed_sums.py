@@ -68,7 +68,8 @@ def added_by_key(
     if isinstance(made, Declined):
         return made
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    if not (made.edits or above) or None in above or not all(formats(module, node) for node in inside):
+    unread = not inside and not made.edits and not above
+    if not (made.edits or above or unread) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     others = _other_reads(project, module, loop, own - {statement})

@@ -59,6 +59,14 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
     return Interval(f"{counter} % {every} == 0", edits, str(every))
 
 
+def is_short(loop: LoopNode) -> bool:
+    """``for step in range(10)``: too few rounds to log every :data:`EVERY` steps."""
+    match loop:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int() as rounds)])):
+            return rounds <= EVERY
+    return False
+
+
 def periodic(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> ast.expr | None:
     """The N of a condition ``step % N == 0`` around a statement of a loop, under which it does nothing but log."""
     for up in module.syntax.ancestors(at):

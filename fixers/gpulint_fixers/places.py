@@ -68,6 +68,25 @@ def _values(module: ModuleIndex, node: ast.Name) -> list[ast.Name] | None:
     return None
 
 
+def is_entry(module: ModuleIndex, node: ast.Name) -> bool:
+    """``table["loss"]``"""
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Subscript) and up.value is node
+
+
+def gives_keys(module: ModuleIndex, node: ast.Name) -> bool:
+    """``for key in table:``, ``for key in table.keys():``, which read no value."""
+    used: ast.expr = node
+    up = module.syntax.parents.get(node)
+    if (
+        isinstance(up, ast.Attribute)
+        and up.attr == "keys"
+        and isinstance(call := module.syntax.parents.get(up), ast.Call)
+    ):
+        up, used = module.syntax.parents.get(call), call
+    return isinstance(up, ast.For) and up.iter is used
+
+
 def formats(module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether a value, or an entry of a table, is shown by an f-string with a format, which reads a tensor of
     one number by itself."""

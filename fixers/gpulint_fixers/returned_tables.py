@@ -14,8 +14,10 @@ from gpulint.project import Project
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.deferred_reads import loops_around
 from gpulint_fixers.device_reads import reads_of
 from gpulint_fixers.known_calls import known_sites
+from gpulint_fixers.log_intervals import is_short
 from gpulint_fixers.return_types import promises_numbers
 from gpulint_fixers.table_reads import table_of
 from gpulint_fixers.table_uses import passed_up, used
@@ -64,7 +66,9 @@ def _followed(
     edits = _annotated(module, function, table)
     for site in sites:
         loop = training_loop(project, site)
-        onward = passed_up(site, table) if loop is None and depth < _MOST_LEVELS else None
+        onward = _onward(project, site, table) if loop is None and depth < _MOST_LEVELS else None
+        if loop is not None and is_short(loop) and not loops_around(site.module, loop):
+            loop = None  # a test of the program, say: it goes on with numbers
         if onward is not None:
             made: Sequence[Edit] | Declined = _followed(project, onward[0], onward[1], loops, depth + 1)
         elif table.is_mixed and "torch" not in site.module.top.bindings:
@@ -77,6 +81,16 @@ def _followed(
         if loop is not None:
             loops.add(loop)
     return edits
+
+
+def _onward(project: Project, site: NodeRef, table: Table) -> tuple[NodeRef, Table] | None:
+    """The function that returns the table to its own callers, if they are known; else a call gets numbers as before."""
+    onward = passed_up(site, table)
+    if onward is None:
+        return None
+    where, function = onward[0].module, onward[0].node
+    assert isinstance(function, FUNCTIONS)
+    return onward if known_sites(project, where, function) is not None else None
 
 
 def training_loop(project: Project, site: NodeRef) -> LoopNode | None:
@@ -92,7 +106,11 @@ def _annotated(module: ModuleIndex, function: ast.FunctionDef | ast.AsyncFunctio
     if "torch" not in module.top.bindings:
         return []
     shown = [function.returns] if function.returns is not None else []
-    own = (part for part in walk(function) if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict))
+    own = (
+        part
+        for part in walk(function)
+        if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict | ast.DictComp)
+    )
     shown += [part.annotation for part in own if ast.unparse(part.target) == table.name]
     name = "torch.Tensor | float" if table.is_mixed else "torch.Tensor"
     return [

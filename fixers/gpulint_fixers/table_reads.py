@@ -61,7 +61,7 @@ def table_of(
 def _built(
     module: ModuleIndex, function: FunctionNode, name: ast.Name
 ) -> tuple[ast.expr, list[tuple[str, ast.expr]]] | None:
-    """Return how a table starts, and the values that are stored in it under constant keys; None if more is done."""
+    """Return how a table starts, and the values that are stored in it; None if more is done."""
     start, stored = None, list[tuple[str, ast.expr]]()
     bindings = module.scope(name).lookup(name.id)
     for node in module.named.get(name.id, []):
@@ -74,9 +74,9 @@ def _built(
             ):
                 start = value
             case ast.Subscript(ctx=ast.Store(), slice=key), ast.Assign(targets=[_], value=value) if start is not None:
-                if not isinstance(key, ast.Constant) or not _is_dict(start):
+                if not _is_dict(start):
                     return None
-                stored.append((key_of(key), value))
+                stored.append((_key(key), value))
             case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]), _ if asked is node:
                 pass
             case _:
@@ -87,7 +87,7 @@ def _built(
 def _is_dict(value: ast.expr) -> bool:
     """``{"kl": kl.item()}``, ``dict(kl=kl.item())``."""
     match value:
-        case ast.Dict():
+        case ast.Dict() | ast.DictComp():
             return True
         case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
             return all(keyword.arg is not None for keyword in keywords)
@@ -101,11 +101,18 @@ def _items(shown: ast.expr) -> list[tuple[str, ast.expr]] | None:
             if not all(isinstance(key, ast.Constant) for key in keys):
                 return None
             return [(key_of(key), value) for key, value in zip(keys, values, strict=True) if key is not None]
+        case ast.DictComp(value=value):
+            return [("", value)]
         case ast.Call(keywords=keywords) if _is_dict(shown):
             return [(f'"{keyword.arg}"', keyword.value) for keyword in keywords]
         case ast.Tuple(elts=values):
             return [("", value) for value in values]
     return None
+
+
+def _key(key: ast.expr) -> str:
+    """The text of a constant key; none for one that is worked out, under which any entry may be stored."""
+    return key_of(key) if isinstance(key, ast.Constant) else ""
 
 
 def _filled(
@@ -118,7 +125,7 @@ def _filled(
     found, others = list[tuple[str, _Entries]](), set[str]()
     for key, value in (*items, *more):
         entries = _entries(project, module, value)
-        if (entries is None or entries.host) and not _is_dict(shown):
+        if (entries is None or entries.host) and not (_is_dict(shown) and key):
             return None
         if entries is None:
             others.add(key)
@@ -126,7 +133,7 @@ def _filled(
             found.append((key, entries))
     reads = tuple(read for _, one in found for read in one.reads)
     keys = tuple(dict.fromkeys(key for key, one in found if one.reads))
-    if not reads or others.intersection(keys):
+    if not reads or others.intersection(keys) or (others and "" in keys):
         return None
     computed = frozenset(read for _, one in found for read in one.computed)
     host = frozenset(key for key, one in found if one.host)

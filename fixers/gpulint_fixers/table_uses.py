@@ -12,6 +12,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, NodeRef
 from gpulint_fixers.clocks import clock_above
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.log_intervals import logged_seldom
+from gpulint_fixers.places import gives_keys
 from gpulint_fixers.statements import insert_above, insert_below
 from gpulint_fixers.tables import Table, key_of
 from gpulint_fixers.taken_values import taken
@@ -96,6 +97,9 @@ def _in_loop(project: Project, variable: Variable, statement: ast.Assign, table:
     for node in nodes:
         use = variable.statement(node)
         if use is statement:
+            continue
+        if table.is_dict and gives_keys(module, node):
+            own.add(use)
             continue
         if (
             variable.is_whole

@@ -9,7 +9,7 @@ from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef
 from gpulint_fixers.changed_tensors import is_changed
 from gpulint_fixers.device_reads import DeviceRead, has_doubles
 
@@ -65,7 +65,7 @@ class Table:
         doubles, places = ".double()" * has_doubles(project), [*sites]
         made = list[Edit]()
         for read in self.reads:
-            copies = ".clone()" * is_changed(module, read.tensor, places)
+            copies = ".clone()" * (is_changed(module, read.tensor, places) or _is_of_loop(module, read.tensor))
             bare = "" if _is_detached(project, module, read.tensor) else ".detach()"
             made.append(read.replaced(module, bare + (doubles if read.whole in self.computed else copies)))
         return made
@@ -75,6 +75,13 @@ def key_of(key: ast.expr) -> str:
     """The text of a key, the same for all ways to write it."""
     value = key.value if isinstance(key, ast.Constant) else None
     return f'"{value}"' if isinstance(value, str) and value.isprintable() and '"' not in value else ast.unparse(key)
+
+
+def _is_of_loop(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a loop over tensors gives one, which the caller may change by another name."""
+    if not isinstance(tensor, ast.Name):
+        return False
+    return any(binding.kind is BindingKind.LOOP for binding in module.scope(tensor).lookup(tensor.id))
 
 
 def _is_detached(project: Project, module: ModuleIndex, tensor: ast.expr) -> bool:

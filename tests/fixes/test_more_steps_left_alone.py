@@ -51,7 +51,93 @@ def errors_of(output, labels):
     return {"left": error[:4].mean(), "right": error[4:].mean()}
 """
 
+SUMS = """\
+import torch
+
+
+def train(model, criterion, optimizer, train_loader):
+    sums = {"loss": 0.0, "kl": 0.0}
+    for step, (x, y) in enumerate(train_loader):
+        losses = criterion(model(x.cuda()), y.cuda())
+        losses["loss"].backward()
+        optimizer.step()
+        sums["loss"] += losses["loss"].item()
+        schedule(sums["loss"] / (step + 1))
+    return sums
+"""
+RETURNED = """\
+import torch
+from scores import errors_of, losses_of
+
+
+def train(model, optimizer, train_loader, apart):
+    for step, (images, labels) in enumerate(train_loader):
+        labels = labels.cuda()
+        output = model(images.cuda())
+        losses = losses_of(output, labels)
+        losses["loss"].backward()
+        optimizer.step()
+        errors = errors_of(output, labels)
+        for side in apart:
+            apart[side] += float(errors[side])
+        if step % 50 == 0:
+            print(losses["near"])
+"""
+LOSSES = """\
+import torch
+
+
+def losses_of(output, labels):
+    near = (output - labels).abs().mean()
+    losses = {"loss": near}
+    losses[KEY] = near.item()
+    return losses
+
+
+"""
+
+LISTED = """\
+import torch
+
+
+def step(model, x):
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    return {"loss": loss.item()}
+
+
+def train(model, optimizer, train_loader):
+    rows = []
+    for epoch in range(9):
+        for x in train_loader:
+            parts = step(model, x)
+            optimizer.step()
+            rows.append(parts)
+    parts = average(rows)
+    return parts
+"""
+
 CASES = {
+    "tables of all epochs are listed": (
+        "GPU305",
+        {"train.py": LISTED},
+        "the value is read in a function that the loop calls",
+    ),
+    "each step reads one of the sums": (
+        "GPU305",
+        {"train.py": SUMS},
+        "`sums` is read in the loop",
+    ),
+    "numbers are read beside a table that a function returns": (
+        "GPU305",
+        {"train.py": RETURNED, "scores.py": LOSSES.replace("KEY", '"near"') + SCORES},
+        "every step waits in `float(errors[side])` of train.py as well",
+    ),
+    "a key that is worked out may replace the loss": (
+        "GPU305",
+        {"train.py": RETURNED, "scores.py": LOSSES.replace("KEY", "labels.name") + SCORES},
+        "the value is read in a function that the loop calls",
+    ),
     "numbers of a function that computes with tensors are read in each step": (
         "GPU305",
         {"train.py": ERRORS, "scores.py": SCORES},

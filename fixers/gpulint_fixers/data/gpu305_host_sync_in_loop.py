@@ -131,8 +131,11 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     """Return why nothing is gained: another wait of the same step stays, other than those for tables beside one."""
     loop = found.context.loop
     if found.context.calls:
-        line = _waits_beside(project, finding, found)
-        return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+        if (line := _waits_beside(project, finding, found)) is not None:
+            return Declined(f"every step waits in line {line} as well, which no fix changes")
+        if (call := found.context.calls[0]).module is not loop.module:
+            return None
+        return _stays_hidden(project, found, branches_around(loop.module, call.node, loop.node))
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {
@@ -143,9 +146,16 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
-    hidden = hidden_waits(project, found.module, loop.node)
-    if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
-        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
+    return _stays_hidden(project, found, here)
+
+
+def _stays_hidden(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
+    """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
+    loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
+    for call, read in hidden_waits(project, loop.module, loop.node):
+        inside = own is not None and read.module.function(read.node) is own
+        if not inside and branches_around(loop.module, call, loop.node) <= here:
+            return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
     return None
 
 
