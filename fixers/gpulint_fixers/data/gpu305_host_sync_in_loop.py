@@ -58,7 +58,7 @@ from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
 _MOST = 200
-"""Statements of a loop's body, all of which are looked at for each finding."""
+"""Statements of a loop, all of which are looked at for each finding."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -124,8 +124,11 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     """Return why nothing is gained: another wait of the same step stays, other than those for tables beside one."""
     loop = found.context.loop
     if found.context.calls:
-        line = _waits_beside(project, finding, found)
-        return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+        if (line := _waits_beside(project, finding, found)) is not None:
+            return Declined(f"every step waits in line {line} as well, which no fix changes")
+        call = found.context.calls[0]
+        inside = call.module is loop.module and loop.node in loop.module.syntax.ancestors(call.node)
+        return _hidden(project, loop.module, call.node, loop.node, own=True) if inside else None
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {
@@ -136,10 +139,17 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
-    hidden = hidden_waits(project, found.module, loop.node)
-    if read := next((read for call, read in hidden if branches_around(found.module, call, loop.node) <= here), None):
-        return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
-    return None
+    return _hidden(project, found.module, found.statement, loop.node)
+
+
+def _hidden(project: Project, module: ModuleIndex, place: ast.AST, loop: ast.AST, own: bool = False) -> Declined | None:
+    """A read of the loop (or in what it calls, unless ``own``) that no finding names, which runs if ``place`` does."""
+    here, hidden = branches_around(module, place, loop), hidden_waits(project, module, loop)
+    reads = (read for at, read in hidden if (not own or at is read.node) and branches_around(module, at, loop) <= here)
+    read = next(reads, None)
+    if read is None:
+        return None
+    return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
 
 
 def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
