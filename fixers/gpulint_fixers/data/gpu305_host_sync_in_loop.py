@@ -38,6 +38,7 @@ from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
 from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
+from gpulint_fixers.single_flags import one_flag
 from gpulint_fixers.step_tests import (
     branches_around,
     chosen_branches,
@@ -76,6 +77,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         stays = _stays_as_text(project, found) if few and stays is None else stays
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
         return together if stays is None else stays
+    if (once := one_flag(found)) is not None:
+        return once
     if (masked := summed_by_mask(found)) is not None and not predates_device_argument(found.module):
         stays = None if inner_loop(found.module, found.statement) is not None else _stays(project, finding, found)
         return masked if stays is None else stays

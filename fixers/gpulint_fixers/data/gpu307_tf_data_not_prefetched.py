@@ -86,7 +86,7 @@ def _shape(node: ast.expr) -> tuple[str, ...]:
 
 
 def _own_autotune(module: ModuleIndex, call: ast.Call, tensorflow: str) -> str | None:
-    """What the module calls ``AUTOTUNE`` itself: a constant of its own, or the older of the two names."""
+    """The name that the module has for ``AUTOTUNE``: a constant of its own, or the older of the two names."""
     names = [f"{tensorflow}.data.{middle}AUTOTUNE" for middle in ("", "experimental.")]
     for name, bindings in module.top.bindings.items():
         value = bindings[0].value if len(bindings) == 1 else None
