@@ -193,3 +193,81 @@ def test_tables_of_an_object_that_start_empty_are_left_alone(job: MakeJob) -> No
                 self.check({name: term.item() for name, term in self.terms.items()})
     """
     check_declined(job, "GPU305", {"train.py": program}, "")
+
+
+GRADIENTS = """\
+import torch
+
+model = torch.nn.Linear(3, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def is_finite(model):
+    for p in model.parameters():
+        if p.grad is not None and not torch.isfinite(p.grad).all():
+            return False
+    return True
+
+
+def has_bad_gradient(model):
+    for name, p in model.named_parameters():
+        if torch.isnan(p.grad).any() or torch.isinf(p.grad).any():
+            return True
+    return False
+
+
+for x in loader:
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    bad = has_bad_gradient(model)
+    if not bad and is_finite(model):
+        optimizer.step()
+    optimizer.zero_grad()
+"""
+FLAGS = """\
+import torch
+
+model = torch.nn.Linear(3, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def is_finite(model):
+    flags = [
+        torch.isfinite(p.grad).all()
+        for p in model.parameters()
+        if p.grad is not None
+    ]
+    return not flags or bool(torch.stack(flags).all())
+
+
+def has_bad_gradient(model):
+    flags = [
+        torch.isnan(p.grad).any() | torch.isinf(p.grad).any()
+        for name, p in model.named_parameters()
+    ]
+    return bool(flags) and bool(torch.stack(flags).any())
+
+
+for x in loader:
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    bad = has_bad_gradient(model)
+    if not bad and is_finite(model):
+        optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_functions_that_return_at_the_first_gradient_that_is_no_number_test_all_at_once(job: MakeJob) -> None:
+    made = job({"train.py": GRADIENTS})
+    made.repair("GPU305")
+    assert made.text("train.py") == FLAGS
+
+
+@pytest.mark.parametrize(
+    "test", ["p.grad.sum() > 0", "p.grad is not None and count(p)", "not torch.isfinite(p.grad).any()"]
+)
+def test_other_tests_of_gradients_stay(job: MakeJob, test: str) -> None:
+    made = job({"train.py": GRADIENTS.replace("p.grad is not None and not torch.isfinite(p.grad).all()", test)})
+    made.repair("GPU305")
+    assert f"if {test}:" in made.text("train.py")
