@@ -145,7 +145,6 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or feeds_loader(module, sync.node)
         or guards.is_before_loop_exit(module, sync.node)
         or is_model_variant_branch(project, module, sync.node)
-        or (sync.value is not None and project.fact(HostOutputs).holds(module, sync.value))
     ):
         return None
     for context in contexts:
@@ -175,15 +174,16 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
 
 def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
     """The loops around the primitive that take a training step in each iteration, except for those of other programs
-    that use no GPU."""
-    found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
-    return [
+    that use no GPU; none if the value is on the host."""
+    found = [
         context
-        for context in found
+        for context in project.fact(LoopContexts).enclosing_loops(module, sync.node)
         if context.role is Role.STEP
         and not is_full_batch(context.loop.node)
         and not is_of_cpu_program(project, module, context.loop.module)
     ]
+    on_host = found and sync.value is not None and project.fact(HostOutputs).holds(module, sync.value)
+    return [] if on_host else found
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
