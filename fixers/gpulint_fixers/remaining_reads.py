@@ -14,7 +14,7 @@ from gpulint.project import Project
 from gpulint.source import Span
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.log_intervals import is_seldom
-from gpulint_fixers.step_tests import branches_around
+from gpulint_fixers.step_tests import branches_around, hidden_waits
 
 _READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
 
@@ -41,6 +41,16 @@ def waiting_scaler(project: Project, found: HostWait) -> Declined | None:
     waits = other_waits(project, loop.module, [loop.node])
     line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
     return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+
+
+def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
+    """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
+    loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
+    for call, read in hidden_waits(project, loop.module, loop.node):
+        inside = own is not None and read.module.function(read.node) is own
+        if not inside and branches_around(loop.module, call, loop.node) <= here:
+            return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
+    return None
 
 
 def _left_in(found: HostWait, made: Fix) -> str | None:

@@ -126,7 +126,7 @@ CASES = {
     "each step reads one of the sums": (
         "GPU305",
         {"train.py": SUMS},
-        "`sums` is read in the loop",
+        "`sums` is used in every step",
     ),
     "numbers are read beside a table that a function returns": (
         "GPU305",

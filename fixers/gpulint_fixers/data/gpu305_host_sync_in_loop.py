@@ -37,13 +37,12 @@ from gpulint_fixers.masked_sums import summed_by_mask
 from gpulint_fixers.method_lists import kept_by_object
 from gpulint_fixers.object_sums import kept_in_object
 from gpulint_fixers.reads_together import OF_TABLE, read_together
-from gpulint_fixers.remaining_reads import remaining_read, waiting_scaler
+from gpulint_fixers.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
 from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.single_flags import one_flag
 from gpulint_fixers.step_tests import (
     branches_around,
     chosen_branches,
-    hidden_waits,
     inner_loop,
     is_lightning_log,
     is_read_by_optimizer,
@@ -135,7 +134,7 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
             return Declined(f"every step waits in line {line} as well, which no fix changes")
         if (call := found.context.calls[0]).module is not loop.module:
             return None
-        return _stays_hidden(project, found, branches_around(loop.module, call.node, loop.node))
+        return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {
@@ -146,17 +145,7 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
-    return _stays_hidden(project, found, here)
-
-
-def _stays_hidden(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
-    """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
-    loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
-    for call, read in hidden_waits(project, loop.module, loop.node):
-        inside = own is not None and read.module.function(read.node) is own
-        if not inside and branches_around(loop.module, call, loop.node) <= here:
-            return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
-    return None
+    return read_elsewhere(project, found, here)
 
 
 def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
