@@ -41,9 +41,13 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
 
 
 def is_of_cpu_program(project: Project, module: ModuleIndex, home: ModuleIndex) -> bool:
-    """Return whether a loop is in another program, which computes on the CPU (a demo of a loss)."""
+    """Return whether a loop is in another program, which computes on the CPU (a demo of a loss), and the module names
+    no GPU itself."""
     return (
-        home is not module and "__main__" in home.syntax.source.text and not project.fact(GpuPrograms).runs_on_gpu(home)
+        home is not module
+        and "__main__" in home.syntax.source.text
+        and "cuda" not in module.syntax.source.text
+        and not project.fact(GpuPrograms).runs_on_gpu(home)
     )
 
 
