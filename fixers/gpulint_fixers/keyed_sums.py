@@ -18,7 +18,7 @@ from gpulint_fixers.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.device_reads import DeviceRead, device_read, has_doubles, reads_of
 from gpulint_fixers.device_sums import exactness, is_number
 from gpulint_fixers.list_reads import loop_of_history
-from gpulint_fixers.places import formats
+from gpulint_fixers.places import formats, gives_keys
 from gpulint_fixers.seldom_blocks import read_seldom
 from gpulint_fixers.statements import insert_above
 from gpulint_fixers.step_tests import trained_on
@@ -46,7 +46,7 @@ def added_by_key(
     empty = bool(initial) and all(map(_is_empty, initial or ()))
     if not initial or not (rows or empty or all(map(_is_table, initial))):
         return Declined(f"`{name}` does not start as a table of numbers in this function")
-    keys = frozenset[ast.Name]() if rows else frozenset(_reads_of_keys(module, loop, name))
+    keys = frozenset[ast.Name]() if rows else frozenset(_key_reads(module, loop, name))
     variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
     before = [value for value in initial if not variable.is_inside(value)]
     if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
@@ -147,20 +147,10 @@ def _starts_entry(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _reads_of_keys(module: ModuleIndex, loop: LoopNode, name: str) -> Iterator[ast.Name]:
-    """``for key in sums``, ``for key in sums.keys()``, ``if key in sums``: which see no values."""
-    for node in walk(loop):
-        if not isinstance(node, ast.Name) or node.id != name:
-            continue
-        whole: ast.AST = node
-        up = module.syntax.parents.get(node)
-        if isinstance(up, ast.Attribute) and up.attr == "keys":
-            whole = module.syntax.parents[up]
-            up = module.syntax.parents.get(whole) if isinstance(whole, ast.Call) else None
-        match up:
-            case ast.For(iter=asked) | ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
-                if asked is whole:
-                    yield node
+def _key_reads(module: ModuleIndex, loop: LoopNode, name: str) -> Iterator[ast.Name]:
+    """The uses of a table that see no values."""
+    names = (node for node in walk(loop) if isinstance(node, ast.Name) and node.id == name)
+    return (node for node in names if gives_keys(module, node))
 
 
 def _is_table(value: ast.expr) -> bool:

@@ -75,7 +75,7 @@ def is_entry(module: ModuleIndex, node: ast.Name) -> bool:
 
 
 def gives_keys(module: ModuleIndex, node: ast.Name) -> bool:
-    """``for key in table:``, ``for key in table.keys():``, which read no value."""
+    """``for key in table:``, ``for key in table.keys():``, ``if key in table:``, which read no value."""
     used: ast.expr = node
     up = module.syntax.parents.get(node)
     if (
@@ -84,7 +84,10 @@ def gives_keys(module: ModuleIndex, node: ast.Name) -> bool:
         and isinstance(call := module.syntax.parents.get(up), ast.Call)
     ):
         up, used = module.syntax.parents.get(call), call
-    return isinstance(up, ast.For) and up.iter is used
+    match up:
+        case ast.For(iter=asked) | ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[asked]):
+            return asked is used
+    return False
 
 
 def formats(module: ModuleIndex, node: ast.expr) -> bool:
