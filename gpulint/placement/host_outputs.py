@@ -142,6 +142,7 @@ class HostOutputs:
         returns = self._project.fact(Resolver).returns
         return tuple(ref for ref in methods if isinstance(ref.node, FUNCTIONS) and returns(ref.node))
 
+    @cyclic(False)
     def _is_copy(self, module: ModuleIndex, node: ast.expr) -> bool:
         """``x.cpu()``, ``move_to((x, y), device="cpu")``, and names bound to that"""
         match node:
