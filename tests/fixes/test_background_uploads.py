@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gpulint_fixers.background import template
+from gpulint_fixers.edits.background import template
 
 MakeJob = Callable[..., Any]
 

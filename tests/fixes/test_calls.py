@@ -8,7 +8,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from gpulint_fixers.calls import add_keyword, set_keyword
+from gpulint_fixers.edits.calls import add_keyword, set_keyword
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from gpulint_fixers.statements import remove_lines, remove_statement
+from gpulint_fixers.edits.statements import remove_lines, remove_statement
 
 from gpulint.documents.python import PythonModule
 from gpulint.edits import apply

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 import pytest
-from gpulint_fixers.structural import rewrite, wrap
+from gpulint_fixers.edits.structural import rewrite, wrap
 
 from gpulint.documents import Document, load
 from gpulint.edits import apply
 from gpulint.fix import Declined, Edit
 
 if TYPE_CHECKING:
-    from gpulint_fixers.structural import Change, Statement
+    from gpulint_fixers.edits.structural import Change, Statement
 
 HEADER = "with torch.no_grad():"
 

@@ -10,7 +10,7 @@ import ast
 import random
 from pathlib import Path
 
-from gpulint_fixers.structural import wrap
+from gpulint_fixers.edits.structural import wrap
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

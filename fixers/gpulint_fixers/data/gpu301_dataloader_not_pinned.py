@@ -13,11 +13,11 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint_fixers.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
-from gpulint_fixers.host_samples import Samples, samples_of
-from gpulint_fixers.loader_lifetimes import ONE_BATCH, is_for_a_look
-from gpulint_fixers.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
-from gpulint_fixers.pinning import pin
+from gpulint_fixers.loading.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
+from gpulint_fixers.loading.host_samples import Samples, samples_of
+from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
+from gpulint_fixers.loading.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
+from gpulint_fixers.loading.pinning import pin
 
 _NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
 

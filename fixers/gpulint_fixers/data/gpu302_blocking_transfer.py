@@ -7,7 +7,7 @@ from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.project import Project
-from gpulint_fixers.async_copies import together
+from gpulint_fixers.loading.async_copies import together
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

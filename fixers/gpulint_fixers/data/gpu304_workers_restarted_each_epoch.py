@@ -10,8 +10,8 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.workload.sample_counts import is_one_batch
-from gpulint_fixers.calls import set_keyword
-from gpulint_fixers.loader_lifetimes import ONE_BATCH
+from gpulint_fixers.edits.calls import set_keyword
+from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

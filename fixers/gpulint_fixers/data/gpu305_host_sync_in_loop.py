@@ -19,28 +19,27 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
-from gpulint_fixers.abort_tests import test_less_often
-from gpulint_fixers.barriers import is_barrier, without_barriers
-from gpulint_fixers.called_waits import called_modules, sites_in
-from gpulint_fixers.device_lists import gathered, listed, whole_read
-from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated
-from gpulint_fixers.device_tables import recorded
-from gpulint_fixers.device_values import assigned, handed_over, logged, metered
-from gpulint_fixers.inner_sums import rounds_wait, summed_inside
-from gpulint_fixers.keyed_sums import keyed
-from gpulint_fixers.loader_lifetimes import has_one_step
-from gpulint_fixers.log_conditions import under_condition
-from gpulint_fixers.logged_by_calls import logged_by_call
-from gpulint_fixers.logging_runs import log_run, logs, outermost, run_of
-from gpulint_fixers.masked_sums import summed_by_mask
-from gpulint_fixers.method_lists import kept_by_object
-from gpulint_fixers.object_sums import kept_in_object
-from gpulint_fixers.reads_together import OF_TABLE, read_together
-from gpulint_fixers.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
-from gpulint_fixers.returned_reads import returned
-from gpulint_fixers.single_flags import one_flag
-from gpulint_fixers.step_tests import (
+from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.loading.loader_lifetimes import has_one_step
+from gpulint_fixers.waits.barriers import is_barrier, without_barriers
+from gpulint_fixers.waits.called_waits import called_modules, sites_in
+from gpulint_fixers.waits.device_reads import uses_other_library
+from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
+from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, summed_inside
+from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, read_together
+from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
+from gpulint_fixers.waits.lists.device_tables import recorded
+from gpulint_fixers.waits.lists.method_lists import kept_by_object
+from gpulint_fixers.waits.logs.abort_tests import test_less_often
+from gpulint_fixers.waits.logs.log_conditions import under_condition
+from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
+from gpulint_fixers.waits.logs.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.waits.masked_sums import summed_by_mask
+from gpulint_fixers.waits.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
+from gpulint_fixers.waits.removed_waits import remove_wait
+from gpulint_fixers.waits.returns.returned_reads import returned
+from gpulint_fixers.waits.single_flags import one_flag
+from gpulint_fixers.waits.step_tests import (
     branches_around,
     chosen_branches,
     inner_loop,
@@ -53,10 +52,11 @@ from gpulint_fixers.step_tests import (
     trained_on,
     trains_inside,
 )
-from gpulint_fixers.summing_objects import added_by_object
-from gpulint_fixers.tensor_sums import stored_in_tensor
-from gpulint_fixers.versions import predates_device_argument
-from gpulint_fixers.waits import remove_wait
+from gpulint_fixers.waits.sums.device_sums import accumulated
+from gpulint_fixers.waits.sums.keyed_sums import keyed
+from gpulint_fixers.waits.sums.object_sums import kept_in_object
+from gpulint_fixers.waits.sums.summing_objects import added_by_object
+from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
 
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""

@@ -16,10 +16,10 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
-from gpulint_fixers.calls import add_keyword
-from gpulint_fixers.device_reads import is_plain_number
-from gpulint_fixers.statements import comment_behind, insert_above, remove_statement
-from gpulint_fixers.versions import predates_device_argument
+from gpulint_fixers.edits.calls import add_keyword
+from gpulint_fixers.edits.statements import comment_behind, insert_above, remove_statement
+from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.waits.device_reads import is_plain_number
 
 _COMPUTED = frozenset({"linspace", "logspace"})
 _SAME_IN_ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})

@@ -13,7 +13,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex, dotted
-from gpulint_fixers.calls import add_keyword
+from gpulint_fixers.edits.calls import add_keyword
 
 _OLD = (
     "__version__|VERSION|compat|contrib|data\\.experimental|enable_eager_execution|enable_v2_behavior|app|flags|logging"

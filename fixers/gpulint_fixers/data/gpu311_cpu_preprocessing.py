@@ -19,9 +19,9 @@ from gpulint.values.constants import Constants
 from gpulint.workload.map_functions import tokenises_in_batches
 from gpulint.workload.sample_preprocessing import TOKENISES
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.edits.calls import set_keyword
+from gpulint_fixers.loading.workers import worker_count
 from gpulint_fixers.stages.split import split
-from gpulint_fixers.workers import worker_count
 
 _OWN_ARGUMENTS = frozenset({"batched", "remove_columns", "num_proc", "load_from_cache_file", "input_columns", "desc"})
 _IN_MEMORY = frozenset(

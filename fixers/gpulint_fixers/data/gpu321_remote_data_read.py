@@ -10,7 +10,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.semantic.points_to import Resolver
-from gpulint_fixers.calls import add_keyword
+from gpulint_fixers.edits.calls import add_keyword
 
 _OPENERS = frozenset({"fsspec.open", "fsspec.core.open"})
 

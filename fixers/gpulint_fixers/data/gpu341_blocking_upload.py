@@ -10,8 +10,8 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import last_name
-from gpulint_fixers.background import MODULE, bring_module
-from gpulint_fixers.calls import opening
+from gpulint_fixers.edits.background import MODULE, bring_module
+from gpulint_fixers.edits.calls import opening
 
 _NAME = "upload_in_background"
 _SOURCE_FIRST = frozenset({"upload_file", "upload_from_filename", "copy", "copy2", "copyfile", "copytree"})

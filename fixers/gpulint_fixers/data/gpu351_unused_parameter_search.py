@@ -20,8 +20,8 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
-from gpulint_fixers.calls import set_keyword
-from gpulint_fixers.unread_layers import unread_layer
+from gpulint_fixers.data.unread_layers import unread_layer
+from gpulint_fixers.edits.calls import set_keyword
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

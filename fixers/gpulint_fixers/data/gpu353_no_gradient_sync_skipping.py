@@ -18,8 +18,8 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_fixers.calls import set_keyword
-from gpulint_fixers.statements import insert_above
+from gpulint_fixers.edits.calls import set_keyword
+from gpulint_fixers.edits.statements import insert_above
 
 _PLAIN = frozenset({"DistributedDataParallel", "DDP"})
 _OTHER = regex.compile(

@@ -14,10 +14,10 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef
-from gpulint_fixers.log_intervals import interval
-from gpulint_fixers.logging_runs import adjacent, computed_runs
-from gpulint_fixers.throttled_runs import throttled
-from gpulint_fixers.waits import remove_wait
+from gpulint_fixers.waits.logs.log_intervals import interval
+from gpulint_fixers.waits.logs.logging_runs import adjacent, computed_runs
+from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.removed_waits import remove_wait
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

@@ -15,7 +15,7 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_fixers.statements import remove_statement
+from gpulint_fixers.edits.statements import remove_statement
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())

@@ -10,7 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint_fixers.statements import remove_lines, remove_statement
+from gpulint_fixers.edits.statements import remove_lines, remove_statement
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

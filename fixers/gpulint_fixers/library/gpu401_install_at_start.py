@@ -24,12 +24,12 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.declared_packages import move
-from gpulint_fixers.entries import remove_block, remove_entry
-from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
+from gpulint_fixers.edits.entries import remove_block, remove_entry
+from gpulint_fixers.edits.images import NAME, Step, addition, built, find, new_dockerfile
+from gpulint_fixers.edits.statements import remove_lines, with_own_comment, without_gaps
+from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.stages.pieces import is_directive
 from gpulint_fixers.stages.split import split
-from gpulint_fixers.statements import remove_lines, with_own_comment, without_gaps
 
 _ASKS = regex.compile(r"\b(apt|apt-get) install (?!(?:.*\s)?(?:-\w*y\w*|--yes|--assume-yes)\b)")
 """Waits for an answer, which nobody gives when an image is built."""

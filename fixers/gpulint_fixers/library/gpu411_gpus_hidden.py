@@ -15,9 +15,9 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
-from gpulint_fixers.entries import remove_entry, remove_variable
-from gpulint_fixers.imports import drop_import
-from gpulint_fixers.statements import remove_assignment, remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.edits.entries import remove_entry, remove_variable
+from gpulint_fixers.edits.imports import drop_import
+from gpulint_fixers.edits.statements import remove_assignment, remove_statement, with_own_comment, without_gaps
 
 _ON_PURPOSE = regex.compile(r"#.*\b(ignore|hide|disable|without|no|not|force|only)\b.*\b(GPUs?|CPU)\b", re.IGNORECASE)
 

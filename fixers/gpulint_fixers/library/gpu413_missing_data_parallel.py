@@ -20,7 +20,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_fixers.statements import insert_below
+from gpulint_fixers.edits.statements import insert_below
 
 _SAME = frozenset(
     "train eval training parameters zero_grad to cuda cpu half float double bfloat16 requires_grad_ apply modules "

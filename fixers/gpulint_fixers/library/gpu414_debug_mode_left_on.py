@@ -17,12 +17,12 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.entries import remove_entry
-from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment, without_gaps
-from gpulint_fixers.structural import rewrite
+from gpulint_fixers.edits.entries import remove_entry
+from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.edits.structural import rewrite
 
 if TYPE_CHECKING:
-    from gpulint_fixers.structural import Statement
+    from gpulint_fixers.edits.structural import Statement
 
 _DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 _SPEAKS = regex.compile(r"debug|anomal|anorm|blocking|\bnan\b|device-side", re.IGNORECASE)

@@ -12,8 +12,8 @@ from gpulint.launch.job import JobLaunch
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.entries import remove_entry
-from gpulint_fixers.statements import remove_assignment, remove_statement
+from gpulint_fixers.edits.entries import remove_entry
+from gpulint_fixers.edits.statements import remove_assignment, remove_statement
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

@@ -27,10 +27,10 @@ from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.shared_sizes import double
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
-from gpulint_fixers.batch_loops import relies_on_size
-from gpulint_fixers.batch_makers import shaped_by_size, stacked_alone
-from gpulint_fixers.numbers import follow, replace_number
-from gpulint_fixers.statements import insert_below
+from gpulint_fixers.edits.numbers import follow, replace_number
+from gpulint_fixers.edits.statements import insert_below
+from gpulint_fixers.model.batch_loops import relies_on_size
+from gpulint_fixers.model.batch_makers import shaped_by_size, stacked_alone
 
 _ENOUGH = 1024
 """Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""

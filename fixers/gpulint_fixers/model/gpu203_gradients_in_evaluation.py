@@ -18,8 +18,8 @@ from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, last_name
-from gpulint_fixers.structural import wrap
-from gpulint_fixers.versions import predates_device_argument
+from gpulint_fixers.edits.structural import wrap
+from gpulint_fixers.edits.versions import predates_device_argument
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I

@@ -14,9 +14,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
-from gpulint_fixers.imports import drop_import
-from gpulint_fixers.memory_helpers import without_calls
-from gpulint_fixers.statements import remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.edits.imports import drop_import
+from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.model.memory_helpers import without_calls
 
 _MEASURES = frozenset(
     "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached memory_stats "

@@ -16,8 +16,8 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.transfers.checkpoint_times import is_quick, may_be_large
 from gpulint.workspace.module_index import NodeRef, last_name
-from gpulint_fixers.async_writers import written_by_framework
-from gpulint_fixers.background import MODULE, bring_module, touched_later
+from gpulint_fixers.edits.background import MODULE, bring_module, touched_later
+from gpulint_fixers.model.async_writers import written_by_framework
 
 _STORES = regex.compile(
     r"blob|bucket|azure|adls|remote|share|storage|(^|[^a-z])(s3|gcs|gs|nfs|efs|fsx|nas|gpfs|ceph|oss|cos|lustre|gluster)",

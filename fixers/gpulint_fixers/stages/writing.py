@@ -12,12 +12,12 @@ from gpulint.launch.transfer_commands import install_tool
 from gpulint.libraries import Models
 from gpulint.records import dataclass
 from gpulint.source import Span
+from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.stages import slurm
 from gpulint_fixers.stages.kinds import CONTAINERS, repeats
 from gpulint_fixers.stages.pieces import Piece
 from gpulint_fixers.stages.plan import Plan
 from gpulint_fixers.stages.prefetch import Prefetch
-from gpulint_fixers.statements import without_gaps
 
 _CACHES = frozenset(
     "HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE HF_DATASETS_CACHE XDG_CACHE_HOME".split()

@@ -1,0 +1,1 @@
+"""Edits of Python, YAML, shell and Dockerfile text, which any fixer may use."""

@@ -1,0 +1,105 @@
+"""Edits that import what a repair needs."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+from gpulint.fix import Declined, Edit
+from gpulint.launch.job_index import JobIndex
+from gpulint.project import Project
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.word_index import word_of
+from gpulint_fixers.edits.statements import insert_below, remove_statement
+
+
+def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
+    """Remove the ``import name`` at the top of a module that nothing but an expression, which a fix removes, needs."""
+    root = used
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or module.syntax.span(root).cell is not None:
+        return ()
+    bound = module.top.bindings.get(root.id, [])
+    named = [node for node in module.named.get(root.id, ()) if node is not root]
+    if len(bound) != 1 or named or root.id in module.strings or "__all__" in module.top.bindings:
+        return ()
+    importing = [
+        node
+        for node in module.syntax.tree.body
+        if isinstance(node, ast.Import) and [(one.name, one.asname) for one in node.names] == [(root.id, None)]
+    ]
+    edit = remove_statement(module.syntax, importing[0]) if importing else None
+    if edit is None or edit.text or edit.span.column > 1:
+        return ()
+    source, span = module.syntax.source, edit.span
+    alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
+    return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
+
+
+def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: str) -> tuple[Edit, ...] | Declined:
+    """``from sibling import name`` below the leading imports, the way that modules of this folder are imported here."""
+    if any(binding.target.endswith(f"{sibling}.{name}") for binding in module.top.bindings.get(name, [])):
+        return ()
+    if name in module.top.bindings:
+        return Declined(f"the name {name!r} is already in use")
+    package = _package(project, module)
+    if isinstance(package, Declined):
+        return package
+    home = f"{package}{sibling}" if package in ("", ".") else f"{package}.{sibling}"
+    syntax = module.syntax
+    last = None
+    for node in syntax.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            last = node
+        elif not _stays_first(node):
+            break
+    if last is None:
+        return Declined("the module has no import at the top to add another one below")
+    edit = insert_below(syntax, last, f"from {home} import {name}")
+    return (
+        (edit,) if edit is not None else Declined("the last import at the top shares its line with another statement")
+    )
+
+
+def _package(project: Project, module: ModuleIndex) -> str | Declined:
+    """Return the prefix with which a module beside this one is imported: "." or a package's name, "" for a script."""
+    if any(binding.target.startswith(".") for binding in module.imports):
+        return "."
+    path = module.path
+    prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
+    is_program = bool(project.fact(JobIndex).launches_of(path)) or "__main__" in module.syntax.source.text
+    if is_program or not prefixes:
+        prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
+    if len(prefixes) > 1:
+        return Declined("the module is imported under several names, so the name of a module beside it is ambiguous")
+    return prefixes.pop()
+
+
+def _importers(project: Project, path: Path) -> list[ModuleIndex]:
+    mentions = project.word_index.mentioning(word_of(path.stem))
+    found = [project.module_at(other) for other in mentions if other != path and path in project.imported(other)]
+    return [module for module in found if module is not None]
+
+
+def _prefixes(project: Project, importer: ModuleIndex, path: Path) -> set[str]:
+    """The packages by which a module names the one at ``path``."""
+    found = set()
+    for binding in importer.imports:
+        target = binding.target.removesuffix(".*")
+        if target.startswith("."):
+            if project.module_path(project.absolute(target, importer.path), importer.path) == path:
+                found.add(".")
+            continue
+        for name in (target, target.rpartition(".")[0]):
+            if name and project.module_path(name, importer.path) == path:
+                found.add(name.rpartition(".")[0])
+    return found
+
+
+def _stays_first(node: ast.stmt) -> bool:
+    """Docstrings and ``from __future__`` imports come before everything else."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

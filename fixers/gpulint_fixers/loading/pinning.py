@@ -1,0 +1,127 @@
+"""The edit that makes a data loader pin its memory; used by every fixer whose repair needs pinned batches."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpulint import regex
+from gpulint.fix import Declined, Edit
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.devices import Device
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.edits.calls import add_keyword
+from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
+
+_IS_AVAILABLE = "torch.cuda.is_available()"
+_MODULES = ("multiprocessing.", "torch.multiprocessing.")
+_STARTS = frozenset(
+    {"os.fork", "concurrent.futures.ProcessPoolExecutor", *(m + n for m in _MODULES for n in ("Process", "Pool"))}
+)
+_METHODS = frozenset(m + n for m in _MODULES for n in ("set_start_method", "get_context"))
+_SPARSE = regex.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\(")
+"""https://github.com/pytorch/pytorch/issues/115330"""
+_CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
+
+
+def pin(project: Project, loader: Loader) -> Edit | Declined:
+    """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
+    syntax = loader.module.syntax
+    if _may_be_sparse(loader.module):
+        return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
+    if name := unpinned_class(project, loader):
+        return Declined(UNPINNED.format(name))
+    value = _value(project, loader)
+    if value == _IS_AVAILABLE and _forks(project, loader.module):
+        value = "True"  # forked processes could not use the GPU after a question for it
+    argument = loader_argument(project, loader, "pin_memory")
+    if not argument.refs:
+        return add_keyword(syntax, loader.node, f"pin_memory={value}")
+    passed = argument.refs[0].node
+    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):
+        return Edit(syntax.path, syntax.span(passed), value)
+    return Declined("`pin_memory` is set elsewhere; enable it there")
+
+
+@query
+def _may_be_sparse(module: ModuleIndex) -> bool:
+    return _SPARSE.search(module.syntax.source.text) is not None
+
+
+@query
+def _value(project: Project, loader: Loader) -> str:
+    transfers = list(project.fact(DeviceTransfers).transfers_of(loader))
+    tests = {_test(project, loader, transfer) for transfer in transfers}
+    if len(tests) == 1 and None not in tests:
+        return f"{tests.pop()}"
+    if tests == {None} and all(transfer.devices == {Device.CUDA} for transfer in transfers):
+        return "True"
+    # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
+    imported = any(binding.target == "torch" for binding in loader.module.top.bindings.get("torch", []))
+    return _IS_AVAILABLE if imported else "True"
+
+
+@query
+def _forks(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module that makes loaders may start processes by fork, as Python on Linux did by default before
+    3.14."""
+    if not project.fact(Resolver).calls_to(module, _STARTS):
+        return False
+    methods = project.fact(Resolver).calls_to(module, _METHODS)
+    return not any(isinstance(n, ast.Constant) and n.value in ("spawn", "forkserver") for m in methods for n in m.args)
+
+
+def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
+    """Return how the program itself says, where the loader is made, that a transfer goes to a GPU, or None."""
+    module = transfer.call.module
+    for test, holds in conditions(module, transfer.node):
+        if holds and isinstance(test, ast.Name | ast.Attribute) and _CUDA.search(ast.unparse(test)):
+            if project.fact(Constants).of(module, test).every(lambda value: not value):
+                return None  # an option that is off by default: the loader would be one that does not pin
+            return ast.unparse(test) if _means_the_same(module, test, loader) else None
+    if transfer.devices == {Device.CUDA} or not isinstance(transfer.node.func, ast.Attribute):
+        return None
+    given = [*transfer.node.args, *(keyword.value for keyword in transfer.node.keywords if keyword.arg == "device")]
+    device = given[0] if given and transfer.node.func.attr == "to" else None
+    if not isinstance(device, ast.Name | ast.Attribute) or not _means_the_same(module, device, loader):
+        return None
+    made = [ref.node for ref in project.fact(Resolver).points_to(module, device)]
+    if not made or not all(isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" for node in made):
+        return None
+    return f'{ast.unparse(device)}.type == "cuda"'
+
+
+def _means_the_same(module: ModuleIndex, value: ast.Name | ast.Attribute, loader: Loader) -> bool:
+    """Return whether the value is known by the same name, and certainly set, where the loader is made."""
+    base = value.value if isinstance(value, ast.Attribute) else value
+    if module is not loader.module or not isinstance(base, ast.Name) or base.id == "self":
+        return False
+    bindings = module.scope(loader.node).lookup(base.id)
+    if not bindings or bindings != module.scope(base).lookup(base.id):
+        return False
+    if any(getattr(binding.node, "lineno", 0) >= loader.node.lineno for binding in bindings):
+        return False
+    return not isinstance(value, ast.Attribute) or _is_option(module, value, loader)
+
+
+def _is_option(module: ModuleIndex, value: ast.Attribute, loader: Loader) -> bool:
+    """Return whether ``args.cuda`` is an option of a parser in the module, set nowhere else than above the loader."""
+    text = ast.unparse(value)
+    stores = [target for target, _, _ in module.stores.get(ast.unparse(value.value), []) if ast.unparse(target) == text]
+    function = module.function(loader.node)
+    if stores:
+        return all(store.lineno < loader.node.lineno and module.function(store) is function for store in stores)
+    flags = {
+        argument.value.lstrip("-").replace("-", "_")
+        for call in module.calls_by_name.get("add_argument", [])
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+    return value.attr in flags

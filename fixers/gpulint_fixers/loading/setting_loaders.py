@@ -1,0 +1,59 @@
+"""The loaders that a setting of their number of workers reaches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
+from gpulint_fixers.loading.worker_obstacles import is_stream
+
+_KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
+_LONGEST = 200
+"""Characters in front of a number among which its key is looked for."""
+
+
+def obstacle_of_setting(project: Project, before: str) -> str:
+    """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
+    found = _KEY.search(before[-_LONGEST:])
+    key = found[1].replace("-", "_") if found is not None else ""
+    return _obstacle(project, key) if key else ""
+
+
+@query
+def _obstacle(project: Project, key: str) -> str:
+    for loader in _loaders(project, key):
+        if is_stream(project, loader):
+            return "it reaches a loader whose data set is a stream, all of which each of several workers would yield"
+        if gpu_part(project, loader):
+            return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
+    return ""
+
+
+def _loaders(project: Project, key: str) -> Iterator[Loader]:
+    for path in sorted(project.word_index.mentioning(word_of(key))):
+        module = project.module_at(path)
+        if module is None:
+            continue
+        for loader in project.fact(LoaderFlow).in_module(module):
+            if any(_reads(module, ref, key) for ref in loader_argument(project, loader, "num_workers").refs):
+                yield loader
+
+
+def _reads(module: ModuleIndex, passed: NodeRef, key: str) -> bool:
+    """``cfg.num_workers``, or a variable that is computed of it."""
+    values = [passed.node]
+    if isinstance(passed.node, ast.Name) and passed.module is module:
+        values += [one.value for one in module.scope(passed.node).lookup(passed.node.id) if one.value is not None]
+    names = (part for value in values for part in walk(value) if isinstance(part, ast.Name | ast.Attribute))
+    return any(last_name(name) == key for name in names) or any(
+        isinstance(part, ast.Constant) and part.value == key for value in values for part in walk(value)
+    )

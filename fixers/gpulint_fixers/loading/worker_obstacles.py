@@ -1,0 +1,223 @@
+"""Why workers of a loader would gain nothing, change its samples or not even start."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.project import Project
+from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.given_values import is_for_missing_argument
+from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
+from gpulint.values.constants import Constants
+from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.dataset_work import CHEAP, parts_of
+from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.loading.host_samples import Samples, samples_of
+from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
+from gpulint_fixers.loading.shared_states import shared_state
+from gpulint_fixers.loading.workers import may_have_no_workers
+
+SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
+"""Arguments of a loader that its workers get."""
+SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
+_ARRAYS = ("torch.", "numpy.")
+_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
+_CONVERTS = frozenset(
+    "tensor Tensor FloatTensor LongTensor IntTensor DoubleTensor BoolTensor array asarray tolist".split()
+)
+"""What may go through a list number by number."""
+_STATISTICS = frozenset({"mean", "std", "var", "copy"})
+_HELPERS = 2
+"""How many calls deep the helpers of a data set are followed."""
+_MOST = 40
+"""Most expressions that are looked at for what a worker could not be sent."""
+
+
+def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
+    """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so."""
+    if may_have_no_workers(project, loader):
+        return "the loader is created in a process of a multiprocessing pool, which may not start workers"
+    if is_for_missing_argument(project, loader.module, loader.node, among=_users_of_default(project, workers)):
+        return "each call in the tree passes a loader of its own, so that this one is not made"
+    if is_for_a_look(loader):
+        return "the loader is for a look at a few samples, for which starting workers takes longer"
+    if is_one_of_many(loader):
+        return "the program reads each of many loaders once, whose workers would all stay alive"
+    if is_short_lived(project, loader):
+        return "the loader is made anew for each of many short runs, all of which would start workers"
+    if is_started_anew(project, loader):
+        return "each round of a loop starts the loader anew, and would start workers for a few batches"
+    if is_one_batch(project, loader):
+        return ONE_BATCH
+    if samples_of(project, loader) is Samples.MAYBE_GPU:
+        return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
+    if name := gpu_part(project, loader):
+        return f"each sample is made with `self.{name}`, which may be on the GPU; forked workers cannot use it"
+    if is_stream(project, loader):
+        return "several workers change the order in which the data set yields its samples"
+    if reason := shared_state(project, loader):
+        return reason
+    if _looks_up(project, loader):
+        return "each sample is looked up in memory, which takes less time than sending it from a worker"
+    return not_sent(project, loader.call, SENT)
+
+
+def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Path]:
+    """The modules whose calls leave the default of another function in force, which the number of workers is; none
+    where it is set otherwise."""
+    if workers is None or not isinstance(workers.node, ast.expr):
+        return frozenset()
+    found = set[Path]()
+    for value in project.fact(Constants).of(workers.module, workers.node).values:
+        home = project.module_at(value.place.path)
+        default = default_at(home, value.place) if home is not None else None
+        if home is None or default is None:
+            return frozenset()
+        found |= {site.module.path for site in project.fact(Resolver).call_sites(home, default[0])}
+    return frozenset(found)
+
+
+def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return why workers would not start on the system that a program was written on, where processes are spawned: what
+    they need cannot be pickled."""
+    assert isinstance(call.node, ast.Call)
+    if is_of_another_system(call.module) and (name := _of_notebook(project, call)):
+        return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
+    part = unpicklable(project, call, names)
+    if part and any(map(may_run_on_macos, _programs(project, call.module))):
+        return (
+            f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent: "
+            "define it at the top level of a module first"
+        )
+    return ""
+
+
+def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
+    """A module and those that import it."""
+    yield module
+    for path in project.fact(GpuPrograms).users(module.path):
+        if (user := project.module_at(path)) is not None:
+            yield user
+
+
+def _of_notebook(project: Project, call: NodeRef) -> str:
+    """Return the class of the data set or the collate function that a notebook defines itself; empty if none is."""
+    assert isinstance(call.node, ast.Call)
+    if call.module.path.suffix != ".ipynb":
+        return ""
+    given = [*call.node.args[:1], *(keyword.value for keyword in call.node.keywords if keyword.arg in SENT)]
+    for value in given:
+        for ref in project.fact(Resolver).points_to(call.module, value):
+            if isinstance(ref.node, ast.FunctionDef) and ref.module is call.module:
+                return ref.node.name
+        for where, owner in project.fact(Resolver).classes_of(call.module, value):
+            if where is call.module:
+                return owner.name
+    return ""
+
+
+def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return the argument of a call that holds a lambda or an inner function; empty if none does."""
+    assert isinstance(call.node, ast.Call)
+    given = [(name, keyword_value(call.node, name)) for name in names]
+    if "dataset" in names and call.node.args:
+        given.append(("dataset", call.node.args[0]))
+    return next(
+        (
+            name
+            for name, value in given
+            if value is not None and any(map(_is_inner, _held(project, call.module, value)))
+        ),
+        "",
+    )
+
+
+def _is_inner(ref: NodeRef) -> bool:
+    """Return whether a value is a lambda, or a function that another one makes."""
+    inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
+    return isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None)
+
+
+def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
+    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``."""
+    resolver, seen = project.fact(Resolver), set[ast.AST]()
+    todo = [NodeRef(module, value)]
+    while todo and len(seen) < _MOST:
+        at = todo.pop(0)
+        for ref in resolver.points_to(at.module, at.node):
+            if ref.node in seen:
+                continue
+            seen.add(ref.node)
+            yield ref
+            todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
+
+
+def _parts(node: ast.AST) -> Iterable[ast.expr]:
+    match node:
+        case ast.Call(args=args, keywords=keywords):
+            return [*args, *(keyword.value for keyword in keywords)]
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return elements
+    return ()
+
+
+def is_stream(project: Project, loader: Loader) -> bool:
+    """Return whether the data set is a stream of the tree (``__iter__`` without ``__getitem__``)."""
+    resolver = project.fact(Resolver)
+    for source in project.fact(HostToDevice).sources(loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if resolver.method(where, owner, "__iter__") and not resolver.method(where, owner, "__getitem__"):
+                return True
+    return False
+
+
+def _looks_up(project: Project, loader: Loader) -> bool:
+    """Return whether a data set of the tree only picks its samples, which nothing but PyTorch puts together."""
+    if loader.name != TORCH_LOADER or not loader_argument(project, loader, "collate_fn").is_absent:
+        return False
+    resolver, work = project.fact(Resolver), project.fact(ItemWorks).of(loader)
+    if work.kinds or not work.known:
+        return False
+    sources = parts_of(project, loader)
+    getters = [
+        resolver.method(where, owner, "__getitem__")
+        for source in sources
+        if isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node)
+    ]
+    return len(getters) == len(sources) > 0 and all(
+        getter is not None and _is_plain(project, getter, _HELPERS) for getter in getters
+    )
+
+
+def _is_plain(project: Project, function: NodeRef, helpers: int) -> bool:
+    """Return whether a function, and those of the tree that it calls, compute on arrays in memory at most."""
+    resolver = project.fact(Resolver)
+    for part in walk(function.node):
+        if isinstance(part, ast.With | ast.For | ast.While):
+            return False
+        if not isinstance(part, ast.Call):
+            continue
+        if last_name(part.func) in _CONVERTS:
+            return False
+        if last_name(part.func) in CHEAP | _STATISTICS:
+            continue
+        names = resolver.call_names(function.module, part)
+        if any(name.startswith(_ARRAYS) for name in names) and last_name(part.func) not in _FILES:
+            continue
+        called = resolver.callees(function.module, part) if helpers else []
+        if not called or not all(_is_plain(project, one, helpers - 1) for one in called):
+            return False
+    return True

@@ -1,0 +1,66 @@
+"""Functions of the tree that return memory: a step no longer calls them, and whoever calls them once still does."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_roles import Role
+from gpulint.training.repetition import training_contexts
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.edits.statements import remove_statement, with_own_comment
+
+_FREES = frozenset({"empty_cache", "ipc_collect", "collect"})
+
+
+def without_calls(
+    project: Project, module: ModuleIndex, call: ast.Call, speaks: re.Pattern[str]
+) -> Fix | Declined | None:
+    """Remove the calls of the function that a call is in from the loops of training steps; None where the call itself
+    has to go: nothing but steps calls the function, which does more, or it is called by way of others."""
+    function = module.function(call)
+    if not isinstance(function, FUNCTIONS):
+        return None
+    sites = project.fact(Resolver).call_sites(module, function)
+    steps = [site for site in sites if _is_in_step(project, site)]
+    if not steps:
+        return None
+    if not all(_only_frees(statement) for statement in function.body):
+        more = len(steps) < len(sites)
+        return Declined(f"`{function.name}` is called elsewhere too, where it may be needed") if more else None
+    edits = [_removal(site, speaks) for site in steps]
+    if None in edits:
+        return Declined(f"a call of `{function.name}` shares its line, or its value is used")
+    return Fix(f"do not call `{function.name}` in each step", Safety.UNSAFE, tuple(edit for edit in edits if edit))
+
+
+def _is_in_step(project: Project, site: NodeRef) -> bool:
+    """Return whether each training step makes a call, in the function of the loop itself."""
+    if project.fact(Guards).is_conditional(site.module, site.node):
+        return False
+    contexts = training_contexts(project, site.module, site.node)
+    return any(context.role is Role.STEP and not context.calls for context in contexts)
+
+
+def _only_frees(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return True
+        case ast.Expr(value=ast.Call(func=func, args=[], keywords=[])):
+            return last_name(func) in _FREES
+        case ast.If(body=body, orelse=[]):
+            return all(map(_only_frees, body))
+    return False
+
+
+def _removal(site: NodeRef, speaks: re.Pattern[str]) -> Edit | None:
+    module = site.module
+    statement = module.syntax.parents.get(site.node)
+    removal = remove_statement(module.syntax, statement) if isinstance(statement, ast.Expr) else None
+    if removal is None or removal.span.cell is not None:
+        return removal
+    return with_own_comment(module.syntax.source, removal, speaks)

@@ -1,0 +1,134 @@
+"""Values of one step that go to a log, or to a meter that averages them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.fix import Declined, Fix, Safety
+from gpulint.project import Project
+from gpulint.workspace.module_index import LoopNode
+from gpulint_fixers.waits.device_reads import reads_of
+from gpulint_fixers.waits.held_values import held
+from gpulint_fixers.waits.kept_axes import keeps_axis
+from gpulint_fixers.waits.lists.device_lists import gathered_by_name
+from gpulint_fixers.waits.lists.overwritten_entries import overwritten
+from gpulint_fixers.waits.logs.averaging_meters import given_to_meter
+from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, raised
+from gpulint_fixers.waits.logs.logging_runs import filled_run, log_run, names_stored
+from gpulint_fixers.waits.logs.named_meters import keeps_tensors
+from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
+from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
+from gpulint_fixers.waits.sums.keyed_sums import keyed
+from gpulint_fixers.waits.unread_values import unread_copy
+
+
+def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
+    if (reduced := reduced_values(found.module, statement)) is not None:
+        return reduced_less_often(project, reduced)
+    if isinstance(target := statement.targets[0], ast.Name):
+        if (unread := unread_copy(project, variable_of(project, found, loop, target.id), statement)) is not None:
+            return unread
+        if (listed := gathered_by_name(project, found, statement, loop)) is not None:
+            return listed
+    if "" in names_stored(statement):
+        run = filled_run(project, found.module, statement, loop)
+        if run is not None:
+            return logged(project, found, run, loop)
+        sums = keyed(project, found, statement, loop)
+        return overwritten(project, found, statement, loop) if isinstance(sums, Declined) else sums
+    run = log_run(project, found.module, statement)
+    if run is not None:
+        return logged(project, found, run, loop)
+    average = averaged(project, found, statement, loop)
+    if isinstance(average, Fix):
+        return average
+    total = summed(project, found, statement, loop)
+    kept = held(project, found, statement, loop) if isinstance(total, Declined) else total
+    if isinstance(kept, Declined) and (run := filled_run(project, found.module, statement, loop)) is not None:
+        return logged(project, found, run, loop)
+    return average if isinstance(kept, Declined) and average is not None else kept
+
+
+def reduced_less_often(project: Project, reduced: Reduced) -> Fix | Declined:
+    """``reduced = all_reduce_mean(loss.item())``"""
+    edits = reduced.edits(project)
+    if isinstance(edits, Declined):
+        return edits
+    every = reduced.when.every
+    return Fix(f"average over all processes and log every {every} steps", Safety.UNSAFE, edits)
+
+
+def handed_over(found: HostWait) -> Fix | Declined:
+    """``self.log("loss", loss.item())``: let the framework have the tensor, which it reads when it writes its log."""
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    edits = tuple(read.replaced(found.module, ".detach()") for read in reads)
+    return Fix("hand Lightning the tensor, which it reads when it writes its log", Safety.UNSAFE, edits)
+
+
+def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:
+    """Let the statements of a block that only log run every N steps."""
+    document = project.document(found.module.path)
+    assert document is not None
+    every = periodic(found.module, loop, run[0])
+    if every is not None and (more := raised(project, found.module, every)) is not None:
+        return Fix(f"log every {EVERY} steps instead of every step", Safety.UNSAFE, more)
+    when = interval(project, found.module, loop, run[0])
+    if isinstance(when, Declined):
+        return when
+    edits = throttled(document, found.module, run, when)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
+
+
+def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -> Fix | Declined:
+    """``losses.update(loss.item(), n)``: let the meter keep tensors, and read them where they are used."""
+    module = found.module
+    assert isinstance(call.func, ast.Attribute)
+    if not call.args and isinstance(call.func.value, ast.Name):
+        return _metered_by_name(project, found, call, call.func.value, loop)
+    if not isinstance(call.func.value, ast.Name):
+        return Declined("what the object does with the number is unknown")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if len(reads) != 1:
+        return Declined("more is done with the number than averaging it")
+    made = given_to_meter(project, variable_of(project, found, loop, call.func.value.id), call, reads[0].whole)
+    if isinstance(made, Declined):
+        return made
+    # A meter formats its numbers, which takes no tensor with an axis.
+    flat = ".squeeze()" if keeps_axis(project, module, reads[0].tensor) else ""
+    edits = (reads[0].replaced(module, f".detach(){flat}"), *made.edits)
+    logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
+    return Fix(
+        f"average on the GPU and read the average when it is used, in single precision{logs}",
+        Safety.UNSAFE,
+        tuple(dict.fromkeys(edits)),
+    )
+
+
+def _metered_by_name(
+    project: Project, found: HostWait, call: ast.Call, meters: ast.Name, loop: LoopNode
+) -> Fix | Declined:
+    """``logger.update(loss=loss.item())``"""
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    given = {keyword.value for keyword in call.keywords if keyword.arg is not None}
+    if not all(read.whole in given for read in reads):
+        return Declined("more is done with the number than averaging it")
+    edits = keeps_tensors(project, found.module, loop, meters)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(
+        f"let the meters of `{meters.id}` hold tensors, and read them where they are shown",
+        Safety.UNSAFE,
+        (*(read.replaced(found.module, ".detach()") for read in reads), *edits),
+    )

@@ -1,0 +1,61 @@
+"""Numbers that a step reads once and uses several times: to add them up, to list them, to log them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.fix import Declined, Fix, Safety
+from gpulint.project import Project
+from gpulint.workspace.module_index import LoopNode
+from gpulint_fixers.waits.deferred_reads import defer
+from gpulint_fixers.waits.device_reads import has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.lists.device_lists import is_fresh, kept_value
+from gpulint_fixers.waits.mixed_values import is_of_tensors
+from gpulint_fixers.waits.sums.device_sums import exactness, variable_of
+
+_DOUBLES = (b"float64", b"double")
+"""Words of models in double precision."""
+_MOST = 12
+"""Assignments of one variable, all of which are looked at for each use."""
+
+
+def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item()``: keep the value on the GPU, and read it where it is logged or used after the loop."""
+    module = found.module
+    reads = reads_of(found)
+    match statement.targets:
+        case [ast.Name(id=name)] if not isinstance(reads, Declined):
+            pass
+        case _:
+            return reads if isinstance(reads, Declined) else Declined("several variables are set at once")
+    if len(module.scope(loop).bindings.get(name, [])) > _MOST:
+        return Declined(f"`{name}` is set more than {_MOST} times")
+    exact = exactness(project, module, statement.value, reads)
+    if isinstance(exact, Declined):
+        return Declined("the value is used in the same step, and not only to log it or to add it up")
+    plain = any(statement.value is read.whole for read in reads)
+    counts = plain and is_integer(module, reads[0].tensor)
+    variable = replace(variable_of(project, found, loop, name), definition=statement, integers=counts)
+    made = defer(project, variable, "int({})" if counts else "float({})", own={statement})
+    if isinstance(made, Declined):
+        return made
+    if is_of_tensors(module, statement) and any(edit.text in (f"float({name})", f"int({name})") for edit in made.edits):
+        return Declined(f"`{name}` may be something else than a number as well")
+    doubles = has_doubles(project)
+    reasons = [f"keep `{name}` on the GPU and read it where it is used", *exact.reasons]
+    if not doubles:
+        reasons.append("in single precision, as a device named in the tree has no other")
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    edits = list(made.edits)
+    for read in reads:
+        copied = "" if is_integer(module, read.tensor) else kept_value(read.tensor)
+        if doubles:  # which is a copy unless the model is in double precision itself
+            base = read.tensor.value if isinstance(read.tensor, ast.Subscript) else read.tensor
+            needless = is_fresh(module, loop, base) or not any(map(project.word_index.mentioning, _DOUBLES))
+            copied = f"{copied.replace('.clone()', '') if needless else copied}.double()"
+        edits.append(read.replaced(module, copied))
+    return Fix("; ".join(dict.fromkeys([*reasons, *made.reasons])), Safety.UNSAFE, tuple(dict.fromkeys(edits)))

@@ -1,0 +1,1 @@
+"""Numbers that an inner loop of a training step reads one by one."""

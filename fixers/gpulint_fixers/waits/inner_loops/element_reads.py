@@ -1,0 +1,248 @@
+"""Elements of a tensor that a loop reads from the GPU one by one: ``tensor.tolist()`` brings all of them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Edit, Fix, Safety
+from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.synchronization import SyncPoints
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, Binding, BindingKind, ModuleIndex
+from gpulint_fixers.edits.statements import insert_above
+from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
+
+_NUMBERS = frozenset({"int", "float"})
+_MAKES = frozenset("view argmax argmin detach squeeze unsqueeze flatten softmax sigmoid eq permute".split())
+"""Methods and functions of tensors alone, which give one tensor."""
+_PAIRS = frozenset({"max", "min", "sort", "topk"})
+"""Those that give two."""
+_SIZED = "{}.size("
+
+
+@dataclass(frozen=True, slots=True)
+class _Binder:
+    """What binds a loop's variable: the loop or comprehension, and what it goes through."""
+
+    node: ast.For | ast.expr
+    source: ast.expr
+
+
+def elements(project: Project, found: HostWait) -> Fix | None:
+    """Go through ``tensor.tolist()``, or index such a list; None for reads that are no elements."""
+    module = found.module
+    syncs = [sync for sync in found.syncs if sync.kind is SyncKind.READ]
+    if not syncs:
+        return None
+    element = _element(module, syncs[0].node)
+    if isinstance(element, ast.Name):
+        made = _gone_through(project, module, element)
+    elif isinstance(element, ast.Subscript):
+        made = _indexed(project, found, element)
+    else:
+        made = None
+    if made is None:
+        return None
+    edits, tensor = made
+    safety = Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE
+    return Fix("copy the whole tensor once instead of each of its elements; the numbers are equal", safety, edits)
+
+
+def _element(module: ModuleIndex, node: ast.expr) -> ast.expr | None:
+    """The tensor of which ``node`` reads a number."""
+    inner = node
+    while isinstance(inner, ast.Call | ast.Attribute):
+        inner = inner.value if isinstance(inner, ast.Attribute) else (inner.args[0] if inner.args else inner.func)
+        if (read := read_around(module, inner)) is not None:
+            return read.tensor
+    return None
+
+
+def _gone_through(project: Project, module: ModuleIndex, element: ast.Name) -> tuple[tuple[Edit, ...], ast.expr] | None:
+    """``[names[p.item()] for p in predicted]``, perhaps over the rows of a table."""
+    binder = _binder(module, element)
+    if binder is None:
+        return None
+    reads = list[DeviceRead]()
+    for node in _uses(binder, element.id):
+        if (read := read_around(module, node)) is not None:
+            reads.append(read)
+        elif not _takes_number(module, node):
+            return None
+    if not reads or _is_used_after(module, binder, element.id):
+        return None
+    while isinstance(binder.source, ast.Name) and (outer := _binder(module, binder.source)) is not None:
+        row = binder.source.id
+        if not all(node is binder.source or _counts(module, node) for node in _uses(outer, row)):
+            return None
+        binder = outer
+    if not _is_one_tensor(project, module, binder.source):
+        return None
+    end = module.syntax.offsets(binder.source)[1]
+    listed = Edit(module.path, module.syntax.span_at(end, end), ".tolist()")
+    numbers = (Edit(module.path, module.syntax.span(read.whole), element.id) for read in reads)
+    return (listed, *numbers), binder.source
+
+
+def _is_one_tensor(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop goes through the rows of a tensor, and not through a list of tensors."""
+    if not isinstance(source, ast.Name):
+        return _makes_tensor(module, source)
+    bound = reaching(module, module.scope(source).lookup(source.id), source)
+    if bound and all(one.kind is BindingKind.PARAMETER for one in bound):
+        function = module.function(source)
+        sized = function is not None and _SIZED.format(source.id) in module.syntax.text(function)
+        return sized and is_torch_tensor(project, module, source)
+    return bool(bound) and all(one.value is not None and _gives_tensor(module, one) for one in bound)
+
+
+def _gives_tensor(module: ModuleIndex, binding: Binding) -> bool:
+    assert binding.value is not None
+    if not binding.path:
+        return _makes_tensor(module, binding.value)
+    match binding.value:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _PAIRS
+    return False
+
+
+def _makes_tensor(module: ModuleIndex, value: ast.expr) -> bool:
+    """``labels.view(-1)``, ``torch.argmax(scores, 1)``, ``predicted == labels``."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _MAKES
+        case ast.Compare(left=left, comparators=[_]):
+            return not isinstance(left, ast.Constant)
+    return False
+
+
+def _binder(module: ModuleIndex, name: ast.Name) -> _Binder | None:
+    """The loop or comprehension that sets a variable in each round, with what it goes through."""
+    for up in module.syntax.ancestors(name):
+        if isinstance(up, COMPREHENSIONS):
+            for one in up.generators:
+                if name not in set(walk(one.iter)) and (source := _source(one.target, one.iter, name)):
+                    return _Binder(up, source)
+        elif isinstance(up, ast.For) and name not in set(walk(up.iter)):
+            if source := _source(up.target, up.iter, name):
+                return _Binder(up, source)
+        elif isinstance(up, (*FUNCTIONS, ast.Lambda)):
+            break
+    return None
+
+
+def _source(target: ast.expr, iterated: ast.expr, name: ast.Name) -> ast.expr | None:
+    """The iterable of a loop for one variable: ``predicted`` of ``for i, p in enumerate(predicted)``."""
+    match target, iterated:
+        case ast.Name(id=own), _ if own == name.id:
+            return None if _is_iterator(iterated) else iterated
+        case ast.Tuple(elts=[_, ast.Name(id=own)]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            return inner if own == name.id and not _is_iterator(inner) else None
+        case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=sources) if len(names) == len(sources):
+            pairs = zip(names, sources, strict=True)
+            return next((one for other, one in pairs if isinstance(other, ast.Name) and other.id == name.id), None)
+    return None
+
+
+def _is_iterator(source: ast.expr) -> bool:
+    """Return whether a source is a call other than of a tensor's method: ``range(n)``, ``loader()``."""
+    return isinstance(source, ast.Call) and not isinstance(source.func, ast.Attribute)
+
+
+def _uses(binder: _Binder, name: str) -> list[ast.Name]:
+    """The uses of a variable in the loop that sets it."""
+    nodes = (part for part in walk(binder.node) if isinstance(part, ast.Name) and part.id == name)
+    return [node for node in nodes if isinstance(node.ctx, ast.Load)]
+
+
+def _takes_number(module: ModuleIndex, node: ast.Name) -> bool:
+    """``int(p)``, and ``p == 0`` as a condition, which mean the same of a number."""
+    match module.syntax.parents.get(node):
+        case ast.Call(func=ast.Name(id=name), args=[_], keywords=[]):
+            return name in _NUMBERS
+        case ast.Compare(left=left, comparators=[ast.Constant()]) as test if left is node:
+            return _is_condition(module, test)
+    return False
+
+
+def _is_condition(module: ModuleIndex, test: ast.Compare) -> bool:
+    up = module.syntax.parents.get(test)
+    return isinstance(up, ast.If | ast.IfExp | ast.comprehension) and test is not getattr(up, "iter", None)
+
+
+def _counts(module: ModuleIndex, node: ast.Name) -> bool:
+    match module.syntax.parents.get(node):
+        case ast.Call(func=ast.Name(id="len"), args=[_]):
+            return True
+    return False
+
+
+def _is_used_after(module: ModuleIndex, binder: _Binder, name: str) -> bool:
+    """Return whether something else than the loop uses its variable, as far as names tell."""
+    if not isinstance(binder.node, ast.For):
+        return False
+    inside, function = set(walk(binder.node)), module.function(binder.node)
+    return any(
+        isinstance(node.ctx, ast.Load) and node.lineno > binder.node.lineno
+        for node in module.named.get(name, [])
+        if node not in inside and module.function(node) is function
+    )
+
+
+def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple[tuple[Edit, ...], ast.expr] | None:
+    """``for i in range(len(predicted)): print(predicted[i].item())``"""
+    module = found.module
+    sync = next(sync for sync in found.syncs if sync.kind is SyncKind.READ)
+    loops = [one for one in project.fact(SyncPoints).read_one_by_one(module, sync) if isinstance(one, ast.For)]
+    tensor, indices = _path(element)
+    if not loops or not isinstance(tensor, ast.Name) or not _is_one_tensor(project, module, tensor):
+        return None
+    outermost = max(loops, key=lambda loop: len(set(walk(loop))))
+    targets = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
+    if not indices or not all(isinstance(index, ast.Name) and index.id in targets for index in indices):
+        return None
+    if tensor.id in _stored(outermost) or outermost is found.context.loop.node:
+        return None
+    name = f"{tensor.id}_list"
+    above = insert_above(module.syntax, outermost, f"{name} = {tensor.id}.tolist()")
+    if name in module.named or above is None:
+        return None
+    edits = [above]
+    for part in walk(outermost):
+        if isinstance(part, ast.Subscript) and _path(part) == (part, []):
+            continue
+        read = read_around(module, part) if isinstance(part, ast.Subscript) else None
+        if read is None or not isinstance(part, ast.Subscript):
+            continue
+        base, own = _path(part)
+        if not isinstance(base, ast.Name) or base.id != tensor.id or len(own) != len(indices):
+            continue
+        if all(isinstance(index, ast.Name) and index.id in targets for index in own):
+            entry = "".join(f"[{ast.unparse(index)}]" for index in own)
+            edits.append(Edit(module.path, module.syntax.span(read.whole), f"{name}{entry}"))
+    return tuple(edits), tensor
+
+
+def _path(element: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
+    """The tensor and the indices of ``scores[i, j]`` and ``scores[i][j]``."""
+    indices = list[ast.expr]()
+    while isinstance(element, ast.Subscript):
+        own = element.slice
+        indices[:0] = own.elts if isinstance(own, ast.Tuple) else [own]
+        element = element.value
+    return element, indices
+
+
+def _stored(loop: ast.AST) -> set[str]:
+    """The variables that a loop sets, or into which it writes."""
+    found = set[str]()
+    for part in walk(loop):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                found.add(name)
+    return found

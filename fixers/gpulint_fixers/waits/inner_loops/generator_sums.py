@@ -1,0 +1,74 @@
+"""Sums of numbers that a comprehension reads one by one: ``sum(p.grad.norm().item() ** 2 for p in parameters)``."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.sums.device_sums import exactness
+
+
+def summed_once(project: Project, found: HostWait) -> Fix | None:
+    """Add up on the GPU, and read the sum."""
+    module, reads = found.module, reads_of(found)
+    if isinstance(reads, Declined) or not reads:
+        return None
+    sums = dict[ast.Call, list[DeviceRead]]()
+    for read in reads:
+        around = _sum_around(module, read.whole)
+        if around is None:
+            return None
+        sums.setdefault(around, []).append(read)
+    edits, reasons = list[Edit](), list[str]()
+    for call, own in sums.items():
+        element = call.args[0].elt  # type: ignore[attr-defined]
+        exact = exactness(project, module, element, own)
+        if isinstance(exact, Declined):
+            return None
+        counts = all(is_integer(module, read.tensor) for read in own)
+        doubles = ".double()" * (has_doubles(project) and not counts)
+        edits += [read.replaced(module, _bare(read) + doubles) for read in own]
+        edits += _converted(module, call, "int" if counts and element is own[0].whole else "float")
+        reasons += exact.reasons
+    if not has_doubles(project):
+        reasons.append("the sum is in single precision, as a device named in the tree has no other")
+    description = "; ".join(["add up on the GPU and read the sum, instead of each value", *dict.fromkeys(reasons)])
+    return Fix(description, Safety.UNSAFE, tuple(dict.fromkeys(edits)))
+
+
+def _sum_around(module: ModuleIndex, node: ast.expr) -> ast.Call | None:
+    """The ``sum(...)`` of a comprehension whose element a read is part of."""
+    inner: ast.AST = node
+    while isinstance(up := module.syntax.parents.get(inner), ast.BinOp):
+        inner = up
+    if not isinstance(up, ast.GeneratorExp | ast.ListComp) or up.elt is not inner:
+        return None
+    call = module.syntax.parents.get(up)
+    match call:
+        case ast.Call(func=ast.Name(id="sum"), args=[only], keywords=[]) if only is up:
+            return None if module.scope(call).lookup("sum") else call
+    return None
+
+
+def _bare(read: DeviceRead) -> str:
+    """A gradient has none itself."""
+    is_gradient = any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(read.tensor))
+    return "" if is_gradient else ".detach()"
+
+
+def _converted(module: ModuleIndex, call: ast.Call, number: str) -> list[Edit]:
+    """``float(sum(...))``, unless that is there already."""
+    up, syntax = module.syntax.parents.get(call), module.syntax
+    if isinstance(up, ast.Call) and isinstance(up.func, ast.Name) and up.func.id == "float" and up.args == [call]:
+        return []
+    start, end = syntax.offsets(call)
+    return [
+        Edit(module.path, syntax.span_at(start, start), f"{number}("),
+        Edit(module.path, syntax.span_at(end, end), ")"),
+    ]

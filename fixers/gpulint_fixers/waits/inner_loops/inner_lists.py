@@ -1,0 +1,165 @@
+"""Numbers that an inner loop of a step collects: norms of gradients, losses of several heads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_fixers.edits.calls import WIDTH
+from gpulint_fixers.edits.statements import insert_after
+from gpulint_fixers.edits.structural import indentation_step
+from gpulint_fixers.waits.device_reads import DeviceRead, is_about_loss
+from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
+
+_REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})
+_ONE_TYPE = "they have to be of one type, on one device"
+
+
+def collected(
+    project: Project, found: HostWait, inner: ast.For | ast.expr, reads: list[DeviceRead], torch: str
+) -> Fix | None:
+    """Collect tensors, and read all of them at once; None for loops that do something else."""
+    module = found.module
+    if len(reads) != 1:
+        return None
+    if isinstance(inner, ast.ListComp):
+        return _comprehension(module, inner, reads[0], torch)
+    if not isinstance(inner, ast.For) or inner.orelse:
+        return None
+    match found.statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=name)), args=[value])):
+            tests = without_tests(project, module, inner, reads[0].whole) if value is reads[0].whole else None
+            return None if tests is None else _appended(module, inner, name, reads[0], torch, tests)
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Name() as key)], value=value):
+            if value is reads[0].whole and found.statement in inner.body:
+                return _overwritten(module, inner, name, key, reads[0], torch)
+    return None
+
+
+def _is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = ()) -> bool:
+    """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss, or one of a list of such."""
+    name = ast.unparse(tensor)
+    if any(
+        ast.unparse(target) == name and isinstance(source, ast.Name) and _is_number(source)
+        for target, source in sources
+    ):
+        return True
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in _REDUCES:
+            return not any(keyword.arg in ("dim", "axis") for keyword in keywords)
+        case ast.Name() | ast.Subscript() | ast.Attribute():
+            return is_about_loss(ast.unparse(tensor)) or "norm" in ast.unparse(tensor).lower()
+        case ast.Call(func=func):
+            return is_about_loss(last_name(func)) or last_name(func) == "criterion"
+    return False
+
+
+def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> Fix | None:
+    """``[p.grad.norm().item() for p in parameters]``"""
+    tests = [test for generator in inner.generators for test in generator.ifs]
+    sources = [(one.target, one.iter) for one in inner.generators]
+    if inner.elt is not read.whole or not _is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
+        return None
+    syntax = module.syntax
+    start, end = syntax.offsets(inner)
+    line = syntax.source.line(inner.lineno)
+    more = len(f"{torch}.stack().tolist()") - len(syntax.text(read.whole)) + len(syntax.text(read.tensor))
+    before = after = ""
+    if inner.lineno == inner.end_lineno and len(line) + more > max(syntax.source.width, WIDTH):
+        statement = syntax.parents.get(inner)
+        if not isinstance(statement, ast.Assign) or line[inner.end_col_offset :].strip():
+            return None
+        indent = line[: len(line) - len(line.lstrip())]
+        before, after = f"\n{indent}{indentation_step(syntax, statement)}", f"\n{indent}"
+    edits = (
+        Edit(module.path, syntax.span_at(start, start), f"{torch}.stack({before}"),
+        read.replaced(module, ""),
+        Edit(module.path, syntax.span_at(end, end), f"{after}).tolist()"),
+    )
+    return Fix(f"read the values in one copy instead of one by one; {_ONE_TYPE}", Safety.UNSAFE, edits)
+
+
+def _is_usual(test: ast.expr) -> bool:
+    """``p.grad is not None``, ``p.requires_grad``, which some parameters of a model always meet."""
+    match test:
+        case ast.Compare(left=ast.Attribute(attr="grad"), ops=[ast.IsNot()]) | ast.Attribute(attr="requires_grad"):
+            return True
+    return False
+
+
+def _appended(
+    module: ModuleIndex, loop: ast.For, name: str, read: DeviceRead, torch: str, tests: tuple[Edit, ...]
+) -> Fix | None:
+    """``norms.append(p.grad.norm().item())`` for a list that is empty before the loop."""
+    place, parent = module.syntax.place(loop), module.syntax.parents.get(loop)
+    if place is None or parent is None or not _is_number(read.tensor):
+        return None
+    above: list[ast.stmt] = getattr(parent, place[0])[: place[1]]
+    if not any(_is_empty_list(one, name) for one in above[-3:]):
+        return None
+    if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 1:
+        return None
+    full = _is_of_parameters(loop.iter) and any(one is read.whole for part in loop.body for one in _given(part))
+    line = f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
+    after = insert_after(module, loop, line)
+    if after is None:
+        return None
+    clamped = ", and clamp the factor instead of testing it" if tests else ""
+    return Fix(
+        f"collect the tensors and read them in one copy after the loop{clamped}; {_ONE_TYPE}",
+        Safety.UNSAFE,
+        (read.replaced(module, _detached(read)), *tests, after),
+    )
+
+
+def _given(statement: ast.stmt) -> list[ast.expr]:
+    """The arguments of the call that a statement is: it runs in each round if it is in the loop's own body."""
+    return statement.value.args if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else []
+
+
+def _is_empty_list(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=own)], value=ast.List(elts=[])):
+            return own == name
+    return False
+
+
+def _is_of_parameters(source: ast.expr) -> bool:
+    """Return whether a loop goes through a model's parameters, which are never none."""
+    named = (part for part in walk(source) if isinstance(part, ast.Name | ast.Attribute))
+    return any(last_name(part) in ("parameters", "named_parameters") for part in named)
+
+
+def _detached(read: DeviceRead) -> str:
+    return "" if "grad" in ast.unparse(read.tensor) else ".detach()"
+
+
+def _overwritten(
+    module: ModuleIndex, loop: ast.For, name: str, key: ast.Name, read: DeviceRead, torch: str
+) -> Fix | None:
+    """``log_vars[name] = value.item()`` for all entries of the table that the loop goes through."""
+    match loop.iter, loop.target:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as table, attr="items")), ast.Tuple(
+            elts=[ast.Name() as own, *_]
+        ):
+            if table.id != name or own.id != key.id:
+                return None
+        case _:
+            return None
+    if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 2:
+        return None
+    line = f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"
+    after = insert_after(module, loop, line)
+    if after is None or loop.col_offset + len(line) > max(module.syntax.source.width, WIDTH):
+        return None
+    return Fix(
+        f"read the values of the table in one copy after the loop; {_ONE_TYPE}",
+        Safety.UNSAFE,
+        (read.replaced(module, ".detach()"), after),
+    )

@@ -1,0 +1,1 @@
+"""Numbers that a training loop collects in lists and tables."""

@@ -1,0 +1,298 @@
+"""Lists of what a training step computes, kept on the GPU until they are read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.placement.host_results import copies_to_host
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint_fixers.edits.statements import remove_statement
+from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
+from gpulint_fixers.waits.device_reads import (
+    DeviceRead,
+    device_read,
+    is_about_loss,
+    is_integer,
+    is_torch_tensor,
+    reads_of,
+)
+from gpulint_fixers.waits.lists.list_reads import partial_reads
+from gpulint_fixers.waits.sums.device_sums import exactness
+from gpulint_fixers.waits.unread_values import unread
+
+_STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
+"""What a copy of a whole tensor consists of."""
+_READS = frozenset({"cpu", "numpy", "tolist"})
+_LARGE = regex.compile(
+    r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
+    r"|logits|hidden|point|flow|box"
+)
+"""Words of what has too much for each sample to keep all of it on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRead:
+    """``labels.detach().cpu().numpy()``: the tensor, and the steps that bring it to the host."""
+
+    whole: ast.expr
+    tensor: ast.expr
+    steps: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The steps without those that only detach."""
+        return "".join(f".{step}()" for step in self.steps if step in _READS)
+
+
+def listed(
+    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
+) -> Fix | Declined:
+    """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
+    document = project.document(found.module.path)
+    assert document is not None
+    variable = Variable(found.module, document, loop, name)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return kept(project, variable, statement, value, reads)
+
+
+def kept(
+    project: Project,
+    variable: Variable,
+    statement: ast.stmt,
+    value: ast.expr,
+    reads: list[DeviceRead],
+    *,
+    integers: bool = False,
+) -> Fix | Declined:
+    """Let the list ``variable``, to which ``value`` is appended, hold tensors inside of the loop.
+
+    ``integers`` says that the reads are counts.
+    """
+    module = variable.module
+    initial = variable.initial()
+    if not initial or not all(isinstance(value, ast.List) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a list in this function")
+    exact = exactness(project, module, value, reads)
+    if len(reads) != 1 or isinstance(exact, Declined):
+        return Declined("more is done with the number than listing it")
+    if is_integer(module, reads[0].tensor):
+        return Declined("the list holds integers")
+    nodes = variable.occurrences() or []
+    changes = {
+        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
+    }
+    if not all(appends_number(module, one) for one in changes - {statement}):
+        return Declined("other statements change the list as well")
+    plain = value is reads[0].whole
+    each = f"[{'int' if integers and plain else 'float'}(value) for value in {{}}]"
+    own = {statement, *changes}
+    made = defer(project, variable, each, own=own)
+    if isinstance(made, Declined):
+        return made
+    inside = [node for node in nodes if variable.is_inside(node) and variable.statement(node) not in own]
+    if made.logs is not None and partial_reads(module, inside, each) is None:
+        return Declined("the list is read in every step")
+    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
+        return Declined(f"`{variable.name}` is never read in this function")
+    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(reads[0].tensor)
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
+    reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
+    if made.logs is not None:
+        reasons.append(f"they are logged every {made.logs.every} steps")
+    description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
+    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
+    safe = certain and plain and made.logs is None
+    return Fix(description, Safety.SAFE if safe else Safety.UNSAFE, edits)
+
+
+def kept_value(tensor: ast.expr) -> str:
+    """Return what keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
+            return ".detach()"
+    return ".detach().clone()"
+
+
+def _changes(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
+            return own == name and attr in ("append", "extend", "insert")
+    return False
+
+
+def appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``losses.append(loss.item())``, perhaps in another branch."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
+            return _holds_number(module, value)
+    return False
+
+
+def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
+    """``loss.item()``, or one that is scaled."""
+    match value:
+        case ast.BinOp(left=left, right=right):
+            return _holds_number(module, left) or _holds_number(module, right)
+        case ast.Call():
+            read = device_read(module, value)
+            return read is not None and read.whole is value
+    return False
+
+
+def whole_read(value: ast.expr) -> WholeRead | None:
+    """The read of a whole tensor that an expression is; None if it is more or less than that."""
+    steps, tensor = list[str](), value
+    while True:
+        match tensor:
+            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[], keywords=[]) if name in _STEPS:
+                steps.insert(0, name)
+                tensor = inner
+            case ast.Call(func=ast.Attribute(value=inner)) if copies_to_host(tensor) and len(tensor.args) == 1:
+                steps.insert(0, "cpu")
+                tensor = inner
+            case ast.Attribute(attr="data", value=inner):
+                steps.insert(0, "data")
+                tensor = inner
+            case _:
+                break
+    if not _READS.intersection(steps) or any(isinstance(p, ast.Attribute) and p.attr in _READS for p in walk(tensor)):
+        return None
+    return WholeRead(value, tensor, tuple(steps))
+
+
+def gathered(
+    project: Project,
+    found: HostWait,
+    statement: ast.stmt,
+    loop: LoopNode,
+    target: ast.Name,
+    value: ast.expr,
+    *,
+    rows: bool,
+) -> Fix | Declined:
+    """``labels.extend(y.cpu().numpy())``: keep the batches on the GPU, and copy them once the loop has ended.
+
+    ``rows`` says that the list gets each row by itself.
+    """
+    module, document = found.module, project.document(found.module.path)
+    assert document is not None
+    read = whole_read(value)
+    if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
+        return Declined("more is done with the values than listing them")
+    variable = Variable(module, document, loop, target.id)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
+    if _LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
+        return Declined("all that the loop lists may be too much to keep on the GPU")
+    initial = variable.initial()
+    if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
+        return Declined(f"`{target.id}` does not start as an empty list in this function")
+    if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
+        return Declined(f"`{target.id}` is not emptied before the loop, which runs several times")
+    convert = (
+        f"[row for batch in {{}} for row in batch{read.text}]" if rows else f"[batch{read.text} for batch in {{}}]"
+    )
+    made = defer(project, variable, convert, own={statement}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    if made.logs is not None:
+        return Declined(f"`{target.id}` is read in every step")
+    if not made.edits:
+        return Declined(f"`{target.id}` is not read once after the loop")
+    kept = f"{module.syntax.text(read.tensor)}.detach(){'' if is_fresh(module, loop, read.tensor) else '.clone()'}"
+    edit = Edit(module.path, module.syntax.span(statement), f"{target.id}.append({kept})")
+    return Fix(
+        "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them",
+        Safety.UNSAFE,
+        (edit, *made.edits),
+    )
+
+
+def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
+    """``rows = labels.cpu().numpy()`` and then ``all_labels.extend(rows)``, which is all that is done with it; None for
+    anything else."""
+    module, document = found.module, project.document(found.module.path)
+    if document is None or len(statement.targets) != 1 or not isinstance(name := statement.targets[0], ast.Name):
+        return None
+    if whole_read(statement.value) is None:
+        return None
+    variable = Variable(module, document, loop, name.id, definition=statement)
+    uses = variable.occurrences()
+    if uses is None or len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
+        return None
+    match use:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="extend" | "append" as method, value=ast.Name() as target), args=[value]
+            )
+        ) if value is uses[0]:
+            rows = method == "extend"
+        case ast.AugAssign(target=ast.Name() as target, op=ast.Add(), value=value) if value is uses[0]:
+            rows = True
+        case _:
+            return None
+    made = gathered(project, found, use, loop, target, statement.value, rows=rows)
+    removed = remove_statement(module.syntax, statement)
+    if isinstance(made, Declined) or removed is None or removed.text:
+        return made if isinstance(made, Declined) else None
+    return replace(made, edits=(removed, *made.edits))
+
+
+def _follows(module: ModuleIndex, statement: ast.stmt, use: ast.stmt) -> bool:
+    """Return whether a statement is in the same block as another one, and nothing between them changes the tensors of
+    that one."""
+    place, later = module.syntax.place(statement), module.syntax.place(use)
+    parent = module.syntax.parents.get(statement)
+    if place is None or later is None or parent is not module.syntax.parents.get(use) or place[0] != later[0]:
+        return False
+    read = {part.id for part in walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    between: list[ast.stmt] = getattr(parent, place[0])[place[1] + 1 : later[1]]
+    plain = all(isinstance(one, ast.Assign | ast.AugAssign | ast.Expr) for one in between)
+    named = {part.id for one in between for part in walk(one) if isinstance(part, ast.Name)}
+    return place[1] < later[1] and plain and (not between or not read & named or _only_reads(between, read))
+
+
+def _only_reads(between: list[ast.stmt], names: set[str]) -> bool:
+    """Return whether statements leave the tensors of some names alone."""
+    for part in (part for one in between for part in walk(one)):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in names:
+                return False
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name in names:
+                return False
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr.endswith("_"):
+                return False
+    return True
+
+
+def is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
+    """Return whether a tensor is made anew in each step, and nothing changes it in place."""
+    if isinstance(tensor, ast.Call) or (isinstance(tensor, ast.Subscript) and isinstance(tensor.value, ast.Call)):
+        return True
+    if not isinstance(tensor, ast.Name):
+        return False
+    stored = False
+    for part in walk(loop):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store()) if name == tensor.id:
+                stored = True
+            case ast.AugAssign(target=ast.Name(id=name)) if name == tensor.id:
+                return False
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name == tensor.id:
+                return False
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name == tensor.id:
+                if attr.endswith("_"):
+                    return False
+    return stored

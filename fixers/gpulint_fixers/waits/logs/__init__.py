@@ -1,0 +1,1 @@
+"""Numbers that a training loop only logs."""

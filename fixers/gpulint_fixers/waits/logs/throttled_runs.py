@@ -1,0 +1,88 @@
+"""The edits after which statements of a block that only log run every N steps."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents import Document
+from gpulint.fix import Declined, Edit
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.edits.calls import WIDTH
+from gpulint_fixers.edits.structural import indentation_step as _step
+from gpulint_fixers.edits.structural import wrap_once
+from gpulint_fixers.waits.logs.log_intervals import Interval
+
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def throttled(
+    document: Document, module: ModuleIndex, statements: list[ast.stmt], when: Interval
+) -> tuple[Edit, ...] | Declined:
+    """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
+    to them."""
+    before, after = _neighbours(module, statements)
+    if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
+        edits = wrap_once(module, document, tuple(statements), "")
+        if not isinstance(edits, Declined):
+            return edits
+    if (joined := _joined(module, statements, when)) is not None:
+        return (*when.edits, joined)
+    edits = wrap_once(module, document, tuple(statements), f"if {when.test}:")
+    if isinstance(edits, Declined):
+        return edits
+    if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):
+        source = module.syntax.source
+        first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
+        edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
+    return (*when.edits, *edits)
+
+
+def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Edit | None:
+    """Add the interval to the condition of the block that the statements are all of: ``if rank == 0 and step % 50 ==
+    0:``."""
+    branch, syntax = module.syntax.parents.get(statements[0]), module.syntax
+    if not isinstance(branch, ast.If) or branch.body != statements or branch.orelse:
+        return None
+    if not isinstance(branch.test, ast.Name | ast.Attribute | ast.Call | ast.Compare | ast.UnaryOp):
+        return None
+    (start, end), source = syntax.offsets(branch.test), syntax.source
+    line, column = source.position(end)
+    more = f" and {when.test}"
+    ends = source.line(line)[column - 1 :].startswith(":")
+    fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
+    if not ends or not fits:
+        return None
+    if isinstance(branch.test, ast.Compare) and isinstance(branch.test.ops[0], _ORDERS):
+        return Edit(module.path, syntax.span_at(start, start), f"{when.test} and ")  # the values may be on the GPU
+    return Edit(module.path, syntax.span_at(end, end), more)
+
+
+def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:
+    """The ``if`` right above statements of a block and the one right below, with nothing but blank lines between."""
+    place, parent = module.syntax.place(statements[0]), module.syntax.parents.get(statements[0])
+    assert place is not None
+    block: list[ast.stmt] = getattr(parent, place[0])
+    start, end = place[1], place[1] + len(statements)
+    above = block[start - 1] if start > 0 else None
+    below = block[end] if end < len(block) else None
+    return (
+        above if isinstance(above, ast.If) and _is_blank(module, above, statements[0]) else None,
+        below if isinstance(below, ast.If) and _is_blank(module, statements[-1], below) else None,
+    )
+
+
+def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
+    syntax = module.syntax
+    return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
+
+
+def _is_same(module: ModuleIndex, branch: ast.If, when: Interval) -> bool:
+    """Return whether a block runs under the same condition, which its first line says and nothing else."""
+    syntax = module.syntax
+    head = syntax.source.line(branch.lineno).strip()
+    return not branch.orelse and syntax.text(branch.test) == when.test and head == f"if {when.test}:"
+
+
+def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:
+    """Return whether a statement that is indented once more has the indentation of the block."""
+    return _step(module.syntax, statement) == _step(module.syntax, branch)

@@ -1,0 +1,101 @@
+"""Reads that a fix itself would leave in every step."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.needed_waits import other_waits
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix
+from gpulint.project import Project
+from gpulint.source import Span
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.waits.logs.log_intervals import is_seldom
+from gpulint_fixers.waits.step_tests import branches_around, hidden_waits
+
+_READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
+
+
+def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | None:
+    """Return why a fix gains nothing: it leaves a read in every step, in the statement or where the value is used."""
+    if found.context.calls and (left := _left_in(found, made)) is not None:
+        return Declined(f"`{left}` of the same statement is read in every step as well")
+    loop = found.context.loop
+    here = branches_around(found.module, found.statement, loop.node) if not found.context.calls else frozenset()
+    own = [edit for edit in made.edits if edit.path == loop.module.path]
+    for edit in own:
+        statement = _statement(loop.module, loop.node, edit.span) if _READS.fullmatch(edit.text) else None
+        if statement is None or is_seldom(project, loop.module, statement):
+            continue
+        if branches_around(loop.module, statement, loop.node) <= here and not _is_seldom(loop.module, statement, own):
+            return Declined(f"line {statement.lineno} needs the number in every step")
+    return None
+
+
+def waiting_scaler(project: Project, found: HostWait) -> Declined | None:
+    """Return why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
+    loop = found.context.loop
+    waits = other_waits(project, loop.module, [loop.node])
+    line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
+    return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+
+
+def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
+    """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
+    loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
+    for call, read in hidden_waits(project, loop.module, loop.node):
+        inside = own is not None and read.module.function(read.node) is own
+        if not inside and branches_around(loop.module, call, loop.node) <= here:
+            return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
+    return None
+
+
+def _left_in(found: HostWait, made: Fix) -> str | None:
+    """A read of the statement that the fix does not change: of a tensor that may be on the GPU all the same."""
+    own, path = found.module.syntax.span(found.statement), found.module.path  # type: ignore[arg-type]
+    changed = [edit.span for edit in made.edits if edit.path == path and ("detach" in edit.text or not edit.text)]
+    if not any(_overlaps(own, span) for span in changed):
+        return None
+    for part in walk(found.statement):
+        if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Attribute) or part.args:
+            continue
+        span = found.module.syntax.span(part)
+        inside = any(span.line <= one.line <= span.end_line and _overlaps(span, one) for one in changed)
+        if part.func.attr == "item" and not inside:
+            return ast.unparse(part)
+    return None
+
+
+def _overlaps(one: Span, other: Span) -> bool:
+    return (one.line, one.column) <= (other.end_line, other.end_column) and (other.line, other.column) <= (
+        one.end_line,
+        one.end_column,
+    )
+
+
+def _statement(module: ModuleIndex, loop: ast.AST, span: Span) -> ast.stmt | None:
+    """The innermost statement of a loop that an edit is in."""
+    if span.cell is not None:
+        return None
+    inside = [
+        part
+        for part in walk(loop)
+        if isinstance(part, ast.stmt) and part is not loop and _overlaps(module.syntax.span(part), span)
+    ]
+    return max(inside, key=lambda part: (part.lineno, part.col_offset), default=None)
+
+
+def _is_seldom(module: ModuleIndex, statement: ast.stmt, edits: list[Edit]) -> bool:
+    """Return whether other edits put a statement, or a test, under a condition that holds every N steps."""
+    around = [statement, *module.syntax.ancestors(statement)]
+    for edit in edits:
+        if "%" in edit.text and any(
+            isinstance(up, ast.If) and _overlaps(module.syntax.span(up.test), edit.span) for up in around
+        ):
+            return True
+        if edit.span.line <= statement.lineno <= edit.span.end_line and edit.text and not edit.text.strip(" \t"):
+            return True  # indented, below a condition
+    return False

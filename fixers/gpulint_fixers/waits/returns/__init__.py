@@ -1,0 +1,1 @@
+"""Numbers that functions read only to return them to the training loop."""

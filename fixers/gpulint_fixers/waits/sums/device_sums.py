@@ -1,0 +1,303 @@
+"""Sums of what a training step computes, kept on the GPU until they are read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Fix, Safety
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint_fixers.waits.deferred_reads import Variable, additions, defer
+from gpulint_fixers.waits.device_reads import (
+    DeviceRead,
+    array_reads,
+    has_doubles,
+    host_tensors,
+    is_about_loss,
+    is_integer,
+    is_plain_number,
+    is_torch_tensor,
+    reads_of,
+    torch_of,
+)
+from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
+from gpulint_fixers.waits.unread_values import unread
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """Why a sum on the GPU may differ from that of Python's numbers; empty if it cannot."""
+
+    reasons: tuple[str, ...]
+    is_certain: bool
+    """Whether all that is added is known to be a tensor."""
+
+
+def variable_of(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
+    document = project.document(found.module.path)
+    assert document is not None
+    return Variable(found.module, document, loop, name)
+
+
+def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
+    """``total += loss.item()``: add on the GPU, and read the sum after the loop or where it is logged."""
+    assert isinstance(statement.target, ast.Name)
+    variable = variable_of(project, found, loop, statement.target.id)
+    if (without := unread(project, variable, statement)) is not None:
+        return without
+    if (initial := variable.initial()) and all(map(is_zeros, initial)):
+        return added_to_tensor(project, found, statement)
+    return _deferred(project, found, variable, statement.value)
+
+
+def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item() / n`` and then ``total += value``, which is all that is done with it."""
+    target = statement.targets[0]
+    used = Declined("the value is used in the same step, and not only to log it or to add it up")
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        return used
+    value = variable_of(project, found, loop, target.id)
+    nodes = value.occurrences() or []
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
+    if len(reads) != 1 or len(nodes) != 2 or not value.is_inside(reads[0]):
+        return used
+    match addition := value.statement(reads[0]):
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add(), value=ast.Name()) if addition.value is reads[0]:
+            return _deferred(project, found, variable_of(project, found, loop, total), statement.value)
+    return used
+
+
+def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        if copied := host_tensors(found):
+            return _copied(project, variable, value, copied)
+        if not (arrays := array_reads(found)):
+            return reads
+        made = added_up(project, variable, value, arrays, integers=False)
+        if isinstance(made, Declined):
+            return made
+        told = f"{made.description}; `{variable.name}` is a float instead of a number of NumPy"
+        return replace(made, safety=Safety.UNSAFE, description=told)
+    integers = all(is_integer(found.module, read.tensor) for read in reads)
+    return added_up(project, variable, value, reads, integers=integers)
+
+
+def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
+    """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
+    module, torch = variable.module, torch_of(variable.module)
+    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+        return Declined("more is copied to the host than a number")
+    if not (initial := variable.initial()) or not all(map(is_number, initial)):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    others = [one.value for one in additions(variable) if ast.unparse(one.value) != ast.unparse(value)]
+    if not all(is_plain_number(module, other) for other in others):
+        return Declined(f"other statements add to `{variable.name}`, which may be tensors of the host")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    made = defer(project, variable, f"{torch}.as_tensor({{}}).cpu()", own={*additions(variable)}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    reasons = [*exact.reasons, *made.reasons]
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
+    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
+
+
+def added_up(
+    project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead], *, integers: bool
+) -> Fix | Declined:
+    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop. ``integers`` says that the reads
+    give some."""
+    module = variable.module
+    initial = variable.initial()
+    if not initial or not all(is_number(value) or _is_own(value, variable.name) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    whole = integers and _is_sum(value, reads)
+    counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
+    doubles = has_doubles(project)
+    reasons = [*exact.reasons]
+    if not counts and not doubles:
+        reasons.append("the sum is in single precision, as a device named in the tree has no other")
+    known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
+    if not known and not all(is_about_loss(module.syntax.text(read.tensor)) for read in reads):
+        reasons.append(f"`{variable.name}` becomes a float")
+    kept = replace(variable, integers=counts)
+    made = defer(project, kept, "int({})" if counts else "float({})", own={*additions(variable)})
+    if isinstance(made, Declined):
+        return made
+    suffix = (
+        ".double()" if counts and made.reasons and doubles else "" if counts else ".detach()" + ".double()" * doubles
+    )
+    reasons += made.reasons
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
+    certain = exact.is_certain or counts
+    description = "add up on the GPU and read the sum when it is used"
+    if reasons or not certain:
+        return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
+    return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
+
+
+def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
+    """``average = 0.9 * average + 0.1 * loss.item()``: a moving average on the GPU; None for anything else."""
+    match statement.targets:
+        case [ast.Name(id=name)] if any(isinstance(p, ast.Name) and p.id == name for p in walk(statement.value)):
+            variable = variable_of(project, found, loop, name)
+        case _:
+            return None
+    initial = variable.initial()
+    if not initial or not all(value is statement.value or is_number(value) for value in initial):
+        return Declined(f"`{name}` does not start as a number in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if not _is_average(statement.value, name, {read.whole for read in reads}):
+        return Declined("more is done with the number than averaging it")
+    made = defer(project, variable, "float({})", own={statement})
+    if isinstance(made, Declined):
+        return made
+    doubles = has_doubles(project)
+    logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
+    edits = (*(read.replaced(found.module, ".detach().double()" if doubles else ".detach()") for read in reads),)
+    return Fix(
+        f"average on the GPU and read the average when it is used{'' if doubles else ', in single precision'}{logs}",
+        Safety.UNSAFE,
+        (*edits, *made.edits),
+    )
+
+
+def _is_average(value: ast.expr, name: str, wholes: set[ast.expr]) -> bool:
+    """Return whether an expression is a sum of multiples of a variable and of numbers that are read."""
+    if value in wholes:
+        return True
+    match value:
+        case ast.Name(id=own):
+            return own == name
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return _is_average(left, name, wholes) and _is_average(right, name, wholes)
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return (_is_factor(left) and _is_average(right, name, wholes)) or (
+                _is_factor(right) and _is_average(left, name, wholes)
+            )
+    return False
+
+
+def _is_factor(value: ast.expr) -> bool:
+    """``0.9``, ``momentum``, ``(1 - momentum)``."""
+    match value:
+        case ast.Constant(value=int() | float()) | ast.Name() | ast.Attribute():
+            return True
+        case ast.BinOp(op=ast.Sub(), left=left, right=right):
+            return _is_factor(left) and _is_factor(right)
+    return False
+
+
+def is_number(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _is_own(value: ast.expr, name: str) -> bool:
+    """``total = total / count``: the variable itself, read and divided."""
+    match value:
+        case ast.BinOp(left=ast.Name(id=own), op=ast.Div() | ast.Mult(), right=right):
+            return own == name and isinstance(right, ast.Constant | ast.Name | ast.Attribute)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=own)]):
+            return own == name
+    return False
+
+
+def _is_sum(value: ast.expr, reads: list[DeviceRead]) -> bool:
+    """Return whether a value is nothing but a read."""
+    return any(value is read.whole for read in reads)
+
+
+def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]) -> Exactness | Declined:
+    """Return what an expression does with the numbers that it reads."""
+    wholes = {read.whole for read in reads}
+    reasons: list[str] = []
+    if not all(is_integer(module, read.tensor) for read in reads if read.copies):
+        reasons.append("the GPU adds in another order, which may round the last digit differently")
+
+    def visit(node: ast.expr) -> bool:
+        if node in wholes:
+            return True
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                return all(visit(side) if _has(side, wholes) else _number(side) for side in (left, right))
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                sides = [side for side in (left, right) if _has(side, wholes)]
+                return len(sides) == 1 and visit(sides[0]) and _number(right if sides[0] is left else left)
+            case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=2)):
+                reasons.append("squares may be rounded differently in the last digit")
+                return visit(left)
+            case ast.BinOp(op=ast.Pow(), left=left, right=right) if not _has(right, wholes):
+                reasons.append("powers may be rounded differently in the last digit")
+                return visit(left) and _number(right)
+            case ast.BinOp(op=ast.Div(), left=left, right=right):
+                if not _is_power_of_two(right):
+                    reasons.append(
+                        "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
+                    )
+                return not _has(right, wholes) and visit(left) and _number(right)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if _is_formula(project, module, node):
+                reasons.append(f"`{name}` computes on the GPU, which may round the last digit differently")
+                return all(visit(arg) if _has(arg, wholes) else _number(arg) for arg in args)
+            case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
+                return all(visit(side) if _has(side, wholes) else _number(side) for side in (body, other))
+        return False
+
+    def _number(node: ast.expr) -> bool:
+        match node:
+            case _ if is_plain_number(module, node):
+                return True
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), left=left, right=right):
+                return _number(left) and _number(right)
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                reasons.append(f"`{ast.unparse(node)}` is taken for a number")
+                return True
+        return False
+
+    if not visit(value):
+        return Declined("more is done with the number than adding it up")
+    certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
+    return Exactness(tuple(dict.fromkeys(reasons)), certain)
+
+
+def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function of the tree only computes sums, products and quotients of what it is given."""
+    callees = project.fact(Resolver).callees(module, call)
+    match [ref.node for ref in callees]:
+        case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
+            plain = (ast.BinOp, ast.Name, ast.Constant, ast.operator, ast.expr_context)
+            names = {arg.arg for arg in given.args}
+            return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
+                isinstance(part, plain)
+                and (not isinstance(part, ast.Name) or part.id in names)
+                and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
+                and (not isinstance(part, ast.operator) or isinstance(part, ast.Add | ast.Sub | ast.Mult | ast.Div))
+                for part in walk(value)
+            )
+    return False
+
+
+def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:
+    return any(part in wholes for part in walk(node))
+
+
+def _is_power_of_two(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant) or type(node.value) is not int or node.value < 1:
+        return False
+    return node.value & (node.value - 1) == 0

@@ -1,0 +1,196 @@
+"""Sums in tables: ``sums["loss"] += loss.item()``, ``sums[key] = sums.get(key, 0.0) + value.item()``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeGuard
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Fix, Safety
+from gpulint.placement.synchronization import SyncPoints
+from gpulint.project import Project
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint_fixers.edits.places import formats, gives_keys
+from gpulint_fixers.edits.statements import insert_above
+from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, reads_of
+from gpulint_fixers.waits.lists.list_reads import loop_of_history
+from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
+from gpulint_fixers.waits.step_tests import trained_on
+from gpulint_fixers.waits.sums.device_sums import exactness, is_number
+
+
+def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """Sums in a dictionary or list, which holds numbers again after the loop."""
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return added_by_key(project, found.module, statement, loop, reads)
+
+
+def added_by_key(
+    project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode, reads: list[DeviceRead]
+) -> Fix | Declined:
+    """Let the entries of the table to which a statement adds be tensors inside of the loop."""
+    added, document = _added(statement), project.document(module.path)
+    if added is None or document is None:
+        return Declined("the value is stored in an object or a table in every step")
+    name, value = added
+    variable = Variable(module, document, loop, name)
+    initial = variable.initial()
+    rows = bool(initial) and all(map(_is_row, initial or ()))
+    empty = bool(initial) and all(map(_is_empty, initial or ()))
+    if not initial or not (rows or empty or all(map(_is_table, initial))):
+        return Declined(f"`{name}` does not start as a table of numbers in this function")
+    keys = frozenset[ast.Name]() if rows else frozenset(_key_reads(module, loop, name))
+    variable = replace(variable, loop=loop_of_history(module, loop, initial), ignored=keys)
+    before = [value for value in initial if not variable.is_inside(value)]
+    if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
+        return Declined(f"`{name}` is not set anew before the loop, which runs several times")
+    own = {part for part in walk(loop) if _adds_to(part, name)}
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
+    if empty and isinstance(made_by := initial[0], ast.Call):
+        convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
+    starts = {
+        part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
+    }
+    blocks = read_seldom(project, variable, _read_names(variable, {*own, *starts}), own)
+    above = [insert_above(module.syntax, block.body[0], f"{name} = {convert.format(name)}") for block in blocks]
+    variable = replace(variable, ignored=keys.union(*blocks.values()))
+    made = defer(project, variable, convert, own={*own, *starts}, in_place=False)
+    if isinstance(made, Declined):
+        return made
+    inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
+    unread = not inside and not made.edits and not above
+    if not (made.edits or above or unread) or None in above or not all(formats(module, node) for node in inside):
+        return Declined(f"`{name}` is read in the loop")
+    suffix = ".detach().double()" if has_doubles(project) else ".detach()"
+    others = _other_reads(project, module, loop, own - {statement})
+    edits = (*(read.replaced(module, suffix) for read in (*reads, *others)), *filter(None, above), *made.edits)
+    logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
+    note = "; ".join(["", *exact.reasons, *logs])
+    where = "where they are used" if above else "after the loop"
+    return Fix(f"add up on the GPU and read the sums {where}, as floats{note}", Safety.UNSAFE, edits)
+
+
+def _other_reads(
+    project: Project, module: ModuleIndex, loop: LoopNode, additions: set[ast.AugAssign | ast.Assign]
+) -> list[DeviceRead]:
+    """Reads that other statements add to the table, of terms of the loss that are not known to be on the GPU."""
+    known = {sync.node for sync in project.fact(SyncPoints).in_module(module)}
+    found, losses = list[DeviceRead](), _terms(loop)
+    for one in additions:
+        value = (_added(one) or ("", one.value))[1]
+        read = device_read(module, value) if isinstance(value, ast.Call) and value not in known else None
+        if read is not None and ast.unparse(read.tensor) in losses:
+            found.append(read)
+    return found
+
+
+def _terms(loop: LoopNode) -> set[str]:
+    """The losses of a loop, and the variables of which it adds them up: ``loss = nll + beta * kl``."""
+    losses = trained_on(loop)
+    sums = [
+        part.value
+        for part in walk(loop)
+        if isinstance(part, ast.Assign) and any(ast.unparse(target) in losses for target in part.targets)
+    ]
+    return losses | {
+        part.id
+        for value in sums
+        if isinstance(value, ast.BinOp) and not any(isinstance(part, ast.Call) for part in walk(value))
+        for part in walk(value)
+        if isinstance(part, ast.Name)
+    }
+
+
+def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
+    """The name of the table and what is added to one of its entries."""
+    match node:
+        case ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name)), op=ast.Add(), value=value):
+            return name, value
+        case ast.Assign(
+            targets=[ast.Subscript(value=ast.Name(id=name), slice=key)],
+            value=ast.BinOp(
+                left=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=own), attr="get"), args=[got, ast.Constant(value=start)]
+                ),
+                op=ast.Add(),
+                right=value,
+            ),
+        ) if own == name and ast.unparse(got) == ast.unparse(key) and start == 0:
+            return name, value
+    return None
+
+
+def _adds_to(node: ast.AST, name: str) -> TypeGuard[ast.AugAssign | ast.Assign]:
+    added = _added(node)
+    return added is not None and added[0] == name
+
+
+def _starts_entry(node: ast.AST, name: str) -> bool:
+    """``if key not in sums: sums[key] = 0.0``"""
+    match node:
+        case ast.If(
+            test=ast.Compare(left=asked, ops=[ast.NotIn()], comparators=[ast.Name(id=own)]),
+            body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=table), slice=key)], value=value)],
+            orelse=[],
+        ) if own == table == name:
+            return is_number(value) and ast.unparse(asked) == ast.unparse(key)
+    return False
+
+
+def _key_reads(module: ModuleIndex, loop: LoopNode, name: str) -> Iterator[ast.Name]:
+    """The uses of a table that see no values."""
+    names = (node for node in walk(loop) if isinstance(node, ast.Name) and node.id == name)
+    return (node for node in names if gives_keys(module, node))
+
+
+def _is_table(value: ast.expr) -> bool:
+    """``{"loss": 0.0, "kl": 0.0}``, ``{key: 0.0 for key in names}``, ``dict.fromkeys(names, 0.0)``"""
+    match value:
+        case ast.Dict(values=[_, *_] as values):
+            return all(map(is_number, values))
+        case ast.DictComp(value=start):
+            return is_number(start)
+        case ast.Call(func=ast.Attribute(attr="fromkeys", value=ast.Name(id="dict")), args=[_, start]):
+            return is_number(start)
+    return False
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """``{}``, ``defaultdict(float)``, ``defaultdict(lambda: 0.0)``"""
+    match value:
+        case ast.Dict(keys=[]):
+            return True
+        case ast.Call(func=func, args=[ast.Name(id="float" | "int")]):
+            return last_name(func) == "defaultdict"
+        case ast.Call(func=func, args=[ast.Lambda(body=start)]):
+            return last_name(func) == "defaultdict" and is_number(start)
+    return False
+
+
+def _is_row(value: ast.expr) -> bool:
+    """``[0.0, 0.0]``, ``[0.0] * 3``."""
+    match value:
+        case ast.BinOp(op=ast.Mult(), left=ast.List() as row) | (ast.List() as row):
+            return bool(row.elts) and all(map(is_number, row.elts))
+        case ast.ListComp(elt=element):
+            return is_number(element)
+    return False
+
+
+def _read_names(variable: Variable, own: set[ast.stmt]) -> list[ast.Name]:
+    """The uses of the variable besides those that add to it."""
+    return [
+        node
+        for node in variable.occurrences() or []
+        if isinstance(node.ctx, ast.Load) and variable.statement(node) not in own
+    ]

@@ -1,0 +1,118 @@
+"""Sums and lists of a training step that nothing reads, so that the step need not make them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.source import Span
+from gpulint.workspace.module_index import last_name
+from gpulint_fixers.edits.statements import remove_statement
+from gpulint_fixers.waits.deferred_reads import Variable
+
+_READS = frozenset({"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"})
+"""What computes a value and does nothing else."""
+_JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack", "hstack"})
+"""Functions that join the values of a list, and do nothing else."""
+_FINDS = ("locals", "vars", "globals", "eval", "exec")
+"""Functions that find a variable without its name."""
+
+
+def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
+    """Remove the statement that adds to a variable, and what it starts as; None if anything reads the variable."""
+    nodes = variable.occurrences()
+    if nodes is None or not _is_own(project, variable):
+        return None
+    own, starts = set(walk(statement)), list[ast.stmt]()
+    for node in nodes:
+        start = variable.statement(node)
+        if node in own or start in starts:
+            continue
+        if not _is_of_itself(start, variable.name) and (isinstance(node.ctx, ast.Load) or not _is_start(start)):
+            return None
+        starts.append(start)
+    if any(isinstance(part, ast.Call) and not _only_computes(part) for part in own):
+        return Declined(f"nothing reads `{variable.name}`; remove it")
+    edits = [remove_statement(variable.module.syntax, one) for one in (statement, *starts)]
+    if any(edit is None or edit.text for edit in edits):
+        return Declined(f"nothing reads `{variable.name}`; remove it")
+    removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
+    return Fix(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
+
+
+def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:
+    """Remove a copy that each step sets anew, and that nothing reads before it is set to something else."""
+    nodes = variable.occurrences()
+    if nodes is None or not _is_own(project, variable) or not isinstance(statement.targets[0], ast.Name):
+        return None
+    pure = all(_only_copies(part) for part in walk(statement.value) if isinstance(part, ast.Call | ast.NamedExpr))
+    if len(statement.targets) != 1 or not pure:
+        return None
+    module = variable.module
+    bindings = module.scope(variable.loop).bindings[variable.name]
+    for node in nodes:
+        if isinstance(node.ctx, ast.Load) or isinstance(module.syntax.parents.get(node), ast.AugAssign):
+            seen = reaching(module, bindings, node)
+            if not seen or any(binding.node in (statement, statement.targets[0]) for binding in seen):
+                return None
+    edit = remove_statement(module.syntax, statement)
+    if edit is None or edit.text:
+        return None
+    return Fix(
+        f"remove this value of `{variable.name}`, which nothing reads", Safety.SAFE, (_with_gap(variable, edit),)
+    )
+
+
+def _only_copies(part: ast.Call | ast.NamedExpr) -> bool:
+    """``images[:10].detach().cpu()``"""
+    return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and last_name(part.func) in _READS
+
+
+def _is_own(project: Project, variable: Variable) -> bool:
+    """Return whether all that may read a variable is seen: it is a function's own, or no other file names it."""
+    module, document = variable.module, variable.document
+    finders = (call.func for name in _FINDS for call in module.calls_by_name.get(name, ()))
+    if variable.definition is not None or any(isinstance(func, ast.Name) for func in finders):
+        return False
+    if module.function(variable.loop) is not None:
+        return True
+    users = (path for path in project.files_using(module.path, variable.name) if path != module.path)
+    return document.python is not None and variable.name not in module.strings and not any(users)
+
+
+def _is_start(statement: ast.stmt) -> bool:
+    """``total = 0.0``, ``losses = []``"""
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.List(elts=[])):
+            return True
+        case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id="list" | "float" | "int"), args=[])):
+            return True
+    return False
+
+
+def _is_of_itself(statement: ast.stmt, name: str) -> bool:
+    """``images = np.concatenate(images, axis=1)``, which computes a variable of itself alone."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=own)], value=ast.Call(func=func, args=[ast.Name(id=given)], keywords=keys)
+        ):
+            plain = all(isinstance(key.value, ast.Constant) for key in keys)
+            return own == given == name and last_name(func) in _JOINS and plain
+    return False
+
+
+def _only_computes(call: ast.Call) -> bool:
+    """``loss.item()``, and the ``append`` of the list itself."""
+    return last_name(call.func) in _READS or (last_name(call.func) in ("append", "extend") and len(call.args) == 1)
+
+
+def _with_gap(variable: Variable, edit: Edit) -> Edit:
+    """A removal with the empty line that it would leave below another one."""
+    source, span = variable.module.syntax.source, edit.span
+    if span.cell is not None or span.column > 1 or span.end_column > 1 or span.line == 1:
+        return edit
+    blank = [not source.line(number).strip() for number in (span.line - 1, span.end_line)]
+    return Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "") if all(blank) else edit
