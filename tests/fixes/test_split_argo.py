@@ -75,6 +75,7 @@ WORKFLOWS = {
     "steps": HEAD + STEPS + BODY,
     "dag": HEAD + DAG + BODY,
     "dag without dependencies": HEAD + DAG.replace("            dependencies: [check]\n", "") + BODY,
+    "dag in one line": HEAD + re.sub(r"- name: train  .*\n.*\n.*", "- {name: train, template: train}", DAG) + BODY,
     "dag with a list": HEAD + DAG.replace("[check]", "\n              - check  # first") + BODY,
     "dag with depends": HEAD
     + re.sub(r"dependencies: \[(\w+)\]", r"depends: \1", DAG).replace("depends: check", "depends: 'check || !check'")
@@ -85,6 +86,12 @@ WORKFLOWS = {
     + BODY.replace("container:", "script:")
     .replace("command: [bash, -c]", "command: [bash]")
     .replace("args:\n          - |\n", "source: |\n"),
+    "twice": HEAD + STEPS.replace("beside, template: check", "more, template: train") + BODY,
+    "two tasks": HEAD
+    + DAG.replace("{name: report, template: check, dependencies: [train]}", "{name: more, template: train}").replace(
+        "            dependencies: [check]\n", ""
+    )
+    + BODY,
     "loop": HEAD + DAG.replace("dependencies: [check]", "withItems: [1, 2]\n            dependencies: [check]") + BODY,
     "inputs": HEAD
     + STEPS.replace(
@@ -157,15 +164,17 @@ def test_the_new_template_runs_first_and_all_else_stays_as_it_is_written(job: Ma
     assert stage["metadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
     assert after["volumeClaimTemplates"] == before["volumeClaimTemplates"]
     expected, found = commands(before), commands(after)
-    if shape == "loop":
-        assert found == ["echo ok", *expected[1:3], *[expected[3]] * 2, "echo ok"]
+    if shape in ("loop", "twice", "two tasks"):
+        prepares = [line for line in found if "python" not in line and "echo" not in line]
+        assert prepares == ["mkdir -p /data/set", "aws s3 sync s3://bucket/set /data/set"]
+        assert {*found[found.index(prepares[1]) + 1 :]} <= {"python train.py --data /data/set", "echo ok"}
+        assert found.count("python train.py --data /data/set") == 2
     else:
         assert [line for line in found if line != "echo ok"] == [line for line in expected if line != "echo ok"]
         assert len(found) == len(expected)
-    gone = [line for line in text.splitlines() if line not in fixed.splitlines()]
-    assert all(
-        re.search(r"entrypoint|depend|mkdir|aws s3|The shards", line) for line in gone if "train-prepare" not in line
-    )
+    kept = [line for line in text.splitlines() if not re.search("mkdir|aws s3|The shards", line)]
+    written = iter(fixed)
+    assert all(character in written for character in "\n".join(kept))  # the rest is all there, in this order
     assert made.scan("GPU332") == []
 
 
@@ -203,6 +212,7 @@ def test_both_workflows_of_a_file_and_both_templates_of_one_get_a_stage(job: Mak
         ("steps", "name: check\n", "name: train-prepare\n", "a template train-prepare exists already"),
         ("steps", "name: report,", "name: train-prepare,", "a step train-prepare exists already"),
         ("steps", "name: report, template: check", "name: report, template: train", "called from several places"),
+        ("two tasks", "name: more, template: train", "name: more, template: train, when: a", "in different ways"),
         ("steps", "template: train}", "template: train, continueOn: {failed: true}}", "`continueOn`"),
         ("steps", "template: train}", 'template: "{{workflow.parameters.set}}"}', "computes which template it calls"),
         ("steps", "entrypoint: main", "entrypoint: main\n  onExit: train", "when a step or the workflow ends"),

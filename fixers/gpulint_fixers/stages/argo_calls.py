@@ -43,19 +43,19 @@ def order(document: Document, spec: Node, called: dict[str, Any], stage: str, *,
     if any("{{" in node.at("template").text for node in spec.walk()):
         return "the workflow computes which template it calls"
     is_entry = spec.at("entrypoint").text == name
-    if len(calls) + is_entry > 1:
+    places = {(id(call.among), id(call.group)) for call in calls}
+    if len(places) + is_entry > 1:
         return f"{name} is called from several places"
     if is_entry:
         return _before_entry(document, spec, called, stage, needs_inputs=needs_inputs)
     if not calls:
         return f"nothing in this file calls {name}"
-    call = calls[0]
-    if not is_inside(call.node, call.among):
+    if not all(is_inside(call.node, call.among) for call in calls):
         return _CANNOT
-    step = _step(call, stage, needs_inputs=needs_inputs)
+    step = _step(calls, stage, needs_inputs=needs_inputs)
     if isinstance(step, str):
         return step
-    return _before_step(document, call, step) if call.group is not None else _before_task(document, call, step)
+    return _before_steps(document, calls, step) if calls[0].group is not None else _before_tasks(document, calls, step)
 
 
 def _calls(template: Node, name: str) -> list[_Call]:
@@ -65,40 +65,39 @@ def _calls(template: Node, name: str) -> list[_Call]:
     return [call for call in found if call.node.at("template").text == name]
 
 
-def _step(call: _Call, stage: str, *, needs_inputs: bool) -> dict[str, Any] | str:
-    """The step or task that calls the stage under the same conditions, with the same arguments."""
-    values = plain(call.node)
-    if not values.get("name"):
-        return _CANNOT
-    if values.get("continueOn"):
+def _step(calls: list[_Call], stage: str, *, needs_inputs: bool) -> dict[str, Any] | str:
+    """The step or task that calls the stage when the calls begin, under their conditions and with their arguments."""
+    kept = ("dependencies", "depends", "when", *(("arguments",) if needs_inputs else ()))
+    values = [plain(call.node) for call in calls]
+    if any(value.get("continueOn") for value in values):
         return "the workflow goes on after the template fails (`continueOn`), and may not without its data"
-    step = {"name": f"{values['name']}-prepare", "template": stage}
-    if needs_inputs and "arguments" in values:
-        step["arguments"] = values["arguments"]
-    if "when" in values:
-        step["when"] = values["when"]
-    if re.search(r"\{\{=?\s*item\b", str(step)):
+    first, *others = ({key: value[key] for key in kept if key in value} for value in values)
+    if any(other != first for other in others):
+        return "it is called several times in different ways"
+    if re.search(r"\{\{=?\s*item\b", str(first)):
         return "what it does differs between the items of a loop (`withItems`)"
-    names = {one.at("name").text for group in call.among.elements for one in (group.elements or [group])}
-    return f"a step {step['name']} exists already" if step["name"] in names else step
+    name = stage if others else f"{values[0].get('name')}-prepare"
+    names = {one.at("name").text for group in calls[0].among.elements for one in (group.elements or [group])}
+    return f"a step {name} exists already" if name in names else {"name": name, "template": stage, **first}
 
 
-def _before_step(document: Document, call: _Call, step: dict[str, Any]) -> Order | str:
-    assert call.group is not None
-    added = before_item(document, call.group, [[step]])
+def _before_steps(document: Document, calls: list[_Call], step: dict[str, Any]) -> Order | str:
+    assert calls[0].group is not None
+    added = before_item(document, calls[0].group, [[step]])
     return Order([added]) if added is not None else _CANNOT
 
 
-def _before_task(document: Document, call: _Call, task: dict[str, Any]) -> Order | str:
-    name = call.node.at("name").text
-    others = [one for one in call.among.elements if one is not call.node]
-    asks = re.compile(rf"(?<![\w-]){re.escape(name)}\.(?!Succeeded)|!\s*{re.escape(name)}(?![\w-])")
-    if any(asks.search(other.at("depends").text) for other in others):
-        return f"another task asks whether {name} failed"
-    needed = {key: value for key, value in plain(call.node).items() if key in ("dependencies", "depends")}
-    added = before_item(document, call.node, [{**task, **needed}])
-    waits = _wait(document, call, task["name"])
-    return Order([added, *waits]) if added is not None and waits is not None else _CANNOT
+def _before_tasks(document: Document, calls: list[_Call], task: dict[str, Any]) -> Order | str:
+    for call in calls:
+        name = re.escape(call.node.at("name").text)
+        asks = re.compile(rf"(?<![\w-]){name}\.(?!Succeeded)|!\s*{name}(?![\w-])")
+        if any(asks.search(other.at("depends").text) for other in call.among.elements):
+            return f"another task asks whether {call.node.at('name').text} failed"
+    made = [before_item(document, calls[0].node, [task])]
+    for call in calls:
+        made += _wait(document, call, task["name"]) or [None]
+    edits = [edit for edit in made if edit is not None]
+    return Order(edits) if len(edits) == len(made) else _CANNOT
 
 
 def _wait(document: Document, call: _Call, name: str) -> tuple[Edit, ...] | None:
