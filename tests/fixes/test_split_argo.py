@@ -13,17 +13,19 @@ import yaml
 MakeJob = Callable[..., Any]
 
 TRAIN = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
-HEAD = """\
-apiVersion: argoproj.io/v1alpha1
-kind: Workflow
-metadata: {generateName: train-}  # a name for each run
-spec:
-  entrypoint: main
-  arguments: {parameters: [{name: set, value: imagenet}]}
+CLAIM = """\
   volumeClaimTemplates:
     - metadata: {name: work}
       spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Gi}}}
 """
+HEAD = f"""\
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {{generateName: train-}}  # a name for each run
+spec:
+  entrypoint: main
+  arguments: {{parameters: [{{name: set, value: imagenet}}]}}
+{CLAIM}"""
 BODY = """\
     # Trains.
     - name: train
@@ -80,6 +82,9 @@ WORKFLOWS = {
     "dag with depends": HEAD
     + re.sub(r"dependencies: \[(\w+)\]", r"depends: \1", DAG).replace("depends: check", "depends: 'check || !check'")
     + BODY,
+    "dag with a long list": HEAD
+    + DAG.replace("[check]", "\n              [\n                check,\n              ]").replace("report", "more")
+    + BODY.replace("[bash, -c]", "[sh, -c, -x]"),
     "entrypoint": HEAD.replace("entrypoint: main", "entrypoint: train") + ENTRY + BODY,
     "script": HEAD
     + STEPS
@@ -225,6 +230,7 @@ def test_both_workflows_of_a_file_and_both_templates_of_one_get_a_stage(job: Mak
         ),
         ("steps", "      retryStrategy", "      initContainers: [{name: a, image: b}]\n      retryStrategy", "initC"),
         ("steps", "- {name: work, mountPath", "- {name: other, mountPath", "is gone with the container"),
+        ("steps", CLAIM, "  volumes: [{name: work, emptyDir: {}}]\n", "is gone with the container"),
         ("steps", "/data/set\n            python", "/data/{{pod.name}}\n            python", "`pod.name`"),
         ("steps", "- {name: HF_HOME, value: /data/hf}", "- {name: A, value: '{{ .Values.a }}'}", "lines of their own"),
         ("inputs", "template: train,", "template: train, withItems: [a], when: '{{item}} == a',", "items of a loop"),

@@ -134,11 +134,12 @@ def _command(found: Found, script: str, body: str, *, stops: bool) -> dict[str, 
             return None
         return {"command": [*words, *(["-e"] if stops else [])], "source": body}
     *start, text = [str(word) for word in (*words, *rest)] or [""]
-    flag = re.fullmatch(r"-(\w*)c", start[-1]) if len(start) > 1 else None
-    if flag is None or pods.lines(text) != pods.lines(script):
+    at = next((at for at, word in enumerate(start) if re.fullmatch(r"-\w*c", word)), 0)
+    if not at or pods.lines(text) != pods.lines(script) or not all(word.startswith("-") for word in start[at:]):
         return None
-    options = flag[1] if not stops or "e" in flag[1] else f"{flag[1]}e"
-    return {"command": [*start[:-1], f"-{options}c"], "args": [body]}
+    if stops and "e" not in start[at]:
+        start[at] = f"{start[at][:-1]}ec"
+    return {"command": start, "args": [body]}
 
 
 def _caller(project: Project, found: Found) -> str | None:

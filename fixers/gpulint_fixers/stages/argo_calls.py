@@ -71,7 +71,7 @@ def _step(calls: list[_Call], stage: str, *, needs_inputs: bool) -> dict[str, An
     values = [plain(call.node) for call in calls]
     if any(value.get("continueOn") for value in values):
         return "the workflow goes on after the template fails (`continueOn`), and may not without its data"
-    first, *others = ({key: value[key] for key in kept if key in value} for value in values)
+    first, *others = ({key: value[key] for key in kept if value.get(key)} for value in values)
     if any(other != first for other in others):
         return "it is called several times in different ways"
     if re.search(r"\{\{=?\s*item\b", str(first)):
