@@ -230,6 +230,7 @@ def test_both_workflows_of_a_file_and_both_templates_of_one_get_a_stage(job: Mak
         ),
         ("steps", "      retryStrategy", "      initContainers: [{name: a, image: b}]\n      retryStrategy", "initC"),
         ("steps", "- {name: work, mountPath", "- {name: other, mountPath", "is gone with the container"),
+        ("steps", "      retryStrategy", "      volumes: {a: b}\n      retryStrategy", "was not found in the file"),
         ("steps", CLAIM, "  volumes: [{name: work, emptyDir: {}}]\n", "is gone with the container"),
         ("steps", "/data/set\n            python", "/data/{{pod.name}}\n            python", "`pod.name`"),
         ("steps", "- {name: HF_HOME, value: /data/hf}", "- {name: A, value: '{{ .Values.a }}'}", "lines of their own"),
@@ -251,10 +252,16 @@ def test_what_is_not_certain_stays_with_the_reason(
     assert reason in made.refusal("GPU332")
 
 
-def test_a_template_that_other_workflows_call_stays(job: MakeJob) -> None:
+@pytest.mark.parametrize(
+    "caller",
+    [
+        HEAD + STEPS.replace("template: train}", "templateRef: {name: library, template: train}}"),
+        HEAD.replace("entrypoint: main", "entrypoint: train\n  workflowTemplateRef: {name: library}"),
+    ],
+)
+def test_a_template_that_other_workflows_call_stays(job: MakeJob, caller: str) -> None:
     library = WORKFLOWS["entrypoint"].replace("kind: Workflow", "kind: WorkflowTemplate")
     library = library.replace("metadata: {generateName: train-}", "metadata: {name: library}")
-    caller = HEAD + STEPS.replace("template: train}", "templateRef: {name: library, template: train}}") + "\n"
     made = job({"train.py": TRAIN, "train.yaml": library, "caller.yaml": caller})
     assert "caller.yaml calls the template as well" in made.refusal("GPU332")
 

@@ -24,7 +24,7 @@ class NotPlainError(ValueError):
 
 
 def plain(node: Node, depth: int = 0) -> Any:
-    """What a node is as maps, lists and scalars, with aliases and merge keys in full.
+    """Return a node as maps, lists and scalars, with aliases and merge keys in full.
 
     Raises:
         NotPlainError: its value is not known.

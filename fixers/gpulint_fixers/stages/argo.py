@@ -62,7 +62,7 @@ def find(document: Document, root: Node, line: int) -> Found | str:
     except NotPlainError:
         return "the workflow has values that the file alone does not tell"
     kind = next((key for key in ("container", "script") if isinstance(values.get(key), dict)), "")
-    if not kind or not values.get("name"):
+    if not kind or not values.get("name") or not _is_well_formed(values, values[kind], every):
         return "the template that runs it was not found in the file"
     if uncertain := next((key for key in _UNCERTAIN if values.get(key)), None):
         return f"the template has `{uncertain}`, which may be meant for both stages"
@@ -76,6 +76,18 @@ def find(document: Document, root: Node, line: int) -> Found | str:
     volumes = [*(every.get("volumes") or ()), *(values.get("volumes") or ()), *claims]
     found = pods.Found(values[kind], {"volumes": volumes}, {})
     return Found(document, root, spec, template, values, kind, found)
+
+
+def _is_well_formed(values: dict[str, Any], container: dict[str, Any], every: dict[str, Any]) -> bool:
+    """Return whether maps and lists of maps are where Argo has them."""
+    metadata = values.get("metadata") or {}
+    maps = [values.get("inputs"), metadata, metadata.get("labels") if isinstance(metadata, dict) else None]
+    lists = [one.get("volumes") for one in (values, every)]
+    lists += [container.get("volumeMounts"), every.get("volumeClaimTemplates")]
+    items = [item for one in lists if isinstance(one, list) for item in one]
+    return all(isinstance(one or {}, dict) for one in (*maps, *items)) and all(
+        isinstance(one or [], list) for one in lists
+    )
 
 
 def edits(found: Found, project: Project, script: str, body: str, *, stops: bool) -> list[Edit] | str:
@@ -125,7 +137,7 @@ def _stage(found: Found, name: str, script: str, body: str, *, stops: bool) -> d
 
 
 def _command(found: Found, script: str, body: str, *, stops: bool) -> dict[str, Any] | None:
-    """What runs ``body`` as the container runs ``script``; it ends with the first command that fails if ``stops``."""
+    """The command for ``body`` in place of ``script``; with ``stops`` it ends with the first step that fails."""
     words, rest = found.container.get("command") or [], found.container.get("args") or []
     if not isinstance(words, list) or not isinstance(rest, list):
         return None
@@ -143,12 +155,15 @@ def _command(found: Found, script: str, body: str, *, stops: bool) -> dict[str, 
 
 
 def _caller(project: Project, found: Found) -> str | None:
-    """A file whose workflows call the template by its name and that of its object."""
-    outer = found.root.at("metadata", "name").text
-    call = re.compile(rf"\btemplateRef:.{{0,200}}?\btemplate:\s*['\"]?{re.escape(found.name)}(?![\w-])", re.DOTALL)
+    """A file whose workflows call the template by its name and that of its object, or begin with it."""
+    outer, name = found.root.at("metadata", "name").text, rf"['\"]?{re.escape(found.name)}(?![\w-])"
+    calls = {
+        b"templateRef": re.compile(rf"\btemplateRef:.{{0,200}}?\btemplate:\s*{name}", re.DOTALL),
+        b"workflowTemplateRef": re.compile(rf"\bentrypoint:\s*{name}"),
+    }
     for path in project.files:
-        if project.kind(path) is not Kind.JOBSPEC or b"templateRef" not in (data := project.data(path)):
+        if project.kind(path) is not Kind.JOBSPEC or outer.encode() not in (data := project.data(path)):
             continue
-        if outer.encode() in data and call.search(data.decode(errors="replace")):
+        if any(word in data and call.search(data.decode(errors="replace")) for word, call in calls.items()):
             return path.name
     return None

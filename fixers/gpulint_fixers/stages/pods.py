@@ -74,7 +74,7 @@ def options(spec: dict[str, Any]) -> str:
 
 
 def verb(spec: dict[str, Any]) -> str:
-    """How ``kubectl`` starts the object: one whose name the server makes is new each time."""
+    """The command of ``kubectl`` that starts the object; one whose name the server makes is new each time."""
     metadata = spec.get("metadata") or {}
     return "create" if metadata.get("generateName") and not metadata.get("name") else "apply"
 
