@@ -144,19 +144,29 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How what needs no GPU runs before the jobs of a system; only their own files say what both would see."""
+    """How what needs no GPU runs before the jobs of a system; only their own files say what both would see.
+
+    Of the rows of a system the first counts whose ``requires`` hold at the document's root.
+    """
 
     system: str
+    name: str = ""
+    """What tells the row from others of its system."""
+    requires: tuple[Condition, ...] = ()
+    expressions: tuple[str, ...] = ()
+    """What expressions in double braces begin with that the system fills in; a file with others is a template."""
+    within: Literal["", "argo"] = ""
+    """Whose way of ordering the parts of one file is used; a file of its own runs before the job otherwise."""
     submit: tuple[str, ...] = ()
     """Lines of shell that run ``{stage}``, wait for its end (``{name}``) and start ``{job}``, files of one folder;
-    ``{options}`` say where (a namespace)."""
+    ``{options}`` say where (a namespace), and ``{verb}`` how."""
     instead: str = ""
     """What to do by hand where no such stage is written."""
 
     @property
     def label(self) -> str:
         """What tells the row from others of its kind."""
-        return self.system
+        return self.name or self.system
 
 
 KINDS = {"format": Format, "split": Split}

@@ -136,6 +136,12 @@ def test_the_script_waits_for_the_stage_and_stops_when_it_fails(job: MakeJob, tm
         assert "--namespace=ml" in calls.read_text()
 
 
+def test_a_job_whose_name_the_server_makes_is_created(job: MakeJob) -> None:
+    made = fixed(job, POD.replace("name: train,", "generateName: train-,"))
+    assert "kubectl create -f train.yaml\n" in made.text("train-submit.sh")
+    assert yaml.safe_load(made.text("train-prepare.yaml"))["metadata"]["name"] == "train-prepare"
+
+
 def test_a_task_of_skypilot_runs_on_a_machine_without_gpus_first(job: MakeJob) -> None:
     made = fixed(job, SKY)
     first, second = (yaml.safe_load(made.text(name)) for name in ("train-prepare.yaml", "train.yaml"))

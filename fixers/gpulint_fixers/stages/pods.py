@@ -12,7 +12,8 @@ _SHARED = ("persistentVolumeClaim", "nfs", "cephfs", "azureFile", "glusterfs", "
 """Kinds of volumes that outlive a pod, and that a pod on another node sees."""
 _OF_POD = ("imagePullSecrets", "serviceAccountName", "securityContext", "priorityClassName", "dnsPolicy")
 _OF_CONTAINER = ("image", "imagePullPolicy", "workingDir", "env", "envFrom", "securityContext")
-_LABELS = ("kueue.x-k8s.io/queue-name",)
+LABELS = ("kueue.x-k8s.io/queue-name",)
+"""Labels that a stage keeps: the queue that admits it."""
 _MAX_DEPTH = 30
 
 
@@ -27,12 +28,11 @@ class Found:
 
 def find(spec: dict[str, Any], script: str) -> Found | None:
     """The container that runs ``script``, if it is the only one."""
-    lines = [line.strip() for line in script.splitlines() if line.strip()]
     found = [
         Found(container, pod, spec)
         for pod in _pods(spec, 0)
         for container in pod["containers"]
-        if isinstance(container, dict) and _runs(container, lines)
+        if isinstance(container, dict) and _runs(container, lines(script))
     ]
     return found[0] if len(found) == 1 else None
 
@@ -50,9 +50,14 @@ def _pods(node: object, depth: int) -> Iterator[dict[str, Any]]:
             yield from _pods(value, depth + 1)
 
 
-def _runs(container: dict[str, Any], lines: list[str]) -> bool:
+def _runs(container: dict[str, Any], script: list[str]) -> bool:
     texts = [text for key in ("command", "args") for text in container.get(key) or () if isinstance(text, str)]
-    return any([line.strip() for line in text.splitlines() if line.strip()] == lines for text in texts)
+    return any(lines(text) == script for text in texts)
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a script that say something, as they may differ by indentation alone."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def name_of(spec: dict[str, Any]) -> str:
@@ -66,6 +71,12 @@ def options(spec: dict[str, Any]) -> str:
     """Return what ``kubectl`` needs to find the object by its name."""
     namespace = (spec.get("metadata") or {}).get("namespace")
     return f"--namespace={namespace} " if namespace else ""
+
+
+def verb(spec: dict[str, Any]) -> str:
+    """The command of ``kubectl`` that starts the object; one whose name the server makes is new each time."""
+    metadata = spec.get("metadata") or {}
+    return "create" if metadata.get("generateName") and not metadata.get("name") else "apply"
 
 
 def shared_folders(found: Found) -> list[str]:
@@ -82,31 +93,37 @@ def shared_folders(found: Found) -> list[str]:
     ]
 
 
-def stage(found: Found, name: str, body: str) -> dict[str, Any]:
-    """The Job: the container's image, environment and volumes, without its GPUs and what picks nodes with them."""
-    volumes = [
+def kept_volumes(found: Found) -> list[dict[str, Any]]:
+    """The pod's volumes that a stage mounts as well."""
+    return [
         volume
         for volume in found.pod.get("volumes") or ()
         if isinstance(volume, dict) and not (volume.get("emptyDir") or {}).get("medium")
     ]
-    names = {volume.get("name") for volume in volumes}
+
+
+def without_gpus(found: Found, command: dict[str, Any]) -> dict[str, Any]:
+    """The container with another command, without its GPUs and its shared memory."""
+    names = {volume.get("name") for volume in kept_volumes(found)}
     mounts = [mount for mount in found.container.get("volumeMounts") or () if mount.get("name") in names]
-    container = {
-        "name": "prepare",
+    return {
         **{key: found.container[key] for key in _OF_CONTAINER if key in found.container},
-        "command": ["bash", "-ec"],
-        "args": [body],
+        **command,
         "resources": {"requests": {"cpu": "4", "memory": "8Gi"}},
         "volumeMounts": mounts,
     }
+
+
+def stage(found: Found, name: str, body: str) -> dict[str, Any]:
+    """The Job: the container's image, environment and volumes, without its GPUs and what picks nodes with them."""
     pod = {
         "restartPolicy": "Never",
         **{key: found.pod[key] for key in _OF_POD if key in found.pod},
-        "containers": [container],
-        "volumes": volumes,
+        "containers": [{"name": "prepare", **without_gpus(found, {"command": ["bash", "-ec"], "args": [body]})}],
+        "volumes": kept_volumes(found),
     }
     given = found.top.get("metadata") or {}
-    labels = {key: value for key, value in (given.get("labels") or {}).items() if key in _LABELS}
+    labels = {key: value for key, value in (given.get("labels") or {}).items() if key in LABELS}
     metadata = {"name": name, **({"namespace": given["namespace"]} if "namespace" in given else {})}
     if labels:
         metadata["labels"] = labels

@@ -33,6 +33,11 @@ def options(spec: dict[str, Any]) -> str:
     return ""
 
 
+def verb(spec: dict[str, Any]) -> str:
+    """Tasks are launched in one way."""
+    return ""
+
+
 def shared_folders(found: dict[str, Any]) -> list[str]:
     """Return where buckets and volumes that another machine sees as well are mounted for writing."""
     mounts = found.get("file_mounts") or {}
