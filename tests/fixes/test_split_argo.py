@@ -264,30 +264,3 @@ def test_a_template_that_other_workflows_call_stays(job: MakeJob, caller: str) -
     library = library.replace("metadata: {generateName: train-}", "metadata: {name: library}")
     made = job({"train.py": TRAIN, "train.yaml": library, "caller.yaml": caller})
     assert "caller.yaml calls the template as well" in made.refusal("GPU332")
-
-
-def test_a_task_of_volcano_would_not_wait_for_the_end_of_another(job: MakeJob) -> None:
-    volcano = """\
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: train}
-        spec:
-          minAvailable: 1
-          tasks:
-            - name: main
-              replicas: 1
-              template:
-                spec:
-                  containers:
-                    - name: main
-                      image: pytorch/pytorch
-                      command: [bash, -c]
-                      args:
-                        - |
-                          aws s3 sync s3://bucket/set /data/set
-                          python train.py --data /data/set
-                      resources: {limits: {nvidia.com/gpu: 8}}
-                      volumeMounts: [{name: data, mountPath: /data}]
-                  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
-        """
-    assert "JobFlow" in job({"train.py": TRAIN, "train.yaml": volcano}).refusal("GPU332")

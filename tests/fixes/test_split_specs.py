@@ -180,3 +180,34 @@ def test_other_systems_get_advice_of_their_own(job: MakeJob) -> None:
             deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
         """
     assert "one machine" in job({"train.py": TRAIN, "compose.yaml": compose}).refusal("GPU332")
+
+
+def test_a_job_of_its_own_runs_before_one_of_volcano(job: MakeJob) -> None:
+    volcano = """\
+        apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        metadata: {name: train}
+        spec:
+          minAvailable: 1
+          tasks:
+            - name: main
+              replicas: 1
+              template:
+                spec:
+                  containers:
+                    - name: main
+                      image: pytorch/pytorch
+                      command: [bash, -c]
+                      args:
+                        - |
+                          aws s3 sync s3://bucket/set /data/set
+                          python train.py --data /data/set
+                      resources: {limits: {nvidia.com/gpu: 8}}
+                      volumeMounts: [{name: data, mountPath: /data}]
+                  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+        """
+    made = job({"train.py": TRAIN, "train.yaml": volcano})
+    made.repair("GPU332")
+    assert yaml.safe_load(made.text("train-prepare.yaml"))["kind"] == "Job"
+    submit = made.text("train-submit.sh")
+    assert submit.index("train-prepare.yaml") < submit.index("condition=complete") < submit.index("-f train.yaml")
