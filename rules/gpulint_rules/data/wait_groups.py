@@ -64,7 +64,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
     if there are no others."""
     loop = found[0][1].loop.node
-    at_needed = frozenset(sync.node for sync, _ in found if is_needed(module, sync))
+    at_needed = frozenset(sync.node for sync, _ in found if is_needed(project, module, sync))
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found
