@@ -235,7 +235,7 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
         case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
             return _length(module, inner, depth)
         case ast.Call(func=ast.Name(id="zip"), args=parts):
-            return min((count for part in parts if (count := _length(module, part, depth)) is not None), default=None)
+            return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
         case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:
             return _length(module, part.iter, depth)
         case ast.Name(id=name) if depth < MAX_NAMES:
