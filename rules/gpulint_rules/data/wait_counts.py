@@ -250,10 +250,14 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
 @query
 def _grows(module: ModuleIndex, name: str) -> bool:
     """Return whether a module adds something to what a name stands for."""
-    parents = module.syntax.parents
-    return any(
-        isinstance(up := parents.get(use), ast.Attribute) and up.attr in _ADDS for use in module.uses.get(name, ())
-    )
+    for use in module.uses.get(name, ()):
+        up = module.syntax.parents.get(use)
+        match up:
+            case ast.Attribute(attr=attr) if attr in _ADDS:
+                return True
+            case ast.Subscript(ctx=ast.Store()) as item if isinstance(module.syntax.parents.get(item), ast.Assign):
+                return True
+    return False
 
 
 def outermost_loop(context: LoopContext) -> Place | None:
