@@ -252,9 +252,10 @@ class Sync(_Calls):
 
     calls: tuple[str, ...]
     """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check``."""
-    kind: Literal["barrier", "read", "check"]
+    kind: Literal["barrier", "read", "check", "solve"]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
-    the classes) looks at the values of all arguments, unless ``unless`` is passed as false."""
+    the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``solve`` runs on the host
+    alone, on a copy of what the model computed."""
     unless: str = ""
 
 

@@ -55,7 +55,7 @@ class Waits:
 
     def __init__(self, models: Models) -> None:
         rows: tuple[Row, ...] = models.rows("sync")
-        self._rows = {name: row for row in reversed(rows) if row.kind != "check" for name in row.calls}
+        self._rows = {name: row for row in reversed(rows) if row.kind in ("barrier", "read") for name in row.calls}
         self.last_names = frozenset(name.rpartition(".")[2] for name in self._rows)
 
     def of(self, project: Project, module: ModuleIndex, call: ast.Call, name: str) -> Row | None:

@@ -105,7 +105,7 @@ class TensorLocations:
                         return True
                     if self.is_made_on_host(module, node):
                         return True
-                    if self._moves(module, node):
+                    if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
                     if roots == {"torch"} and node.args:
                         return self.is_host(module, node.args[0])

@@ -228,6 +228,7 @@ for epoch in range(90):
         ("GPU305", STEP.format("kept.append(loss.item())"), "append the detached tensor"),
         ("GPU305", STEP.format("loss = loss.item()"), "read it only where it is shown"),
         ("GPU305", STEP.format("last = net.means[loss.item()]"), "keep what it looks up on the GPU"),
+        ("GPU305", STEP.format("last = net.means.get(loss.item(), 0)"), "keep what it looks up on the GPU"),
         ("GPU305", STEP.format("last = net.means[: loss.item()]"), "take the size from the host"),
         (
             "GPU305",

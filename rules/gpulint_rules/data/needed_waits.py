@@ -1,4 +1,5 @@
-"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier."""
+"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier, by a solver of
+the host."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
+from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -17,20 +19,34 @@ from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
+from gpulint_rules.data.shown_values import followed
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.value_checks import checks_values
+from gpulint_rules.data.value_checks import checks_values, solves_on_host
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
+_CHECKS = frozenset({"isnan", "isinf", "isfinite"})
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
 
 
-def is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether the step cannot go on without the value: a branch, a size, samples of the next step; or its author
-    says that it waits."""
+def is_needed(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether the step cannot go on without the value: a branch, a size, samples of the next step, an assignment
+    that the host solves; or its author says that it waits."""
     if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
         return True
-    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes", "stored")
+    if sync.kind is not SyncKind.READ:
+        return False
+    return use_of_read(module, sync.node) in ("decides", "sizes", "stored") or _is_solved(project, module, sync.node)
+
+
+def _is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a copy, or what is made of it, is in one statement with a solver that takes it."""
+    for use in followed(module, node):
+        statement = next((up for up in module.syntax.ancestors(use) if isinstance(up, ast.stmt)), use)
+        calls = (part for part in (() if hasattr(statement, "body") else walk(statement)) if isinstance(part, ast.Call))
+        if any(solves_on_host(project, module, call) for call in calls):
+            return True
+    return False
 
 
 def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
@@ -47,7 +63,7 @@ def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
 
 def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.expr]:
     """Yield what makes each round wait, which no finding of the rule names: a scaler of gradients that decides whether
-    to step, a clock, the return of all cached memory, an ``assert`` on a tensor."""
+    to step, a clock, the return of all cached memory, a solver of the host, a test for numbers that are none."""
     guards = project.fact(Guards)
     for block in blocks:
         for call in (part for part in walk(block) if isinstance(part, ast.Call)):
@@ -55,9 +71,33 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
                 continue
             if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
                 yield call
-        for check in project.fact(SyncPoints).asserted(module):
-            if block in module.syntax.ancestors(check) and not guards.is_periodic(module, check):
+        for check in (*project.fact(SyncPoints).asserted(module), *_tests(project, module)):
+            if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
+                continue
+            if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
                 yield check
+
+
+@query
+def _tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
+    """The conditions that ask PyTorch whether a tensor holds numbers, and are no findings, for nothing tells where it
+    is: ``if p.grad is not None and torch.isnan(p.grad).any()``."""
+    branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
+    asking = [
+        branch.test
+        for branch in branches
+        if any(isinstance(part, ast.Call) and _asks_torch(project, module, part) for part in walk(branch.test))
+    ]
+    found = {sync.node for sync in project.fact(SyncPoints).in_module(module)} if asking else set[ast.expr]()
+    return tuple(test for test in asking if found.isdisjoint(walk(test)))
+
+
+def _asks_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    if last_name(call.func) not in _CHECKS or not call.args:
+        return False
+    names = project.fact(Resolver).call_names(module, call)
+    of_torch = any(name.startswith("torch.") for name in names)
+    return of_torch and not project.fact(TensorLocations).is_host(module, call.args[0])
 
 
 @query
@@ -75,7 +115,7 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
-    return checks_values(project, module, call)
+    return checks_values(project, module, call) or solves_on_host(project, module, call)
 
 
 def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:

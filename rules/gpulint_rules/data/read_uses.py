@@ -220,6 +220,8 @@ def _use(module: ModuleIndex, node: ast.expr) -> Use:
                 return "sizes"
             case ast.Call(func=function) if below is not function and _is_count(module, node) and not _keeps(function):
                 return "sizes"
+            case ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]) if below is key:
+                return "indexes"
             case ast.Subscript(slice=index) if below is index:
                 return "sizes" if any(isinstance(part, ast.Slice) for part in walk(index)) else "indexes"
             case ast.stmt():

@@ -14,6 +14,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
+_ADDS = frozenset({"append", "update", "add"})
 _BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
 """Receivers whose ``write`` shows its text."""
 MAX_NAMES = 3
@@ -25,7 +26,7 @@ WHOLE = -1
 def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
     """Return whether each step shows the value of ``node``, directly or by names of its function, or of the loop that
     gets it from there."""
-    if _reaches_text(project, module, node):
+    if _reaches_text(project, module, node) or _feeds_bar(project, module, node, context):
         return True
     for site in reversed(context.calls):
         part = _returned_part(module, node)
@@ -35,6 +36,31 @@ def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: Loo
         if _reaches_text(project, module, node, part):
             return True
     return False
+
+
+def _feeds_bar(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
+    """Return whether a value is added to a sum, a list or a meter whose state each step of the loop shows:
+    ``losses.update(loss.item()); bar.set_postfix(loss=losses.avg)``."""
+    loop = context.loop.node
+    if context.calls or loop not in module.syntax.ancestors(node):
+        return False
+    names = {name for part in followed(module, node) if (name := _collector(module, part))}
+    uses = (use for name in names for use in module.uses.get(name, ()) if isinstance(use, ast.expr))
+    return any(loop in module.syntax.ancestors(use) and _is_in_text(project, module, use) for use in uses)
+
+
+def _collector(module: ModuleIndex, node: ast.expr) -> str:
+    """The variable of the sum, table, list or meter to which the statement of a value adds it; empty without one."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    owner: ast.expr | None = None
+    match statement:
+        case ast.AugAssign(op=ast.Add(), target=target):
+            owner = target
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=name))) if name in _ADDS:
+            owner = base
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    return owner.id if isinstance(owner, ast.Name) else ""
 
 
 def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, part: int = WHOLE) -> bool:
@@ -94,9 +120,7 @@ def _is_within(module: ModuleIndex, node: ast.expr, value: ast.expr) -> bool:
 def _is_in_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
     below: ast.AST = node
     for up in module.syntax.ancestors(node):
-        if isinstance(up, (ast.stmt, *FUNCTIONS)):
-            return False
-        if isinstance(up, ast.Call) and below is not up.func and _shows(up):
+        if (isinstance(up, ast.Call) and below is not up.func and _shows(up)) or _sets_text(up):
             guards = project.fact(Guards)
             return not (
                 guards.is_periodic(module, up)
@@ -105,7 +129,17 @@ def _is_in_text(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
                 or guards.is_error_path(module, up)
                 or is_ending(module, up)
             )
+        if isinstance(up, (ast.stmt, *FUNCTIONS)):
+            return False
         below = up
+    return False
+
+
+def _sets_text(node: ast.AST) -> bool:
+    """``bar.suffix = ...``"""
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=owner, attr="suffix" | "desc" | "postfix")]):
+            return _BAR.search(last_name(owner)) is not None
     return False
 
 

@@ -1,4 +1,4 @@
-"""Metrics that look at the values they are given, for which the host waits in each step."""
+"""Metrics that look at the values they are given, and solvers of the host, for which it waits in each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _METHODS = frozenset({"update", "forward"})
 _MOVES = frozenset({"to", "cuda"})
@@ -22,6 +22,7 @@ class _Checks:
     def __init__(self, models: Models) -> None:
         rows: tuple[Sync, ...] = models.rows("sync")
         self.rows = tuple(row for row in rows if row.kind == "check")
+        self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
 
 
@@ -43,6 +44,14 @@ def checks_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         and any(_is_of(row, resolver.call_names(ref.module, one), one) for row in known.rows)
         for ref in made
     )
+
+
+def solves_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call needs a copy of what the model computed: ``linear_sum_assignment(cost)``."""
+    solvers = project.models.derived(_Checks).solvers
+    if last_name(call.func) not in {name.rpartition(".")[2] for name in solvers}:
+        return False
+    return not solvers.isdisjoint(project.fact(Resolver).call_names(module, call))
 
 
 def _is_of(row: Sync, names: frozenset[str], call: ast.Call) -> bool:

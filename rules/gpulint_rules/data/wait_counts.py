@@ -14,11 +14,13 @@ from gpulint.finding import Place
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     FUNCTIONS,
     LOOPS,
+    BindingKind,
     FunctionNode,
     ModuleIndex,
     last_name,
@@ -38,9 +40,13 @@ TABLE = 8
 _TABLE = frozenset({"items", "values"})
 PARAMETERS = 64
 """Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
+_WEIGHTS = regex.compile(r"(^|_)(params|param(eter)?s?_dict|parameters|grads|gradients|state_?dict)$", re.IGNORECASE)
+"""Names of tables of what a model is made of."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
 FEW_TERMS = 4
 """Rounds of a loop over the terms of a loss (assumed)."""
+MAX_NAMES = 3
+"""Names that a literal is followed through, at most."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
@@ -48,6 +54,7 @@ _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
 _COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
 _AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
+_ADDS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
@@ -115,7 +122,7 @@ def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
     say it. One that runs the model once for a part of the batch counts as one: a wait in it is one beside that work."""
     inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
-    counts = [_stated(one) or _usual(one) for one in inner]
+    counts = [_stated(module, one) or _usual(one) for one in inner]
     unknown = min(counts.count(None), MAX_DEPTH)
     return math.prod(count or 1 for count in counts) * int(ITEMS**unknown)
 
@@ -146,8 +153,9 @@ def _usual(loop: ast.AST) -> int | None:
     match source:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
             return PARAMETERS
-        case ast.Call(func=ast.Attribute(attr=name), args=[]) if name in _TABLE:
-            return TABLE
+        case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]) if name in _TABLE:
+            named = inner.func if isinstance(inner, ast.Call) else inner
+            return PARAMETERS if _WEIGHTS.search(last_name(named)) else TABLE
         case ast.Subscript(slice=ast.Constant(value="params")):
             return PARAMETERS
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
@@ -159,7 +167,7 @@ def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return the same where a loop over losses has fewer rounds than one over samples, to tell which place waits
     most."""
     inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
-    unknown = [one for one in inner if (_stated(one) or _usual(one)) is None][:MAX_DEPTH]
+    unknown = [one for one in inner if (_stated(module, one) or _usual(one)) is None][:MAX_DEPTH]
     few = sum(bool(_TERMS.search(source_text(module, _source(one)))) for one in unknown)
     return rounds(module, node, loop) // int((ITEMS // FEW_TERMS) ** few)
 
@@ -174,22 +182,82 @@ def _source(loop: ast.AST) -> ast.expr:
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     """Return whether each loop of its own function that a place is in says how many rounds it has."""
-    return all(_stated(inner) is not None for inner in inner_loops(module, node, loop))
+    return all(_stated(module, inner) is not None for inner in inner_loops(module, node, loop))
 
 
-def _stated(loop: ast.AST) -> int | None:
+def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether the loops of its own function that a place is in, inside of ``loop``, have a handful of rounds:
+    over literals, the losses of a step, what a table holds."""
+    return all(_has_few_rounds(module, inner) for inner in inner_loops(module, node, loop))
+
+
+def follows_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
+    """Return whether one of these waits is right before a place, in its function: the GPU gets no work from there on.
+    A scaler of gradients waits before it steps, which is work."""
+    work = _work(module)
+    return any(
+        one.lineno < node.lineno
+        and module.function(one) is module.function(node)
+        and bisect_left(work, one.lineno, key=_line) == bisect_left(work, node.lineno, key=_line)
+        for one in waits
+    )
+
+
+def _has_few_rounds(module: ModuleIndex, loop: ast.AST) -> bool:
+    if isinstance(loop, ast.While) or _runs_model(module, loop):
+        return False
+    known = _stated(module, loop) or _usual(loop)
+    return known <= TABLE if known is not None else _TERMS.search(source_text(module, _source(loop))) is not None
+
+
+def _stated(module: ModuleIndex, loop: ast.AST) -> int | None:
     """The rounds of a loop over literals or up to a literal number; None if it does not say."""
     match loop:
         case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
-            pass
-        case _:
-            return None
+            return _length(module, source)
+    return None
+
+
+def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None:
+    """How many elements a literal has, or what is made of one: ``enumerate(names)``, ``{name: 0.0 for name in names}``,
+    ``range(len(names))``; None if that is unknown."""
     match source:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+        case ast.Dict(keys=keys) if depth:
+            return None if None in keys else len(keys)
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
             return count
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[inner])]):
+            return _length(module, inner, depth)
+        case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
+            return _length(module, inner, depth)
+        case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
+            return _length(module, inner, depth)
+        case ast.Call(func=ast.Name(id="zip"), args=parts):
+            return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
+        case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:
+            return _length(module, part.iter, depth)
+        case ast.Name(id=name) if depth < MAX_NAMES:
+            bindings = reaching(module, module.scope(source).lookup(name), source)
+            if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
+                return None
+            value = bindings[0].value
+            return None if value is None or _grows(module, name) else _length(module, value, depth + 1) or None
     return None
+
+
+@query
+def _grows(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module adds something to what a name stands for."""
+    for use in module.uses.get(name, ()):
+        up = module.syntax.parents.get(use)
+        match up:
+            case ast.Attribute(attr=attr) if attr in _ADDS:
+                return True
+            case ast.Subscript(ctx=ast.Store()) as item if isinstance(module.syntax.parents.get(item), ast.Assign):
+                return True
+    return False
 
 
 def outermost_loop(context: LoopContext) -> Place | None:

@@ -17,13 +17,23 @@ from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.needed_waits import is_needed, other_waits
 from gpulint_rules.data.shown_values import is_shown
-from gpulint_rules.data.wait_counts import in_one_round, inner_loops, rounds, tells_rounds, usual_rounds, waits
+from gpulint_rules.data.wait_counts import (
+    follows_one,
+    in_one_round,
+    inner_loops,
+    rounds,
+    runs_few,
+    tells_rounds,
+    usual_rounds,
+    waits,
+)
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
 BESIDE = 0.2
 """What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
-inner loop (assumed: the queue is empty then; readers passed over 10 of 12 such findings)."""
+inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
+findings, and 4 of 4 with such a loop)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -54,7 +64,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
     if there are no others."""
     loop = found[0][1].loop.node
-    at_needed = frozenset(sync.node for sync, _ in found if is_needed(module, sync))
+    at_needed = frozenset(sync.node for sync, _ in found if is_needed(project, module, sync))
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found
@@ -71,13 +81,18 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
     run = in_one_round(module, syncs, loop)
     times = [rounds(module, sync.node, loop) for sync in run]
-    inner = sum(bool(inner_loops(module, sync.node, loop)) for sync in run)
-    firm = any(not project.fact(Guards).is_conditional(module, sync.node, loop) for sync in (*needed, *others))
+    deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
+    firm = [
+        sync.node for sync in (*needed, *others) if not project.fact(Guards).is_conditional(module, sync.node, loop)
+    ]
+    few = all(
+        runs_few(module, sync.node, loop) and follows_one(module, firm, sync.node) for sync in run if sync in deep
+    )
     return Group(
-        max(saved, 0.0) * (BESIDE if firm and not inner else 1) + NEEDED * waits(module, own, loop),
+        max(saved, 0.0) * (BESIDE if firm and few else 1) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
         len(run),
-        inner,
+        len(deep),
         sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
         at_needed,
         min((sync.node.lineno for sync in staying), default=0),
