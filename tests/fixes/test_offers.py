@@ -172,3 +172,23 @@ def test_an_average_that_every_step_goes_on_from_stays_one_of_every_step(job: Ma
     assert "\n    average = average * 0.9 + loss.detach().double() * 0.1\n    if step % 50 == 0:\n" in made.text(
         "train.py"
     )
+
+
+SWITCHED_OFF = """\
+from torch.utils.data import DataLoader
+
+if __name__ == "__main__":
+    loader = DataLoader(
+        dataset,
+        batch_size=16,{comment}
+    )
+    for images in loader:
+        model(images.cuda()).backward()
+"""
+
+
+def test_a_number_of_workers_that_was_commented_out_is_not_set_again(job: MakeJob) -> None:
+    assert "switched the workers off" in job(
+        {"train.py": SWITCHED_OFF.format(comment="\n        # num_workers=4,")}
+    ).refusal("GPU303")
+    assert job({"train.py": SWITCHED_OFF.format(comment="")}).offer("GPU303").safety is Safety.UNSAFE
