@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Safety
+from gpulint.fix import Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -192,3 +192,31 @@ def test_a_number_of_workers_that_was_commented_out_is_not_set_again(job: MakeJo
         {"train.py": SWITCHED_OFF.format(comment="\n        # num_workers=4,")}
     ).refusal("GPU303")
     assert job({"train.py": SWITCHED_OFF.format(comment="")}).offer("GPU303").safety is Safety.UNSAFE
+
+
+LOGS_EACH_STEP = """\
+import torch
+import wandb
+
+def train(model, loader):
+    losses = {{}}
+    for step, (images, labels) in enumerate(loader):
+        parts = criterion(model(images.cuda()), labels.cuda())
+        parts["overall"].backward()
+        optimizer.step()
+        wandb.log({{"loss": parts["overall"].item()}}, step={step}){more}
+"""
+
+
+def test_a_log_that_counts_its_own_steps_is_not_written_less_often(job: MakeJob) -> None:
+    assert "counts by its own step" in job(
+        {"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + len(images)", more="")}
+    ).refusal("GPU305")
+    assert job({"train.py": LOGS_EACH_STEP.format(step="step", more="")}).offer("GPU305").safety is Safety.UNSAFE
+
+
+def test_what_nothing_reads_is_removed_whatever_else_waits(job: MakeJob) -> None:
+    more = "\n        losses = {k: losses.get(k, 0) + v.item() for k, v in parts.items()}"
+    results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
+    offers = [result.fix.description for result in results if isinstance(result.fix, Fix)]
+    assert offers == ["remove `losses`, which nothing reads"]

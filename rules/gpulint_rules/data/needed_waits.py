@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.host_results import casts_to_host
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
@@ -30,7 +31,14 @@ def is_needed(module: ModuleIndex, sync: SyncPoint) -> bool:
     says that it waits."""
     if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
         return True
+    if is_cast(sync):
+        return False
     return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("decides", "sizes", "stored")
+
+
+def is_cast(sync: SyncPoint) -> bool:
+    """Return whether a wait only changes a type, which the GPU can do as well."""
+    return isinstance(sync.node, ast.Call) and casts_to_host(sync.node)
 
 
 def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
