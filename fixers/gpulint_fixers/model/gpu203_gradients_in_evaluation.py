@@ -85,11 +85,10 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
 def _does_other_work(found: InferenceLoop, function: FunctionNode) -> bool:
     """Return whether a function runs the model while it goes on with something else (``while True:`` of a simulation),
     or has loops of its own beside the evaluation, in which anything may happen."""
-    syntax = found.module.syntax
     if isinstance(found.loop, ast.While):
         return True
     loops = [part for part in walk(function) if isinstance(part, ast.While)]
-    return any(found.loop not in syntax.ancestors(loop) for loop in loops)
+    return any(found.loop is None or found.loop not in found.module.syntax.ancestors(loop) for loop in loops)
 
 
 @query
