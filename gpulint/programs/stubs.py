@@ -24,7 +24,7 @@ def is_stub(module: ModuleIndex) -> bool:
 
 
 def _run(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """What a module runs when it is started, without definitions."""
+    """Yield what a module runs when it is started, with its main block."""
     for statement in body:
         if isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test):
             yield from statement.body

@@ -62,7 +62,7 @@ def _is_read(module: ModuleIndex, forward: ast.Call) -> bool:
 
 
 def _source(value: ast.expr) -> ast.expr:
-    """What a value is computed from, with its graph."""
+    """Return what a value is computed from, with its graph."""
     while True:
         match value:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "nn"), attr=name), args=[inner, *_]):

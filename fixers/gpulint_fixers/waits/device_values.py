@@ -38,8 +38,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
         variable = variable_of(project, found, loop, target.id)
         if (without := unread_copy(project, variable, statement)) is not None:
             return without
-        if isinstance(without := unread(project, variable, statement), Fix):
-            return without
+        if isinstance(removed := unread(project, variable, statement), Fix):
+            return removed
         if isinstance(largest := extreme(project, found, statement, loop), Fix):
             return largest
         if (listed := gathered_by_name(project, found, statement, loop)) is not None:
