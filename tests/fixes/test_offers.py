@@ -220,3 +220,9 @@ def test_what_nothing_reads_is_removed_whatever_else_waits(job: MakeJob) -> None
     results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
     offers = [result.fix.description for result in results if isinstance(result.fix, Fix)]
     assert offers == ["remove `losses`, which nothing reads"]
+
+
+def test_what_takes_from_a_queue_is_not_removed(job: MakeJob) -> None:
+    more = "\n        losses = {k: waiting.get() + v.item() for k, v in parts.items()}"
+    results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
+    assert not any("remove" in result.fix.description for result in results if isinstance(result.fix, Fix))

@@ -15,7 +15,7 @@ from gpulint_fixers.waits.deferred_reads import Variable
 
 _READS = frozenset(
     {"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"}
-) | {"get", "items", "values", "keys"}
+) | {"items", "values", "keys"}
 """What computes a value and does nothing else."""
 _JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack", "hstack"})
 """Functions that join the values of a list, and do nothing else."""
@@ -39,7 +39,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         if not _is_of_itself(start, variable.name) and (isinstance(node.ctx, ast.Load) or not _is_start(start)):
             return None
         starts.append(start)
-    if any(isinstance(part, ast.Call) and not _only_computes(part) for part in own):
+    if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     edits = [remove_statement(variable.module.syntax, one) for one in (statement, *starts)]
     if any(edit is None or edit.text for edit in edits):
@@ -114,8 +114,10 @@ def _is_of_itself(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _only_computes(call: ast.Call) -> bool:
-    """``loss.item()``, and the ``append`` of the list itself."""
+def _only_computes(call: ast.Call, name: str) -> bool:
+    """``loss.item()``, and the ``append`` of the list itself or the ``get`` of the table itself."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "get":
+        return isinstance(call.func.value, ast.Name) and call.func.value.id == name  # of a queue, it takes something
     return last_name(call.func) in _READS or (last_name(call.func) in ("append", "extend") and len(call.args) == 1)
 
 
