@@ -56,7 +56,7 @@ FILES = {
         ),
         "operations",
     ),
-    **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
+    **dict.fromkeys(("loader", "batch-maker", "mover", "hook", "stream", "gradient-free"), "frameworks"),
     "new-api": "releases",
     "reason-words": "comments",
 }

@@ -122,4 +122,54 @@ class Hook:
         return frozenset((*self.step, *self.evaluation, *self.epoch, *self.loaders))
 
 
-KINDS = {"loader": Loader, "batch-maker": BatchMaker, "mover": Mover, "hook": Hook}
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Data sets that every worker would read as a whole: they divide nothing among workers, or have threads of their
+    own."""
+
+    classes: tuple[str, ...]
+    """Patterns of the qualified names of classes and functions that make one."""
+    unless: str = ""
+    """The name of what divides the data set, where it is passed."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.classes[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a data set has one of these words."""
+        return words(self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class GradientFree:
+    """Functions and classes that make models which switch gradients off themselves when they are called."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+    named: str = ""
+    """A pattern of the model, as the first argument names it; any model if nothing is given."""
+    unless: str = ""
+    """The parameter that makes a plain model, where it is passed as false."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.calls[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a model has one of these words."""
+        return words(self.calls)
+
+
+KINDS = {
+    "loader": Loader,
+    "batch-maker": BatchMaker,
+    "mover": Mover,
+    "hook": Hook,
+    "stream": Stream,
+    "gradient-free": GradientFree,
+}

@@ -37,6 +37,10 @@ def is_given_as_array(module: ModuleIndex, node: ast.expr) -> bool:
     return bool(bindings) and all(map(_is_array, bindings))
 
 
+_HOST_TYPE = regex.compile(r"""['"]?torch\.(Float|Double|Half|Long|Int|Short|Byte|Bool)Tensor['"]?""")
+"""Types of tensors of the host; those of the GPU are in ``torch.cuda``."""
+
+
 def _is_array(binding: Binding) -> bool:
     annotation = getattr(binding.node, "annotation", None)
     return (
@@ -83,6 +87,11 @@ def copies_to_host(call: ast.Call) -> bool:
         case [ast.Call(func=func, args=[ast.Constant(value="cpu")])]:
             return last_name(func) == "device"
     return False
+
+
+def casts_to_host(call: ast.Call) -> bool:
+    """``x.type(torch.FloatTensor)``, which is a copy of another type"""
+    return last_name(call.func) == "type" and any(_HOST_TYPE.fullmatch(ast.unparse(one)) for one in call.args[:1])
 
 
 def moves_model(module: ModuleIndex, call: ast.Call) -> bool:

@@ -10,7 +10,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
-from gpulint.placement.host_results import copies_to_host, moves_model
+from gpulint.placement.host_results import casts_to_host, copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
@@ -37,7 +37,9 @@ _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "arg
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
-_WAITING = frozenset("item cpu to tolist masked_select get_scale state_dict synchronize float int bool log".split())
+_WAITING = frozenset(
+    "item cpu to type tolist masked_select get_scale state_dict synchronize float int bool log".split()
+)
 """Names that :class:`SyncPoints` looks into besides those of the rows."""
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
@@ -178,7 +180,7 @@ class SyncPoints:
         if isinstance(func, ast.Attribute):
             if moves_model(module, call):
                 return None
-            if copies_to_host(call) and self._is_tensor(module, func.value):
+            if (copies_to_host(call) or casts_to_host(call)) and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)

@@ -12,6 +12,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
 from gpulint.placement.host_results import (
+    casts_to_host,
     copies_to_host,
     draws_on_host,
     framework_steps,
@@ -101,7 +102,7 @@ class TensorLocations:
                 if roots & _HOST_ROOTS:
                     return True
                 if isinstance(func, ast.Attribute):
-                    if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node):
+                    if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node) or casts_to_host(node):
                         return True
                     if self.is_made_on_host(module, node):
                         return True

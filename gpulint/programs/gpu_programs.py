@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
+from gpulint.documents.python import walk
+from gpulint.identifiers import words_in
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs import cpu_workers
 from gpulint.query import query, stored
@@ -116,6 +118,13 @@ class GpuPrograms:
             return False
         users = islice(self.users(module.path), MAX_USERS)
         return not self._is_started(module.path) and any(map(self._is_started, users))
+
+    def tries_itself_on_cpu(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Return whether a place only runs when a module that others import is started itself, and neither names a GPU
+        there nor in what it mentions of itself and of other modules of the tree."""
+        return self.tries_itself(module, node) and all(
+            not self.words.name_gpu(frozenset(words_in(text)), text) for text in _run_by_main(self._project, module)
+        )
 
     def _is_started(self, path: Path) -> bool:
         """Return whether a job starts a program itself."""
@@ -266,6 +275,23 @@ class GpuPrograms:
             if file in self._project.imported(path):
                 found.append(path)
         return found
+
+
+def _run_by_main(project: Project, module: ModuleIndex) -> Iterator[bytes]:
+    """The text of what a module does only if it is started itself, and of what that mentions."""
+    blocks = [
+        part for part in module.syntax.tree.body if isinstance(part, ast.If) and "__main__" in ast.unparse(part.test)
+    ]
+    named = {part.id for block in blocks for part in walk(block) if isinstance(part, ast.Name)}
+    own = [part for part in module.syntax.tree.body if isinstance(part, FUNCTIONS) and part.name in named]
+    named.update(part.id for function in own for part in walk(function) if isinstance(part, ast.Name))
+    classes = [part for part in module.classes if part.name in named]
+    for node in (*blocks, *own, *classes):
+        yield ast.unparse(node).encode("utf-8", "replace")
+    for binding in module.imports:
+        bound = binding.target.rpartition(".")
+        if bound[2] in named and (path := project.module_path(bound[0], module.path)) is not None:
+            yield project.data(path)
 
 
 @query

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import ModuleIndex
 
 _HOLDS = regex.compile(
-    r"train|cuda|gpu|device|distributed|main|master|rank|wandb|logger|sync_gradients|numel\(|len\(", re.IGNORECASE
+    r"train|cuda|gpu|device|distributed|main|master|rank|wandb|logger|sync_gradients|requires_grad|numel\(|len\(",
+    re.IGNORECASE,
 )
 """What usually holds where a job trains on GPUs."""
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)

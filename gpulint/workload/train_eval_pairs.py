@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import whole
 from gpulint.records import dataclass
@@ -41,6 +42,10 @@ such as a query with all of its candidates."""
 _NO = frozenset(("no", "false", "none", "0"))
 _ENOUGH = 256
 _TRIES = regex.compile(r"(^|[_-])(smoke\w*|debug\w*|tiny|quick\w*|toy|dummy|mock)([_-]|$)", re.IGNORECASE)
+
+
+_MEASURED = regex.compile(r"time per (batch|image|sample|step)|latency|throughput|\bfps\b", re.IGNORECASE)
+"""Words of what a program reports of its speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,31 @@ def pairs(settings: Settings, least: int = 1) -> Iterator[Pair]:
             continue
         if least <= sizes[key] and 1 < min(alike) <= _UNLIKE * sizes[key]:
             yield Pair(key, sizes[key], min(alike), settings[key][1])
+
+
+def pairs_in_code(project: Project, settings: Settings) -> Iterator[Pair]:
+    """Pairs of what a program declares; those whose evaluation measures how long a batch takes are left out."""
+    return (pair for pair in pairs(settings) if not _only_measures(project, pair.name))
+
+
+def _only_measures(project: Project, name: str) -> bool:
+    """Return whether each function that takes an option tells the time of a batch (``time per batch: {ms} ms``)."""
+    last = name.rpartition(".")[2]
+    users = [
+        module.function(node)
+        for path in project.word_index.mentioning(word_of(last))
+        if (module := project.module_at(path)) is not None
+        for node in module.syntax.of(ast.Attribute)
+        if node.attr == last and isinstance(node.ctx, ast.Load)
+    ]
+    return bool(users) and all(
+        function is not None
+        and any(
+            isinstance(part, ast.Constant) and isinstance(part.value, str) and _MEASURED.search(part.value)
+            for part in walk(function)
+        )
+        for function in users
+    )
 
 
 def is_enough(size: int, training: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Safety
+from gpulint.fix import Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -172,3 +172,57 @@ def test_an_average_that_every_step_goes_on_from_stays_one_of_every_step(job: Ma
     assert "\n    average = average * 0.9 + loss.detach().double() * 0.1\n    if step % 50 == 0:\n" in made.text(
         "train.py"
     )
+
+
+SWITCHED_OFF = """\
+from torch.utils.data import DataLoader
+
+if __name__ == "__main__":
+    loader = DataLoader(
+        dataset,
+        batch_size=16,{comment}
+    )
+    for images in loader:
+        model(images.cuda()).backward()
+"""
+
+
+def test_a_number_of_workers_that_was_commented_out_is_not_set_again(job: MakeJob) -> None:
+    assert "switched the workers off" in job(
+        {"train.py": SWITCHED_OFF.format(comment="\n        # num_workers=4,")}
+    ).refusal("GPU303")
+    assert job({"train.py": SWITCHED_OFF.format(comment="")}).offer("GPU303").safety is Safety.UNSAFE
+
+
+LOGS_EACH_STEP = """\
+import torch
+import wandb
+
+def train(model, loader):
+    losses = {{}}
+    for step, (images, labels) in enumerate(loader):
+        parts = criterion(model(images.cuda()), labels.cuda())
+        parts["overall"].backward()
+        optimizer.step()
+        wandb.log({{"loss": parts["overall"].item()}}, step={step}){more}
+"""
+
+
+def test_a_log_that_counts_its_own_steps_is_not_written_less_often(job: MakeJob) -> None:
+    assert "counts by its own step" in job(
+        {"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + len(images)", more="")}
+    ).refusal("GPU305")
+    assert job({"train.py": LOGS_EACH_STEP.format(step="step", more="")}).offer("GPU305").safety is Safety.UNSAFE
+
+
+def test_what_nothing_reads_is_removed_whatever_else_waits(job: MakeJob) -> None:
+    more = "\n        losses = {k: losses.get(k, 0) + v.item() for k, v in parts.items()}"
+    results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
+    offers = [result.fix.description for result in results if isinstance(result.fix, Fix)]
+    assert offers == ["remove `losses`, which nothing reads"]
+
+
+def test_what_takes_from_a_queue_is_not_removed(job: MakeJob) -> None:
+    more = "\n        losses = {k: waiting.get() + v.item() for k, v in parts.items()}"
+    results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
+    assert not any("remove" in result.fix.description for result in results if isinstance(result.fix, Fix))

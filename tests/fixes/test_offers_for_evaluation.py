@@ -107,3 +107,27 @@ def test_of_long_loops_the_inner_one_runs_without_gradients(job: MakeJob) -> Non
     assert made.repair("GPU203") == 1
     lines = "    with torch.no_grad():\n        for x in loader(name):\n            keep(model(x.cuda()))\n"
     assert made.text("test.py").endswith(f"    note(69)\n{lines}")
+
+
+DRIVES = """\
+import torch
+
+def main():
+    world = connect()
+    model = build().cuda()
+    model.eval()
+    {loop}
+        world.show(model(frame))
+{after}
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_function_that_goes_on_with_something_else_is_not_decorated_as_safe(job: MakeJob) -> None:
+    plain = DRIVES.format(loop="for frame in frames:", after="")
+    endless = DRIVES.format(loop="while frame := world.look():", after="")
+    beside = DRIVES.format(loop="for frame in frames:", after="    while world.runs():\n        world.go_on()\n")
+    assert job({"main.py": plain}).offer("GPU203").safety is Safety.SAFE
+    assert job({"main.py": endless}).offer("GPU203").safety is Safety.UNSAFE
+    assert job({"main.py": beside}).offer("GPU203").safety is Safety.UNSAFE

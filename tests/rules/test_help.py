@@ -160,6 +160,7 @@ for step, batch in enumerate(train_loader):
     optimizer.step()
     {}
 """
+NORM = "norm = torch.norm(loss)"
 COPY = """\
 import torch
 from torch.utils.data import DataLoader
@@ -222,6 +223,16 @@ for epoch in range(90):
 @pytest.mark.parametrize(
     ("code", "program", "text"),
     [
+        (
+            "GPU305",
+            STEP.format(f"{NORM}\n    if norm != 0 and not torch.isnan(norm): share = part / norm"),
+            "divide by a bounded value",
+        ),
+        (
+            "GPU305",
+            STEP.format(f"{NORM}\n    if norm != 0 and not torch.isnan(norm): share = part / total"),
+            "let `GradScaler` skip bad steps",
+        ),
         ("GPU305", STEP.format("total += loss.item()"), "accumulate with `.detach()`"),
         ("GPU305", STEP.format("boxes = nms(net.boxes.cpu())"), "do this work on the GPU, or copy all that it needs"),
         ("GPU305", STEP.format("kept.append(loss.cpu())"), "append the detached tensor"),

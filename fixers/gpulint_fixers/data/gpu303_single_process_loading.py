@@ -33,6 +33,7 @@ _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
 _ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
+_SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
 _COMMENTED = regex.compile(r"#\s*(num_)?workers\s*=")
 _EXPLAINED = regex.compile(
     r"num_workers\s*=\s*0\s*,?[ \t]*#.*(slow|hang|dead|crash|disabled|error|issue|fork|fail|faster|avoid|memory|safe)",
@@ -99,6 +100,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         workers, why = option, "as many as the option says"
         persistent = f"persistent_workers={option} > 0" if persistent else ""
     if payload.workers is None:
+        if _was_switched_off(loader):
+            return Declined(_SWITCHED_OFF)
         edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
         raised = _raised_edits(project, loader, payload.workers, workers, persistent)
@@ -131,7 +134,7 @@ def _raised_edits(
     if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords):
         return Declined("the call says that it wants no workers, and that none should stay alive")
     if _was_switched_off(loader):
-        return Declined("a commented line beside it shows that somebody has switched the workers off")
+        return Declined(_SWITCHED_OFF)
     if any(project.matches(path, _EXPLAINED) for path in project.python_files_with(b"num_workers")):
         return Declined("a comment beside another loader explains why there are no workers")
     if syntax.span(loader.node).cell is not None:

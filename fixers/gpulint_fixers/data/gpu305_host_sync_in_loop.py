@@ -25,7 +25,7 @@ from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_reads import uses_other_library
 from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
-from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, summed_inside
+from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, read_together
 from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
 from gpulint_fixers.waits.lists.device_tables import recorded
@@ -55,8 +55,10 @@ from gpulint_fixers.waits.step_tests import (
 from gpulint_fixers.waits.sums.device_sums import accumulated
 from gpulint_fixers.waits.sums.keyed_sums import keyed
 from gpulint_fixers.waits.sums.object_sums import kept_in_object
+from gpulint_fixers.waits.sums.running_extremes import extreme
 from gpulint_fixers.waits.sums.summing_objects import added_by_object
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
+from gpulint_fixers.waits.unread_values import is_removal
 
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
@@ -85,7 +87,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     if inner is not None:
         summed = _fix(project, found)
-        return summed if isinstance(summed, Fix) else made
+        others = ((one, _fix(project, one.payload)) for one in _findings(project, found.module))
+        return (stays_in_rounds(found, inner, others) or summed) if isinstance(summed, Fix) else made
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made
@@ -96,7 +99,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     """Read after the loop or every N steps; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
     made = _fix(project, found)
-    if not isinstance(made, Fix) or not isinstance(found, HostWait):
+    if not isinstance(made, Fix) or not isinstance(found, HostWait) or is_removal(made):
         return made
     loop = found.context.loop
     if has_one_step(project, loop.module, loop.node):
@@ -229,8 +232,7 @@ def _findings(project: Project, module: ModuleIndex) -> tuple[Finding, ...]:
 
 
 def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset[ast.AST]) -> ast.stmt | None:
-    """The statement of a loop that makes a text of a tensor which the loop also reads, where that is no wait of its
-    own: ``bar.desc = "{:.3f}".format(loss)``."""
+    """The statement of a loop that makes a text of a tensor which the loop also reads (``bar.desc = f"{loss}"``)."""
     module = found.module
     return next((statement for statement, around in _texts(project, module, loop) if around <= here), None)
 
@@ -284,6 +286,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
+        if inner is not None and isinstance(largest := extreme(project, found, statement, inner), Fix):
+            return largest
         kept = kept_by_object(project, found, statement)
         return kept if isinstance(kept, Fix) else returned(project, found, statement)
     if len(loop.body) > _MOST:

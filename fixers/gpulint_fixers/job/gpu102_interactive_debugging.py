@@ -94,10 +94,10 @@ def _empties_block(module: PythonModule, statement: ast.stmt) -> bool:
 
 
 def _own_import(module: PythonModule, statement: ast.stmt) -> ast.stmt | None:
-    """The ``import ipdb`` of the line before, in a function or branch, of which nothing else is called."""
+    """The ``import ipdb`` of the line before, of which nothing else is called."""
     block = _block(module, statement)
     before = block[block.index(statement) - 1] if statement in block and block.index(statement) else None
-    if not isinstance(before, ast.Import | ast.ImportFrom) or isinstance(module.parents.get(statement), ast.Module):
+    if not isinstance(before, ast.Import | ast.ImportFrom):
         return None
     if len(before.names) != 1 or not isinstance(statement, ast.Expr) or "#" in module.text(before):
         return None
@@ -131,6 +131,10 @@ def _on_one_line(module: PythonModule, import_: ast.stmt, statement: ast.stmt) -
     between = text[module.offsets(import_)[1] : module.offsets(statement)[0]]
     if first != last or between.strip() != ";" or text[begin:start].strip() or text[end:behind].strip(" \t\r\n;"):
         return None
+    if first > 1 and last + 1 < len(starts):
+        above, below = text[starts[first - 2] : begin], text[behind : starts[last + 1]]
+        if not above.strip() and below and not below.strip():
+            behind = starts[last + 1]  # one blank line is enough
     return Edit(module.path, module.span_at(begin, behind), "")
 
 

@@ -70,12 +70,25 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     sites = project.fact(Resolver).call_sites(found.module, function)
     returns = project.fact(Resolver).returns(function)
     training = any(project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) for site in sites)
-    proved = ((bool(sites) and not training) or not returns) and not _differentiates_itself(project)
+    proved = (
+        ((bool(sites) and not training) or not returns)
+        and not _differentiates_itself(project)
+        and not _does_other_work(found, function)
+    )
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",
         Safety.SAFE if proved else Safety.UNSAFE,
         (Edit(finding.path, at, f"@torch.no_grad()\n{indent}"),),
     )
+
+
+def _does_other_work(found: InferenceLoop, function: FunctionNode) -> bool:
+    """Return whether a function runs the model while it goes on with something else (``while True:`` of a simulation),
+    or has loops of its own beside the evaluation, in which anything may happen."""
+    if isinstance(found.loop, ast.While):
+        return True
+    loops = [part for part in walk(function) if isinstance(part, ast.While)]
+    return any(found.loop is None or found.loop not in found.module.syntax.ancestors(loop) for loop in loops)
 
 
 @query

@@ -89,6 +89,17 @@ def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
     )
 
 
+def is_detached(tensor: ast.expr) -> bool:
+    """Return whether a tensor has no graph as it is written: ``weight.detach().abs().sum()``, ``weight.data.max()``."""
+    while isinstance(tensor, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(tensor, ast.Attribute) and tensor.attr in ("detach", "data"):
+            return True
+        if isinstance(tensor, ast.Call) and not isinstance(tensor.func, ast.Attribute):
+            return False
+        tensor = tensor.func if isinstance(tensor, ast.Call) else tensor.value
+    return False
+
+
 def read_around(module: ModuleIndex, node: ast.expr) -> DeviceRead | None:
     """The read of one number of which ``node`` is the tensor; None if the tensor is used otherwise."""
     parents, top = module.syntax.parents, node

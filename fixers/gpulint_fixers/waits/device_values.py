@@ -6,11 +6,13 @@ import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.waits.device_reads import reads_of
 from gpulint_fixers.waits.held_values import held
+from gpulint_fixers.waits.host_casts import cast_on_gpu
 from gpulint_fixers.waits.kept_axes import keeps_axis
 from gpulint_fixers.waits.lists.device_lists import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
@@ -22,7 +24,8 @@ from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
-from gpulint_fixers.waits.unread_values import unread_copy
+from gpulint_fixers.waits.sums.running_extremes import extreme
+from gpulint_fixers.waits.unread_values import unread, unread_copy
 
 
 def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -30,8 +33,15 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     if (reduced := reduced_values(found.module, statement)) is not None:
         return reduced_less_often(project, reduced)
     if isinstance(target := statement.targets[0], ast.Name):
-        if (unread := unread_copy(project, variable_of(project, found, loop, target.id), statement)) is not None:
-            return unread
+        if (cast := cast_on_gpu(project, found, target, loop)) is not None:
+            return cast
+        variable = variable_of(project, found, loop, target.id)
+        if (without := unread_copy(project, variable, statement)) is not None:
+            return without
+        if isinstance(removed := unread(project, variable, statement), Fix):
+            return removed
+        if isinstance(largest := extreme(project, found, statement, loop), Fix):
+            return largest
         if (listed := gathered_by_name(project, found, statement, loop)) is not None:
             return listed
     if "" in names_stored(statement):
@@ -81,10 +91,33 @@ def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNod
     when = interval(project, found.module, loop, run[0])
     if isinstance(when, Declined):
         return when
+    if any(map(_counts_itself, run)):
+        return Declined("the log counts by its own step, which only advances where it is written")
     edits = throttled(document, found.module, run, when)
     if isinstance(edits, Declined):
         return edits
     return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
+
+
+def _counts_itself(statement: ast.stmt) -> bool:
+    """``wandb.log(losses, step=wandb.run.step + len(batch))``, ``run.log(losses, step=run.step)``"""
+    return any(
+        isinstance(given := keyword.value, ast.expr)
+        and keyword.arg in ("step", "global_step", "iteration")
+        and any(
+            isinstance(part, ast.Attribute) and part.attr in ("step", "_step") and _root(part) == _root(call.func)
+            for part in walk(given)
+        )
+        for call in walk(statement)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        for keyword in call.keywords
+    )
+
+
+def _root(node: ast.expr) -> str:
+    """The first two names of ``self.run.step``, one of ``wandb.run.step``."""
+    first, _, rest = ast.unparse(node).partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "self" else first
 
 
 def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -> Fix | Declined:

@@ -13,12 +13,17 @@ from gpulint.workspace.module_index import last_name
 from gpulint_fixers.edits.statements import remove_statement
 from gpulint_fixers.waits.deferred_reads import Variable
 
-_READS = frozenset({"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"})
+_READS = frozenset(
+    {"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"}
+) | {"items", "values", "keys"}
 """What computes a value and does nothing else."""
 _JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack", "hstack"})
 """Functions that join the values of a list, and do nothing else."""
 _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
+
+
+_REMOVES = "remove"
 
 
 def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
@@ -34,13 +39,18 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         if not _is_of_itself(start, variable.name) and (isinstance(node.ctx, ast.Load) or not _is_start(start)):
             return None
         starts.append(start)
-    if any(isinstance(part, ast.Call) and not _only_computes(part) for part in own):
+    if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     edits = [remove_statement(variable.module.syntax, one) for one in (statement, *starts)]
     if any(edit is None or edit.text for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
-    return Fix(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
+    return Fix(f"{_REMOVES} `{variable.name}`, which nothing reads", Safety.SAFE, removed)
+
+
+def is_removal(made: Fix) -> bool:
+    """Return whether a fix removes a value that nothing reads, which is right whatever else waits."""
+    return made.description.startswith(_REMOVES)
 
 
 def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:
@@ -86,10 +96,10 @@ def _is_own(project: Project, variable: Variable) -> bool:
 def _is_start(statement: ast.stmt) -> bool:
     """``total = 0.0``, ``losses = []``"""
     match statement:
-        case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.List(elts=[])):
+        case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.List(elts=[]) | ast.Dict(keys=[])):
             return True
-        case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id="list" | "float" | "int"), args=[])):
-            return True
+        case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id=made), args=[])):
+            return made in ("list", "dict", "float", "int")
     return False
 
 
@@ -104,15 +114,18 @@ def _is_of_itself(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _only_computes(call: ast.Call) -> bool:
-    """``loss.item()``, and the ``append`` of the list itself."""
+def _only_computes(call: ast.Call, name: str) -> bool:
+    """``loss.item()``, and the ``append`` of the list itself or the ``get`` of the table itself."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "get":
+        return isinstance(call.func.value, ast.Name) and call.func.value.id == name  # of a queue, it takes something
     return last_name(call.func) in _READS or (last_name(call.func) in ("append", "extend") and len(call.args) == 1)
 
 
 def _with_gap(variable: Variable, edit: Edit) -> Edit:
-    """A removal with the empty line that it would leave below another one."""
+    """A removal with the empty line that it would leave below another one, or at the top of a block."""
     source, span = variable.module.syntax.source, edit.span
     if span.cell is not None or span.column > 1 or span.end_column > 1 or span.line == 1:
         return edit
-    blank = [not source.line(number).strip() for number in (span.line - 1, span.end_line)]
-    return Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "") if all(blank) else edit
+    above, below = source.line(span.line - 1).strip(), source.line(span.end_line).strip()
+    is_double = not below and (not above or above.endswith(":"))
+    return Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "") if is_double else edit

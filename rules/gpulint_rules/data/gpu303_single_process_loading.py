@@ -62,10 +62,11 @@ from gpulint.values.arguments import Arguments
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
-from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -91,8 +92,6 @@ _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persist
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
-_STREAM = regex.compile("iterable", re.IGNORECASE)
-"""Names of methods that make streams, which cannot be divided among workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,14 +292,8 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     computes samples there."""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
-    for source in project.fact(HostToDevice).sources(loader):
-        assert isinstance(source.node, ast.expr)
-        for where, owner in project.fact(Resolver).classes_of(source.module, source.node):
-            if any(base.endswith("IterableDataset") for base in project.fact(Resolver).base_names(where, owner)):
-                return _only_predicts(loader) or not divides_stream(project, NodeRef(where, owner))
-        made = project.fact(Resolver).points_to(source.module, source.node)
-        if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
-            return True
+    if (divides := divides_its_stream(project, loader)) is not None:
+        return not divides or _only_predicts(loader)
     return project.fact(HostToDevice).yields_gpu_tensors(loader) or bool(gpu_part(project, loader))
 
 

@@ -295,7 +295,7 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
     ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'", "device_get(",
-    "block_until_ready(",
+    "block_until_ready(", ".type(torch.",
 )  # fmt: skip
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.host_results import casts_to_host
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.placement.tensor_location import TensorLocations
@@ -34,7 +35,7 @@ def is_needed(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     that the host solves; or its author says that it waits."""
     if sync.kind is SyncKind.TEST or _is_named(module, sync.node):
         return True
-    if sync.kind is not SyncKind.READ:
+    if sync.kind is not SyncKind.READ or is_cast(sync):
         return False
     return use_of_read(module, sync.node) in ("decides", "sizes", "stored") or _is_solved(project, module, sync.node)
 
@@ -47,6 +48,11 @@ def _is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
         if any(solves_on_host(project, module, call) for call in calls):
             return True
     return False
+
+
+def is_cast(sync: SyncPoint) -> bool:
+    """Return whether a wait only changes a type, which the GPU can do as well."""
+    return isinstance(sync.node, ast.Call) and casts_to_host(sync.node)
 
 
 def _is_named(module: ModuleIndex, node: ast.expr) -> bool:

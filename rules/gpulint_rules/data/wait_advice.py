@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
@@ -27,6 +28,9 @@ _OF_KIND = {
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
+_DIVIDES = (
+    "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
+)
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
@@ -64,6 +68,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _HAND_OVER
     if _only_guards(module, sync.node):
         return _GUARD
+    if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
+        return _DIVIDES
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
@@ -92,6 +98,24 @@ def _is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:
             case ast.stmt():
                 return False
     return False
+
+
+def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a test keeps a program from dividing by zero: ``if norm != 0: step = gradient / norm``."""
+    branch = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.If | ast.stmt)), None)
+    if not isinstance(branch, ast.If) or branch.orelse:
+        return False
+    zero = {
+        ast.unparse(part.left)
+        for part in walk(branch.test)
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq | ast.Gt)
+        if isinstance(part.comparators[0], ast.Constant) and part.comparators[0].value == 0
+    }
+    return any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div) and ast.unparse(part.right) in zero
+        for statement in branch.body
+        for part in walk(statement)
+    )
 
 
 def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:

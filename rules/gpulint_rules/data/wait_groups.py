@@ -15,7 +15,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_rules.data.needed_waits import is_needed, other_waits
+from gpulint_rules.data.needed_waits import is_cast, is_needed, other_waits
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.wait_counts import (
     follows_one,
@@ -71,7 +71,9 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     syncs = [sync for sync, _ in found]
     needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = [
-        sync for sync, context in found if sync not in needed and is_shown(project, module, _read_of(sync), context)
+        sync
+        for sync, context in found
+        if not (sync in needed or is_cast(sync)) and is_shown(project, module, _read_of(sync), context)
     ]
     others = [
         SyncPoint(call, SyncKind.BARRIER, None) for call in other_waits(project, module, _blocks(module, found, loop))

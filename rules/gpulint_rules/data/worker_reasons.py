@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.project import Project
+    from gpulint.source import Span
     from gpulint.training.loader_calls import Loader
 
 _WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
@@ -23,6 +27,9 @@ _COSTS = regex.compile(
     re.IGNORECASE,
 )
 """Words of what workers would cost, or could not help with."""
+_ZERO = regex.compile(r"(?<![\w.,=:])0(?![\w.,]|\s*:)", re.ASCII)
+"""A comment that names 0 as a choice, in any language."""
+_SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
@@ -31,13 +38,36 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
     the constant that has the number, or beside the 0 of another loader of the file."""
     nodes = [(loader.module, loader.node), *((ref.module, ref.node) for ref in workers)]
     places = [(where.path, where.syntax.span(node)) for where, node in nodes if isinstance(node, ast.expr)]
-    for ref in workers:
-        places += [(one.place.path, one.place.span) for one in project.fact(Constants).of(ref.module, ref.node).values]
+    numbers = [
+        (one.place.path, one.place.span)
+        for ref in workers
+        for one in project.fact(Constants).of(ref.module, ref.node).values
+    ]
+    if any(_is_chosen(project, path, span) for path, span in numbers):
+        return True
+    places += numbers
     for path, span in dict.fromkeys(places):
         document = project.document(path)
         if document is not None and reasons.is_explained(document, span, about=_WORKER, trouble=True):
             return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
+
+
+def _is_chosen(project: Project, path: Path, span: Span) -> bool:
+    """Return whether the comment above a setting of its own names 0 as one of its values (``# 2 or 0 with little
+    memory``)."""
+    document = project.document(path)
+    if document is None:
+        return False
+    source = document.cell_source(span.cell)
+    if not _SETTING.match(source.line(span.line)):
+        return False
+    lines = itertools.takewhile(
+        lambda line: line.lstrip().startswith("#"),
+        (source.line(number) for number in range(span.line - 1, max(span.line - 1 - reasons.MAX_ABOVE, 0), -1)),
+    )
+    above = [line.partition("#")[2] for line in lines]
+    return any(map(_ZERO.search, above)) and not any(map(_RAISES.search, above))
 
 
 def is_fallback(loader: Loader) -> bool:

@@ -86,7 +86,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if project.fact(Guards).is_debugging(module, call) or project.fact(Guards).is_off_by_default(module, call):
         return True
-    if _in_own_demo(project, module, call) or project.fact(GpuPrograms).tries_itself_in_no_job(module, call):
+    programs = project.fact(GpuPrograms)
+    if (
+        _in_own_demo(project, module, call)
+        or programs.tries_itself_in_no_job(module, call)
+        or programs.tries_itself_on_cpu(module, call)
+    ):
         return True
     function = module.function(call)
     if function is not None and (

@@ -38,6 +38,7 @@ from gpulint.launch.transfer_commands import download_tool, words_of
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.foreign_programs import runs_known_program
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
+from gpulint.programs.stubs import is_stub
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -141,6 +142,8 @@ def _idle(job: Job, project: Project) -> str | None:
         if builds and _builds_where_gpus_are(job, project):
             return None
         return "the job only builds software" if builds else "its commands compute nothing on one"
+    if any((module := project.module_at(path)) is not None and is_stub(module) for path in job.programs):
+        return None  # what it will do is not written yet
     inline = [start for start in job.launches if start.module is not None]
     if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
         names = ", ".join(path.name for path in job.programs[:3])

@@ -33,9 +33,10 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from gpulint import regex
+from gpulint import reasons, regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
@@ -63,6 +64,10 @@ _ANOMALY = frozenset(
 )
 _NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+_GUARDS_RUN = regex.compile(
+    r"\bnans?\b|\binf(s|inite|inity)?\b|unstable|instabilit|diverg|explod|\bkill\b", re.IGNORECASE
+)
+"""Words of comments on what a mode protects a run from."""
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
@@ -108,6 +113,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             mode is not None
             and not project.fact(Guards).is_debugging(module, call)
             and not project.fact(Guards).is_off_by_default(module, call)
+            and not _is_wanted(document, module, call, project)
         ):
             yield RULE.finding(
                 document.path,
@@ -117,6 +123,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
+
+
+def _is_wanted(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> bool:
+    """Return whether only some runs need the mode, and a comment says why (``# unstable without AMP, so stop at the
+    first NaN``)."""
+    return project.fact(Guards).is_conditional(module, call) and reasons.is_explained(
+        document, module.syntax.span(call), more=_GUARDS_RUN, about=_GUARDS_RUN
+    )
 
 
 def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:

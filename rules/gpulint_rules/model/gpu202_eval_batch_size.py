@@ -154,7 +154,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
                 yield finding
     yield from _shared(project, module)
     for settings in train_eval_pairs.declared(project, module):
-        yield from _paired(module.path, train_eval_pairs.pairs(settings))
+        yield from _paired(module.path, train_eval_pairs.pairs_in_code(project, settings))
 
 
 def _shared(project: Project, module: ModuleIndex) -> Iterator[Finding]:
@@ -183,7 +183,7 @@ def _defaults(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     """Options whose default is that of the training batches, or that fall back to it."""
     if never_evaluates(project, module):
         return
-    yield from _paired(module.path, train_eval_pairs.pairs(train_eval_pairs.optional(project, module)))
+    yield from _paired(module.path, train_eval_pairs.pairs_in_code(project, train_eval_pairs.optional(project, module)))
     for statement, name in train_eval_pairs.fallbacks(project, module):
         size = ast.unparse(statement.value)
         yield RULE.finding(

@@ -15,8 +15,9 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 
 Fix safety
 Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
-changes no value. Unsafe where callers are unknown, or a model of the tree calls ``backward`` itself. Left alone where
-the model is explained by its gradients (class activation maps, attributions).
+changes no value. Unsafe where callers are unknown, a model of the tree calls ``backward`` itself, or the function does
+more than to evaluate in a ``while`` loop. Left alone where the model is explained by its gradients (class activation
+maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
@@ -40,6 +41,7 @@ from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.differentiation import takes_gradients
+from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.data_split import Split, split_of
@@ -63,6 +65,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not (
             _is_switched_off(module, found)
             or runs_on_cpu(project, module, found.forward)
+            or runs_without_gradients(project, module, found.forward)
             or _needs_gradients(project, module, found)
         ):
             places.setdefault(found.loop or found.forward, []).append(found)

@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -36,7 +35,6 @@ from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
@@ -45,18 +43,14 @@ from gpulint.training.loop_iterables import is_loader_name
 from gpulint.training.loop_roles import Role
 from gpulint.values.counter_names import counts_epochs, counts_steps_of_epoch
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
+from gpulint_rules.model.graph_values import carried, changes, detached, has_graph
 
-_DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
 _STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$")
 """Names of functions that take one training step."""
 _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
 """Names of the parts of one step."""
-_COUNTING = frozenset({"len", "int", "size", "numel", "dim"})
-"""Functions and methods whose result is a number."""
-_PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
-"""Methods whose result still carries the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +74,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if trains_on_host(project, module, loop):
             continue
         for kept, into in _kept(loop):
-            detached = _detached(module, loop)
-            tensors = [tensor for tensor in _carried(kept, losses) if dotted(tensor) not in detached]
-            names = [*dict.fromkeys(name for tensor in tensors if (name := dotted(tensor)) in losses)]
+            without = detached(module, loop)
+            tensors = [tensor for tensor in carried(kept, losses) if dotted(tensor) not in without]
+            names = [
+                *dict.fromkeys(
+                    name
+                    for tensor in tensors
+                    if (name := dotted(tensor)) in losses and has_graph(module, loop, tensor, losses[name])
+                )
+            ]
             if not names or into in losses or not _outlives(project, module, loop, into):
                 continue
             if project.fact(Guards).is_without_gradients(module, kept):
@@ -138,27 +138,6 @@ def _kept(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
                 yield value, dotted(owner)
 
 
-def _carried(value: ast.expr, losses: Collection[str]) -> list[ast.expr]:
-    """The tensors whose graphs the value carries on, or may carry on beside a loss."""
-    match value:
-        case ast.Name() | ast.Attribute() if last_name(value) not in _DETACHING:
-            return [value]
-        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
-            sides = (_carried(left, losses), _carried(right, losses))
-            known = [side for side in sides if any(dotted(tensor) in losses for tensor in side)]
-            # Beside a loss, a factor is a weight or a number of samples.
-            return [tensor for side in known or sides for tensor in side]
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            return [*_carried(left, losses), *_carried(right, losses)]
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in _PASSING:
-            return _carried(owner, losses)
-        case ast.Call(func=function) if last_name(function) not in _DETACHING | _COUNTING:
-            return [value]
-        case ast.Subscript():
-            return [value]
-    return []
-
-
 def _around(value: ast.expr, tensors: list[ast.expr]) -> ast.expr:
     """The innermost part of a value that holds all the tensors."""
     wanted = set(tensors)
@@ -196,13 +175,13 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
     """Return whether the total is set before all steps, and never set again or differentiated in the loop."""
     if not name:
         return False
-    inside = _changes(module, loop)
+    inside = changes(module, loop)
     if "." not in name and _is_part_of_step(project, module, loop):
         return False
     if name in inside.anew or name in inside.ended:
         return False
     function = module.function(loop) or module.syntax.tree
-    made = [node for node in _changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
+    made = [node for node in changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
     # Several steps on one batch, or on several data sets: the total of a batch lives as long as that.
     around = [*project.fact(LoopContexts).around(module, loop)]
     batches = {
@@ -236,56 +215,6 @@ def _is_long(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
         isinstance(part, ast.Call) and last_name(part.func) == "len" and any(map(is_loader_name, _names(part)))
         for part in walk(loop.iter)
     )
-
-
-class _Changes(NamedTuple):
-    """What happens to names below a node."""
-
-    anew: frozenset[str]
-    """Assigned otherwise than by adding to themselves."""
-    ended: str
-    """Calls of ``backward`` and ``clear``, as text."""
-    made: dict[str, list[ast.Assign]]
-    """Assigned, also by unpacking."""
-
-
-@query
-def _changes(module: ModuleIndex, root: ast.AST) -> _Changes:
-    anew, ended, made = set[str](), list[str](), dict[str, list[ast.Assign]]()
-    for node in walk(root):
-        if isinstance(node, ast.Assign):
-            left = dotted(node.value.left) if isinstance(node.value, ast.BinOp) else ""
-            anew.update(name for target in node.targets if (name := dotted(target)) and name != left)
-            for name in {dotted(target) for target in _targets(node)}:
-                made.setdefault(name, []).append(node)
-        elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear"):
-            ended.append(ast.unparse(node))
-    return _Changes(frozenset(anew), "\n".join(ended), made)
-
-
-def _targets(node: ast.Assign) -> Iterator[ast.expr]:
-    for target in node.targets:
-        yield from target.elts if isinstance(target, ast.Tuple) else [target]
-
-
-@query
-def _detached(module: ModuleIndex, loop: LoopNode) -> frozenset[str]:
-    """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
-    return frozenset(
-        dotted(name)
-        for node in walk(loop)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        for name, value in _paired(target, node.value)
-        if isinstance(value, ast.Call) and last_name(value.func) in _DETACHING
-    )
-
-
-def _paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Return what an assignment sets, each with its own value (``a, b = a.item(), b.item()``)."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        return [*zip(target.elts, value.elts, strict=True)]
-    return [(target, value)]
 
 
 def _may_fire(gate: Gate) -> bool:

@@ -20,6 +20,7 @@ from gpulint_fixers.waits.device_reads import (
     has_doubles,
     host_tensors,
     is_about_loss,
+    is_detached,
     is_integer,
     is_plain_number,
     is_torch_tensor,
@@ -143,12 +144,16 @@ def added_up(
     reasons += made.reasons
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
-    edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
+    edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *made.edits)
     certain = exact.is_certain or counts
     description = "add up on the GPU and read the sum when it is used"
     if reasons or not certain:
         return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
+
+
+def _without_detach(suffix: str, read: DeviceRead) -> str:
+    return suffix.replace(".detach()", "") if read.cut >= 0 and is_detached(read.tensor) else suffix
 
 
 def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:

@@ -1,0 +1,86 @@
+"""Forward passes for which gradients are certainly off, though nothing around them says so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.libraries.frameworks import GradientFree
+from gpulint.libraries.names import matches
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_SAME_GRAPH = frozenset(
+    "cpu to float double half squeeze unsqueeze view reshape flatten permute transpose contiguous mean sum softmax "
+    "log_softmax sigmoid tanh exp clamp norm normalize".split()
+)
+"""Methods and functions whose result still needs gradients."""
+
+
+def runs_without_gradients(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether the model is of a library that switches gradients off itself, or its result is read as PyTorch
+    only lets a program read what has none (``output.cpu().numpy()``)."""
+    model = forward.func
+    if last_name(model) == "forward" and isinstance(model, ast.Attribute):
+        model = model.value
+    return _is_gradient_free(project, module, model) or _is_read(module, forward)
+
+
+def _is_gradient_free(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    rows: tuple[GradientFree, ...] = project.models.rows("gradient-free")
+    made = project.fact(Resolver).points_to(module, model)
+    return bool(made) and all(
+        isinstance(ref.node, ast.Call) and any(_makes(project, ref.module, ref.node, row) for row in rows)
+        for ref in made
+    )
+
+
+def _makes(project: Project, module: ModuleIndex, call: ast.Call, row: GradientFree) -> bool:
+    if not matches(row.calls, project.fact(Resolver).call_names(module, call)):
+        return False
+    plain = keyword_value(call, row.unless) if row.unless else None
+    if isinstance(plain, ast.Constant) and not plain.value:
+        return False
+    return not row.named or bool(call.args and re.match(row.named, ast.unparse(call.args[0])))
+
+
+def _is_read(module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether ``numpy`` is called on what a forward pass returns, with nothing between that drops a graph."""
+    function = module.function(forward)
+    for call in module.calls_by_name.get("numpy", ()):
+        if module.function(call) is function and isinstance(call.func, ast.Attribute) and not call.args:
+            source = _source(call.func.value)
+            if source is forward or (isinstance(source, ast.Name) and _is_result(module, source, forward)):
+                return True
+    return False
+
+
+def _source(value: ast.expr) -> ast.expr:
+    """Return what a value is computed from, with its graph."""
+    while True:
+        match value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "nn"), attr=name), args=[inner, *_]):
+                pass
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+                pass
+            case ast.Attribute(value=inner, attr=name) if name not in ("data", "grad"):
+                name = "cpu"
+            case ast.Subscript(value=inner):
+                name = "cpu"
+            case _:
+                return value
+        if name not in _SAME_GRAPH:
+            return value
+        value = inner
+
+
+def _is_result(module: ModuleIndex, name: ast.Name, forward: ast.Call) -> bool:
+    """Return whether a name is bound to what a forward pass returns, and to nothing else."""
+    found = reaching(module, module.scope(name).lookup(name.id), name)
+    return bool(found) and all(binding.value is not None and _source(binding.value) is forward for binding in found)
