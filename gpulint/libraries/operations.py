@@ -281,6 +281,16 @@ class SampleWork(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
+class Handle(_Calls):
+    """Functions whose result holds an open file or connections, which forked processes cannot share."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+    kind: Literal["file", "client"]
+    """Whether the processes would share a position in a file, or connections."""
+
+
+@dataclass(frozen=True, slots=True)
 class SampleSet:
     """Classes of data sets that make their samples from files, or compute them."""
 
@@ -336,6 +346,7 @@ KINDS = {
     "collective": Collective,
     "sync": Sync,
     "reader": Reader,
+    "handle": Handle,
     "sample-work": SampleWork,
     "sample-set": SampleSet,
     "large-model": LargeModel,
