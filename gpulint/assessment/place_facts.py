@@ -169,7 +169,7 @@ def is_by_option(subject: Subject) -> bool:
 
 def is_beside_ddp(subject: Subject) -> bool:
     """Return whether another branch of a test around the place wraps the model in DDP or FSDP, or another statement of
-    its function does."""
+    its function, or of the module's own, does."""
     module, node = subject.module, subject.node
     if module is None or node is None or not wraps_itself(module, subject.project):
         return False
@@ -183,7 +183,7 @@ def is_beside_ddp(subject: Subject) -> bool:
             if any(last_name(call.func) in WRAPPERS for call in calls):
                 return True
         inner = up
-    return False
+    return any(last_name(call.func) in WRAPPERS for call in module.calls_of(None))
 
 
 def has_few_repetitions(subject: Subject) -> bool:

@@ -230,6 +230,12 @@ if args.distributed:
 else:
     model = nn.DataParallel(model).cuda()"""
 
+AFTER = """\
+if __name__ == "__main__":
+    model = nn.DataParallel(model.cuda())
+    if args.distributed:
+        model = nn.parallel.DistributedDataParallel(model)"""
+
 ONLY = "model = nn.DataParallel(model).cuda()"
 
 GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)"
@@ -237,7 +243,7 @@ GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = 
 
 @pytest.mark.parametrize(
     ("gpus", "wrapped", "expected"),
-    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", GUARDED, ["high"])],
+    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", AFTER, ["low"]), ("4", GUARDED, ["high"])],
 )
 def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
     tmp_path: Path, gpus: str, wrapped: str, expected: list[str]
