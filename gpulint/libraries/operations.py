@@ -263,7 +263,6 @@ class Reader(_Calls):
     """Functions that read and decode a file, or part of one, on the CPU."""
 
     calls: tuple[str, ...]
-    """Qualified names of functions."""
     kind: Literal["image", "audio", "video", "volume", "array"]
     """What they decode: a ``volume`` is a medical or microscopic image, an ``array`` needs no decoding."""
     header: tuple[str, ...] = ()
@@ -282,12 +281,10 @@ class SampleWork(_Calls):
 
 @dataclass(frozen=True, slots=True)
 class Handle(_Calls):
-    """Functions whose result holds an open file or connections, which forked processes cannot share."""
+    """Functions (patterns) whose result holds an open file, or connections, which forked processes cannot share."""
 
     calls: tuple[str, ...]
-    """Patterns of qualified names."""
     kind: Literal["file", "client"]
-    """Whether the processes would share a position in a file, or connections."""
 
 
 @dataclass(frozen=True, slots=True)

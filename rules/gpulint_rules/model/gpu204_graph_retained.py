@@ -43,11 +43,9 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
-from gpulint.values.constants import Constants
-from gpulint.values.counter_names import counts_epochs, counts_steps_of_epoch
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
+from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _RECORDING = frozenset({"mxnet"})
@@ -56,9 +54,6 @@ _STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batc
 """Names of functions that take one training step."""
 _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
 """Names of the parts of one step."""
-_BATCHES = regex.compile(r"batches$", re.IGNORECASE)
-_MANY = 100
-"""Rounds from which on graphs whose buffers ``backward`` has freed count."""
 _COUNTING = frozenset({"len", "int", "size", "numel", "dim"})
 """Functions and methods whose result is a number."""
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
@@ -83,7 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         losses = _differentiated(project, module, loop)
         if not losses or project.fact(LoopContexts).role(module, loop) is not Role.STEP:
             continue
-        if not _has_many_rounds(project, module, loop):
+        if not has_many_rounds(project, module, loop):
             continue
         if trains_on_host(project, module, loop):
             continue
@@ -103,7 +98,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{into!r} keeps {_graphs(names)} from every iteration",
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
                 payload=RetainedGraph(module, value),
-                cost=Cost("graph-kept", assumed="" if _is_over_data(project, module, loop) else "assuming many rounds"),
+                cost=Cost("graph-kept", assumed="" if is_over_data(project, module, loop) else "assuming many rounds"),
                 related=tuple(
                     Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
                     for name in names
@@ -217,69 +212,10 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
         outer
         for number, outer in enumerate(around)
         if project.fact(LoopContexts).over_loader(module, outer)
-        or _counts_steps(outer)
-        or any(map(_counts_epochs, around[number + 1 :]))
+        or counts_steps_of(outer)
+        or any(map(counts_epochs_of, around[number + 1 :]))
     }
     return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
-
-
-def _counts_epochs(loop: LoopNode) -> bool:
-    return isinstance(loop, ast.For) and any(map(counts_epochs, _names(loop.target) | _names(loop.iter)))
-
-
-def _counts_steps(loop: LoopNode) -> bool:
-    """``for _ in range(steps_per_epoch)``"""
-    return isinstance(loop, ast.For) and any(map(counts_steps_of_epoch, _names(loop.iter)))
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {last_name(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
-
-
-def _has_many_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether the rounds of a loop are known to be the steps of a training: they draw from its data, are counted
-    in the hundreds, or are those of an epoch. The rounds of other loops may be parts of one step."""
-    around = (up for up in project.fact(LoopContexts).around(module, loop) if up is not loop)
-    return (
-        _is_over_data(project, module, loop)
-        or _counts_epochs(loop)
-        or _counts_hundreds(project, module, loop)
-        or any(map(_counts_epochs, around))
-    )
-
-
-def _is_over_data(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether the loop is known to draw batches of the training's data until it ends."""
-    if _counts_steps(loop):
-        return True
-    if project.fact(LoopContexts).over_loader(module, loop):
-        return not _is_given_batches(module, loop)
-    return isinstance(loop, ast.For) and any(
-        isinstance(part, ast.Call) and last_name(part.func) == "len" and any(map(is_loader_name, _names(part)))
-        for part in walk(loop.iter)
-    )
-
-
-def _is_given_batches(module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether a loop runs over batches that its function is given (``def update(self, minibatches)``), which may
-    be those of one step: one of each domain, or parts of a batch."""
-    function = module.function(loop)
-    if function is None or not isinstance(loop, ast.For):
-        return False
-    source = unwrap_iterable(loop.iter)
-    given = {argument.arg for argument in walk(function.args) if isinstance(argument, ast.arg)}
-    return isinstance(source, ast.Name) and source.id in given and bool(_BATCHES.search(source.id))
-
-
-def _counts_hundreds(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """``for step in range(10_000)``"""
-    if not isinstance(loop, ast.For):
-        return False
-    source = unwrap_iterable(loop.iter)
-    if not isinstance(source, ast.Call) or last_name(source.func) not in ("range", "trange") or len(source.args) != 1:
-        return False
-    known = project.fact(Constants).of(module, source.args[0])
-    return known.every(lambda count: isinstance(count, int) and count >= _MANY)
 
 
 class _Changes(NamedTuple):
