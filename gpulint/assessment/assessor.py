@@ -29,6 +29,10 @@ _BESIDE_STEPS = frozenset({"host-wait", "needed-wait", "host-tensor"})
 """Costs of some time in each step, whatever its length."""
 
 
+_IN_PROCESS = "data-parallel"
+"""What concerns the GPUs that one process sees: those of its node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """What is lost each time: seconds, or a share of the time of what it happens in; in words if anything is known."""
@@ -43,7 +47,8 @@ def assess(finding: Finding, project: Project) -> Impact:
     cost = finding.cost if finding.cost is not None else finding.rule.cost
     subject = Subject(finding, project, cost)
     parts: list[str] = []
-    gpus = None if subject.tries_itself else most_gpus(project, subject.path)
+    in_process = cost is not None and cost.kind == _IN_PROCESS
+    gpus = None if subject.tries_itself else most_gpus(project, subject.path, in_process)
     if cost is None:
         level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
     else:

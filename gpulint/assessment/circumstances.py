@@ -19,6 +19,7 @@ from gpulint.assessment import (
     job_facts,
     loader_facts,
     micro_steps,
+    orphans,
     place_facts,
     process_options,
     repeats,
@@ -86,7 +87,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
-    Circumstance("nothing is seen to import it", 1, place_facts.is_orphan),
+    Circumstance("nothing is seen to import it", 1, orphans.is_orphan),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
@@ -194,6 +195,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
-    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions),
+    Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_DATA_PARALLEL),
+    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_DATA_PARALLEL),
 )
 """What lowers, in the order in which the basis tells it."""

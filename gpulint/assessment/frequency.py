@@ -22,7 +22,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workload.sample_preprocessing import is_held_out
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
@@ -227,11 +227,17 @@ def draws_held_out(project: Project, loader: Loader) -> bool:
     if _is_for_evaluation(loader):
         return True
     if Role.STEP in roles:
-        return False
+        return is_held_out(loader.variable) and all(_passes_beside(project, read.where) for read in reads)
     if roles and roles <= {Role.EVAL, Role.EPOCH} and Role.EVAL in roles:
         return True
     function = loader.module.function(loader.node)
     return is_held_out(loader.variable) or (function is not None and is_held_out(function.name))
+
+
+def _passes_beside(project: Project, read: NodeRef) -> bool:
+    """Return whether batches are read by a loop that takes no training steps itself, whatever is around it."""
+    loop = read.node
+    return isinstance(loop, LOOPS) and project.fact(LoopContexts).role(read.module, loop) in (Role.EVAL, Role.OTHER)
 
 
 def _is_for_evaluation(loader: Loader) -> bool:

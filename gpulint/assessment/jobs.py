@@ -50,10 +50,12 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
 
 
 @query
-def most_gpus(project: Project, path: Path) -> int | None:
-    """Most GPUs of a job that runs a file; None if none says how many it holds."""
-    known = [count for job in jobs_running(project, path) if (count := gpus_of(job)) is not None and count > 0]
-    return max(known, default=None)
+def most_gpus(project: Project, path: Path, one_node: bool = False) -> int | None:
+    """Most GPUs of a job that runs a file, or that it has on one node; None if none says how many it holds."""
+    known = [(job, gpus_of(job)) for job in jobs_running(project, path)]
+    of_node = {job: job.gpus.value for job, _ in known if job.gpus is not None}
+    counts = [of_node[job] if one_node else count for job, count in known if count is not None and count > 0]
+    return max((count for count in counts if count is not None), default=None)
 
 
 def gpus_of(job: Job) -> int | None:

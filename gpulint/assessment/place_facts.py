@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -170,7 +169,7 @@ def is_by_option(subject: Subject) -> bool:
 
 def is_beside_ddp(subject: Subject) -> bool:
     """Return whether another branch of a test around the place wraps the model in DDP or FSDP, or another statement of
-    its function does."""
+    its function, or of the module's own, does."""
     module, node = subject.module, subject.node
     if module is None or node is None or not wraps_itself(module, subject.project):
         return False
@@ -184,7 +183,7 @@ def is_beside_ddp(subject: Subject) -> bool:
             if any(last_name(call.func) in WRAPPERS for call in calls):
                 return True
         inner = up
-    return False
+    return any(last_name(call.func) in WRAPPERS for call in module.calls_of(None))
 
 
 def has_few_repetitions(subject: Subject) -> bool:
@@ -277,41 +276,6 @@ def is_without_gpu(subject: Subject) -> bool:
 
 def is_on_cpu_by_default(subject: Subject) -> bool:
     return subject.module is not None and default_devices.is_on_cpu(subject.project, subject.module)
-
-
-def is_orphan(subject: Subject) -> bool:
-    """Return whether a place is in a function of a module that no other file names and that does nothing by itself."""
-    module, node = subject.module, subject.node
-    if module is None or node is None or subject.is_notebook or subject.jobs or module.function(node) is None:
-        return False
-    hooks = (context.loop for context in subject.contexts if isinstance(context.loop.node, FUNCTIONS))
-    if any(hook.module is module for hook in hooks):
-        return False
-    return _is_orphan(subject.project, module)
-
-
-@query
-def _is_orphan(project: Project, module: ModuleIndex) -> bool:
-    """Return whether only modules that nothing uses use a module, if any."""
-    users = [project.module_at(user) for user in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS + 1)]
-    chain = [module, *(user for user in users if user is not None)]
-    if len(chain) <= len(users) or len(users) > MAX_USERS or not all(map(_does_nothing, chain)):
-        return False
-    ends = [one for one in chain if not any(True for _ in project.fact(GpuPrograms).users(one.path))]
-    return bool(ends) and not any(project.is_in_other_files(os.fsencode(one.path.stem)) for one in ends)
-
-
-@query
-def _does_nothing(module: ModuleIndex) -> bool:
-    """Return whether a module only defines."""
-    if module.path.name == "__init__.py" or "__main__" in module.syntax.source.text:
-        return False
-    starts = (ast.For, ast.While, ast.With, ast.If, ast.Try)
-    return not any(isinstance(part, starts) or _calls(part) for part in module.syntax.tree.body)
-
-
-def _calls(part: ast.stmt) -> bool:
-    return isinstance(part, ast.Expr) and not isinstance(part.value, ast.Constant)
 
 
 def is_conditional_command(subject: Subject) -> bool:

@@ -50,6 +50,7 @@ FILES = {
             "collective",
             "sync",
             "reader",
+            "handle",
             "sample-work",
             "sample-set",
             "large-model",

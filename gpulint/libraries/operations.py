@@ -264,7 +264,6 @@ class Reader(_Calls):
     """Functions that read and decode a file, or part of one, on the CPU."""
 
     calls: tuple[str, ...]
-    """Qualified names of functions."""
     kind: Literal["image", "audio", "video", "volume", "array"]
     """What they decode: a ``volume`` is a medical or microscopic image, an ``array`` needs no decoding."""
     header: tuple[str, ...] = ()
@@ -279,6 +278,14 @@ class SampleWork(_Calls):
     """Patterns of qualified names."""
     kind: Literal["file", "compute"]
     """Whether they read a file, or compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle(_Calls):
+    """Functions (patterns) whose result holds an open file, or connections, which forked processes cannot share."""
+
+    calls: tuple[str, ...]
+    kind: Literal["file", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +344,7 @@ KINDS = {
     "collective": Collective,
     "sync": Sync,
     "reader": Reader,
+    "handle": Handle,
     "sample-work": SampleWork,
     "sample-set": SampleSet,
     "large-model": LargeModel,

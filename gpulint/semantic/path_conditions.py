@@ -178,6 +178,21 @@ def is_ending(module: ModuleIndex, node: ast.AST) -> bool:
     return False
 
 
+def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether ``node`` is in a block of its function that ends by raising an error (``raise
+    NotImplementedError``), so that no run gets past it."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.ClassDef)):
+            return False
+        if isinstance(up, ast.If | ast.ExceptHandler) and (place := module.syntax.place(inner)) is not None:
+            last = getattr(up, place[0])[-1]
+            if isinstance(last, ast.Raise) and "Exit" not in ast.unparse(last):
+                return True
+        inner = up
+    return False
+
+
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
     test around it is a constant that says no (``if False:``)."""

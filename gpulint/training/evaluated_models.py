@@ -30,6 +30,7 @@ _SWITCHES = frozenset(
     "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
 )
 """Words by which a function says that it deals with gradients itself."""
+_DISABLING = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
 _EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
@@ -154,6 +155,20 @@ def _runs_itself(method: NodeRef) -> bool:
     return runs is not None and not (
         may_disable(method.module, runs, function) or any(last_name(call.func) == "backward" for call in calls)
     )
+
+
+def forward_disables(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the class of the model that a call runs disables gradients in its ``forward``, or a part of it."""
+    resolver = project.fact(Resolver)
+    for where, owner in resolver.classes_of(module, call.func):
+        for name in ("forward", "__call__"):
+            method = resolver.method(where, owner, name)
+            if method is None or not isinstance(method.node, FUNCTIONS):
+                continue
+            inside = (context for part in walk(method.node) for context in contexts_of(part))
+            if any(last_name(context) in _DISABLING for context in inside):
+                return True
+    return False
 
 
 def _is_forward(call: ast.Call, model: str) -> bool:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import is_failing
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
 from gpulint.training.differentiation import propagated, propagates
-from gpulint.training.evaluated_models import evaluated, may_disable, runs, speaks_of_gradients
+from gpulint.training.evaluated_models import evaluated, forward_disables, may_disable, runs, speaks_of_gradients
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, has_one_round, stops_at_once
@@ -111,7 +112,11 @@ def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str)
             if _other_branch(module, mode, call):
                 continue
             return
-        if dotted(call.func) == model or runs(project, module, call, model):
+        if is_failing(module, call):
+            continue
+        if (dotted(call.func) == model and not forward_disables(project, module, call)) or runs(
+            project, module, call, model
+        ):
             yield call
 
 

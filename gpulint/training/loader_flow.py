@@ -68,7 +68,8 @@ class LoaderFlow:
     @query
     def in_module(self, module: ModuleIndex) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
-        counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
+        counts. Left out are loaders that only try the program out (``if args.dry_run``), hold a few samples, or get
+        arguments that PyTorch refuses."""
         if is_for_tpu(module):
             return []
         names = calling_names(self._project, module)
@@ -77,9 +78,24 @@ class LoaderFlow:
             for call in module.calls_where(lambda name: name in names or name in _MAKERS or "Loader" in name)
             if (loader := self._loader(module, call)) is not None
             and not self._holds_few(module, call)
+            and not self._is_refused(loader)
             and not self._project.fact(Guards).is_debugging(module, call)
         ]
         return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+
+    def _is_refused(self, loader: Loader) -> bool:
+        """Return whether PyTorch refuses the arguments: ``shuffle=True`` beside a sampler."""
+        shuffle = keyword_value(loader.node, "shuffle")
+        if not isinstance(shuffle, ast.Constant) or shuffle.value is not True:
+            return False
+        given = [keyword_value(loader.node, name) for name in ("sampler", "batch_sampler")]
+        return any(
+            all(
+                isinstance(ref.node, ast.Call) for ref in self._project.fact(Resolver).points_to(loader.module, sampler)
+            )
+            for sampler in given
+            if sampler is not None
+        )
 
     def _holds_few(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the samples of a loader are listed one by one (``DataLoader(Subset(data, [index]))``) or

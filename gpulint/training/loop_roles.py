@@ -16,7 +16,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.training.sample_draws import SampleDraws
-from gpulint.training.trials import probes_memory, tries_variants
+from gpulint.training.trials import measures_memory, probes_memory, tries_variants
 from gpulint.values.counter_names import counts_epochs
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
@@ -162,11 +162,13 @@ class LoopRoles:
         return Role.EVAL if self._project.fact(SampleDraws).takes_samples(module, loop) else Role.OTHER
 
     def _tries(self, module: ModuleIndex, loop: LoopNode) -> bool:
-        """Return whether a loop tries variants or sizes, which no training steps do."""
-        return tries_variants(module, loop) or (
-            not self.over_loader(module, loop)
-            and all(tries_variants(module, outer) for outer in self.around(module, loop))
-            and probes_memory(self._project, module, loop, self.calls_in(module, loop))
+        """Return whether a loop tries variants or sizes, or measures memory, which no training steps do."""
+        if tries_variants(module, loop) or self.over_loader(module, loop):
+            return tries_variants(module, loop)
+        calls = self.calls_in(module, loop)
+        return measures_memory(self._project, module, loop, calls) or (
+            all(tries_variants(module, outer) for outer in self.around(module, loop))
+            and probes_memory(self._project, module, loop, calls)
         )
 
     def _helpers(self, module: ModuleIndex, call: ast.Call) -> Iterable[NodeRef]:

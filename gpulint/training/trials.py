@@ -21,6 +21,15 @@ _SIZE = regex.compile(r"(^|_)(bs|bsz|sizes?|seq_?len|lens?|lengths?|resolution|r
 _OUT_OF_MEMORY = regex.compile(r"out_?of_?memory|out of memory|(^|_)oom(_|$)", re.IGNORECASE)
 _PEAKS = frozenset({"reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats"})
 """Calls before a measurement of memory."""
+MEASURES = frozenset(
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached memory_stats "
+    "memory_summary mem_get_info reset_peak_memory_stats virtual_memory memory_info memory_full_info "
+    "nvmlDeviceGetMemoryInfo get_objects".split()
+)
+"""Calls that look at how much memory is in use."""
+_BACKWARD = frozenset({"backward", "manual_backward"})
+_UPDATES = regex.compile(r"^(train_?|update_?)?step$|optim|scaler|minimi[sz]e|update|engine|closure", re.IGNORECASE)
+"""Names in what updates weights."""
 _SCALES = (ast.Mult, ast.Div, ast.FloorDiv, ast.LShift, ast.RShift)
 
 
@@ -41,6 +50,22 @@ def probes_memory(project: Project, module: ModuleIndex, loop: LoopNode, calls: 
     """Return whether a loop tries sizes, of which it or a function that it calls measures the memory, or catches that
     it is short; ``calls`` are those of the loop itself."""
     return _tries_sizes(loop) and any(_watches_memory(part) for part in _run(project, module, loop, calls))
+
+
+def measures_memory(project: Project, module: ModuleIndex, loop: LoopNode, calls: Iterable[ast.Call]) -> bool:
+    """Return whether a loop propagates gradients to see how much memory that takes: it or a function that it calls
+    looks at the memory in use, and nothing in its function updates weights."""
+    calls = list(calls)
+    if not any(last_name(call.func) in _BACKWARD for call in calls):
+        return False
+    for part in walk(module.function(loop) or module.syntax.tree):
+        if isinstance(part, ast.Name | ast.Attribute) and _UPDATES.search(last_name(part)):
+            return False
+    return any(
+        isinstance(part, ast.Call) and last_name(part.func) in MEASURES
+        for owner in _run(project, module, loop, calls)
+        for part in walk(owner)
+    )
 
 
 def _tries_sizes(loop: LoopNode) -> bool:

@@ -253,7 +253,7 @@ class Constants:
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam", "pop") and node.args:
             yield from held_values.item(self, self._project, ref, node)
         elif isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
-            yield from held_values.attribute(self, ref, node)
+            yield from held_values.attribute(self, self._project, ref, node)
         elif (made := strings.made(self, module, node)) is not None:
             yield Value(made[0], self.place(ref), made[1])
         else:

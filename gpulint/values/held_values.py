@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
     """The values of ``mapping.get(key, default)``.
 
-    The default counts if the key may be missing, and if nothing is known of the mapping.
+    The default counts if the key may be missing, and if nothing is known of the mapping, unless configuration files of
+    the tree have the key.
     """
+    from gpulint.values import tree_settings
     from gpulint.values.arguments import Arguments
 
     found = list(values.configs.lookup(ref))
@@ -33,6 +35,11 @@ def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> I
             entries, _ = project.fact(Arguments).mapping(ref.module, base, key)
         case _:
             entries = ()
+    if not entries and (set_by_files := [*tree_settings.anywhere(project, ref)]):
+        yield from set_by_files
+        return
+    if not entries and tree_settings.has_key(project, node):
+        return
     known = [values.of(*entry.ref) for entry in entries]
     if not all(one.complete for one in known):
         return
@@ -41,13 +48,16 @@ def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> I
         yield from _fallback(values, ref, node.args[1:])
 
 
-def attribute(values: Constants, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
-    """The values of ``getattr(args, "lr", default)``: the default counts if nothing is known of the attribute."""
+def attribute(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+    """The values of ``getattr(args, "lr", default)``: the default counts if nothing is known of the attribute, unless
+    configuration files of the tree have a key of its name."""
+    from gpulint.values import tree_settings
+
     match node.args:
         case [base, ast.Constant(value=str(name)), *default]:
             known = values.of(ref.module, attribute_of(ref.module, base, name))
             yield from known.values if known.complete else ()
-            if not known.values:
+            if not known.values and not tree_settings.has_key(project, node):
                 yield from _fallback(values, ref, default)
 
 

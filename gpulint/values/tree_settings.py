@@ -57,6 +57,19 @@ def everywhere(project: Project, ref: NodeRef) -> list[object]:
     return [value for file in files for value in in_file(project, file, key)] if len(files) < MAX_FILES else []
 
 
+def has_key(project: Project, read: ast.Call) -> bool:
+    """Return whether a configuration file of the tree has the key that ``mapping.get("workers", 0)`` or
+    ``getattr(args, "workers", 0)`` reads, in whatever section, so that the default may not be what runs."""
+    match read:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(key)), *_]):
+            pass
+        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str(key)), *_]):
+            pass
+        case _:
+            return False
+    return key.isidentifier() and any(in_file(project, file, key) for file in mentioning(project, key))
+
+
 def _is_loaded(project: Project, ref: NodeRef, base: ast.expr) -> bool:
     """Return whether a mapping is read from files of settings, whichever they are."""
     resolver = project.fact(Resolver)

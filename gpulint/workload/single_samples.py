@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.programs.package_lists import requires
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.loop_contexts import LoopContexts
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _PIPELINES = frozenset({"transformers.pipeline", "transformers.pipelines.pipeline"})
+_CHOOSES_GPU = (4, 48)
+"""From this release on, a pipeline without ``device`` takes the GPU that there is; earlier ones stay on the CPU."""
 _SEVERAL = regex.compile(r"batch|chunk|group")
 """Names of what holds several samples."""
 _TIMERS = frozenset({"time", "perf_counter", "synchronize", "Event"})
@@ -35,7 +38,7 @@ def single_samples(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.
         if not call.args or _sets_batches(call) or not isinstance(call.func, ast.Name):
             continue
         made = _made(project, module, call.func)
-        if not made or any(map(_sets_batches, made)):
+        if not made or any(map(_sets_batches, made)) or _stays_on_cpu(project, module, made):
             continue
         for loop, given in loops_around(project, module, call):
             if gives_one(project, loop, given) and not any(one in set(walk(loop.node)) for one in made):
@@ -58,6 +61,19 @@ def _made(project: Project, module: ModuleIndex, func: ast.expr) -> list[ast.Cal
         and project.fact(Resolver).call_names(origin.module, origin.node) & _PIPELINES
     ]
     return made if len(made) == len(origins) else []
+
+
+def _stays_on_cpu(project: Project, module: ModuleIndex, made: list[ast.Call]) -> bool:
+    """Return whether a pipeline may run on the CPU: it is given the name of a model and no device, and the program may
+    have a release of transformers that does not choose the GPU by itself."""
+    return all(map(_names_no_device, made)) and not requires(project, module.path, ("transformers",), _CHOOSES_GPU)
+
+
+def _names_no_device(made: ast.Call) -> bool:
+    keywords = {keyword.arg: keyword.value for keyword in made.keywords}
+    model = keywords.get("model", made.args[1] if len(made.args) > 1 else None)
+    named = model is None or isinstance(model, ast.Constant) or "path" in last_name(model) or "name" in last_name(model)
+    return named and keywords.keys().isdisjoint({"device", "device_map", "framework", None})
 
 
 def loops_around(project: Project, module: ModuleIndex, call: ast.Call) -> Iterator[tuple[NodeRef, ast.Call]]:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -24,8 +25,8 @@ MANY_WORKERS = 10
 """From so many on, each process loads as many images a second as training a usual network takes."""
 
 
-_OPENERS = frozenset({"h5py.File", "lmdb.open", "sqlite3.connect"})
-"""What opens a file that forked processes cannot share."""
+_AT_ONCE = frozenset({"open"})
+"""What opens a file that constructors read as a whole, as a rule."""
 _NO_READERS = frozenset({"__init__", "__del__", "__exit__", "close"})
 _MAX_HOLDERS = 2
 """How many objects deep what a data set holds is looked at."""
@@ -50,7 +51,7 @@ def shares_handle(project: Project, loader: Loader) -> bool:
     resolver = project.fact(Resolver)
     for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
-        if any(_is_open(resolver, made.module, value) for value in given):
+        if any(_is_open(project, made.module, value) for value in given):
             return True
         if isinstance(made.node, ast.expr) and any(
             _keeps_open(project, where, owner, _MAX_HOLDERS)
@@ -79,7 +80,7 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, hold
             made = [one.value for one in stored if one.value is not None and _is_in_constructor(where, one.node)]
             if home is not base or not made:
                 continue
-            if any(_is_open(resolver, where, value) for value in made) and _reads_samples(base, name):
+            if any(_is_open(project, where, value) for value in made) and _reads_samples(base, name):
                 return True
             if holders and any(
                 _keeps_open(project, *held, holders - 1)
@@ -126,9 +127,16 @@ def _is_in_memory(value: ast.expr) -> bool:
     return False
 
 
-def _is_open(resolver: Resolver, module: ModuleIndex, value: ast.expr) -> bool:
+def handles(project: Project, kind: str) -> tuple[str, ...]:
+    """Patterns of the functions that open files, or make clients, which forked processes cannot share."""
+    return tuple(name for row in project.models.rows("handle") if row.kind == kind for name in row.calls)
+
+
+def _is_open(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    resolver = project.fact(Resolver)
     return any(
-        isinstance(ref.node, ast.Call) and bool(resolver.call_names(ref.module, ref.node) & _OPENERS)
+        isinstance(ref.node, ast.Call)
+        and matches(handles(project, "file"), resolver.call_names(ref.module, ref.node) - _AT_ONCE)
         for ref in resolver.points_to(module, value)
     )
 

@@ -206,11 +206,35 @@ for images, labels in loader:
     optimizer.step()
 """
 
+
+def test_data_parallel_sees_the_gpus_of_one_node(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\npython train.py\n"
+    program = PARALLEL.format(wrapped="model = nn.DataParallel(model).cuda()")
+    (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": program})["GPU352"]
+    assert impact.basis.endswith(", 4 GPUs")
+
+
+def test_a_module_that_may_be_imported_from_a_folder_on_the_path_is_none_that_nothing_imports(tmp_path: Path) -> None:
+    program = f"{HEAD}\n\ndef train(paths):\n" + "".join(f"    {line}\n" for line in (IMAGES + TRAINING).split("\n"))
+    files = {"net.py": "", "models/models/detector.py": program}
+    (alone,) = impacts(tmp_path, files)["GPU303"]
+    assert "nothing is seen to import it" in alone.basis
+    files["run.py"] = "import sys\n\nsys.path.insert(0, folder)\nfrom lib.detector import train\n\ntrain(paths)\n"
+    (found,) = impacts(tmp_path, files)["GPU303"]
+    assert "nothing is seen to import it" not in found.basis
+
+
 EITHER = """\
 if args.distributed:
     model = nn.parallel.DistributedDataParallel(model.cuda())
 else:
     model = nn.DataParallel(model).cuda()"""
+
+AFTER = """\
+if __name__ == "__main__":
+    model = nn.DataParallel(model.cuda())
+    if args.distributed:
+        model = nn.parallel.DistributedDataParallel(model)"""
 
 ONLY = "model = nn.DataParallel(model).cuda()"
 
@@ -219,7 +243,7 @@ GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = 
 
 @pytest.mark.parametrize(
     ("gpus", "wrapped", "expected"),
-    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", GUARDED, ["high"])],
+    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", AFTER, ["low"]), ("4", GUARDED, ["high"])],
 )
 def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
     tmp_path: Path, gpus: str, wrapped: str, expected: list[str]

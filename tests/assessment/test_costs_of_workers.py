@@ -217,3 +217,16 @@ def test_a_data_set_that_makes_some_samples_up_takes_seconds(tmp_path: Path, fil
     head = f"{HEAD}from transformers import AutoTokenizer\n\ntokenizer = AutoTokenizer.from_pretrained('gpt2')\n\n"
     training = TRAINING.replace("range(90)", "range(10)").replace("Net()", "Net(8)")
     assert levels(tmp_path, {"net.py": "", "train.py": head + data + training}, "GPU303") == [level]
+
+
+def test_a_loader_for_samples_that_a_training_shows_now_and_then_is_read_in_no_step(tmp_path: Path) -> None:
+    loaders = IMAGES + "val_loader = DataLoader(Photos(checks), batch_size=128)\n"
+    shown = (
+        TRAINING
+        + "        if total % 500 == 0:\n            for batch in val_loader:\n                show(model, batch[0].cuda())\n"
+    )
+    found = bases(tmp_path, {"net.py": "", "train.py": HEAD + loaders + shown}, "GPU303")
+    assert sorted(", ".join(basis.split(", ")[:2]) for basis in found) == [
+        "high, every step",
+        "low, every evaluation batch",
+    ]

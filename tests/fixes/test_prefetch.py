@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.fixes.training_jobs import check_declined
 
 MakeJob = Callable[..., Any]
@@ -80,6 +82,17 @@ def _files(job: MakeJob, program: str, script: str, *codes: str) -> dict[str, st
     made = job({"train.py": program, "job.sh": BATCH.format(script)})
     fixes = [result.fix for result in made.scan(*codes) if getattr(result.fix, "files", ())]
     return {new.path.name: new.text for new in fixes[0].files}
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"), [("--mem=10G", True), ("--mem-per-cpu=4000M", True), ("--mem=400G", False)]
+)
+def test_a_stage_that_installs_keeps_the_memory_of_the_job_unless_it_is_that_of_a_training(
+    job: MakeJob, memory: str, kept: bool
+) -> None:
+    program = "import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nmodel(x).backward()\n"
+    files = _files(job, program, f"#SBATCH {memory}\npip install -r requirements.txt\n", "GPU401")
+    assert (f"#SBATCH {memory}\n" in files["job_prepare.sh"]) is kept
 
 
 def test_what_loads_with_code_of_the_hub_is_fetched_with_it(job: MakeJob) -> None:

@@ -170,7 +170,7 @@ for images, labels in DataLoader(birds, num_workers=8, pin_memory=True):
     optimizer.step()
 """
 OPEN = """\
-import h5py, torch
+import h5py, netCDF4, shelve, torch
 from torch.utils.data import DataLoader, Dataset
 
 class Rows(Dataset):
@@ -291,6 +291,8 @@ for epoch in range(90):
         ("GPU311", MAP, "set `num_proc=` of rows.map to the job's CPU cores"),
         ("GPU311", MAP.replace(", num_proc=1", ""), "pass `num_proc=` to rows.map with the job's CPU cores"),
         ("GPU303", OPEN.format("h5py.File(path)"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("shelve.open(path, 'r')"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("netCDF4.Dataset(path)"), "open the data set's file in each worker"),
         ("GPU303", OPEN.format("path"), "set `num_workers=` of `loader`"),
         ("GPU306", STEP.format("start = torch.tensor(0.0).cuda()"), "`torch.full((), value, device=...)`"),
         (

@@ -63,7 +63,12 @@ def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] 
     return Edit(edit.path, Span(first, 1, below, 1, span.cell), "")
 
 
-_CODE = regex.compile(r"\s*#\s*[\w.]+\s*(\(|=[^=])")
+_CODE = regex.compile(
+    r"\s*#+\s*(?:[\w.]+\s*(?:\(|=[^=])|(?:export|set|declare|local|readonly|env)\s+\w+=|(?:setenv|unset)\s+[A-Z]"
+    r"|import\s+[\w.]+(?:\s+as\s+\w+)?\s*$|from\s+[\w.]+\s+import\s|[\w./-]*python[\d.]*\s+(?:-\w|\S+\.py)"
+    r"|(?:module|conda|mamba|pip3?)\s+(?:load|purge|unload|swap|install|activate|create)\b|ulimit\s+-|source\s+\S*[/.~$]"
+    r"|(?:cd|rm|cp|mv|mkdir)\s+(?:-\w+\s+)?\S*[/~$.]|(?:sbatch|srun|torchrun|accelerate\s+launch)\s+\S)"
+)
 """Code that somebody has commented out, which says nothing of the next line."""
 
 

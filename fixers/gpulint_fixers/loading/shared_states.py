@@ -8,22 +8,15 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.gpu_samples import kept_attributes, reached
-from gpulint.workload.worker_supply import shares_handle
+from gpulint.workload.worker_supply import handles, shares_handle
 from gpulint.workspace.module_index import ModuleIndex
 
-_FILES = frozenset({"open", "h5py.File", "zipfile.ZipFile", "tarfile.open", "tables.open_file"})
-"""Calls whose result cannot be shared by processes: they move one position in the file."""
-_CLIENTS = frozenset({
-    "boto3.client", "boto3.resource", "minio.Minio", "pymongo.MongoClient", "redis.Redis", "redis.StrictRedis",
-    "redis.from_url", "sqlite3.connect", "psycopg2.connect", "psycopg.connect", "pymysql.connect", "MySQLdb.connect",
-    "requests.Session", "requests.session",
-})  # fmt: skip
-"""Calls whose result holds connections, which processes may not share."""
 _CLIENT = regex.compile(
     r"(^|_)(s3|minio|boto3?|gcs|redis|mongo|sql|db|database|conn|connection|cursor|client|session|socket|bucket)(_?store)?$",
     re.IGNORECASE,
@@ -77,11 +70,12 @@ def _opened(
     """The attributes that hold files and clients which exist before the workers do, and what workers would share."""
     resolver = project.fact(Resolver)
     for name, made in kept_attributes(owner):
-        if isinstance(made, ast.Call) and resolver.call_names(module, made) & _FILES:
+        if isinstance(made, ast.Call) and matches(handles(project, "file"), resolver.call_names(module, made)):
             yield name, "an open file, whose position"
         elif (
             any(
-                isinstance(ref.node, ast.Call) and resolver.call_names(ref.module, ref.node) & _CLIENTS
+                isinstance(ref.node, ast.Call)
+                and matches(handles(project, "client"), resolver.call_names(ref.module, ref.node))
                 for ref in resolver.points_to(module, made)
             )
             or _is_client(owner, name, made)

@@ -13,17 +13,12 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.trials import MEASURES
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.model.memory_helpers import without_calls
 
-_MEASURES = frozenset(
-    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached memory_stats "
-    "memory_summary mem_get_info reset_peak_memory_stats virtual_memory memory_info memory_full_info "
-    "nvmlDeviceGetMemoryInfo get_objects".split()
-)
-"""Calls that look at how much memory is in use."""
 _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
@@ -87,7 +82,7 @@ def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:
     function = module.function(call)
     if function is None or any(isinstance(part, LOOPS) for part in walk(function)):
         return False
-    return any(isinstance(part, ast.Attribute | ast.Name) and last_name(part) in _MEASURES for part in walk(function))
+    return any(isinstance(part, ast.Attribute | ast.Name) and last_name(part) in MEASURES for part in walk(function))
 
 
 def _empty_hook(project: Project, module: ModuleIndex, statement: ast.stmt) -> FunctionNode | None:

@@ -14,7 +14,8 @@ _KEPT = {
 }  # fmt: skip
 """Options that the stage has as well, by their short names."""
 _ALSO = frozenset({"--mail-type", "--mail-user", "--export", "--wckey", "--workdir", "--get-user-env"})
-_FOR_PROGRAMS = frozenset({"--cpus-per-task", "--mem", "--mem-per-cpu"})
+_MEMORY = frozenset({"--mem", "--mem-per-cpu"})
+_FOR_PROGRAMS = frozenset({"--cpus-per-task", *_MEMORY})
 _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
 _FOR_GPUS = {"-p": "--partition", "-q": "--qos", "--reservation": "--reservation"}
 """Options that say where a job with GPUs runs; they seldom take one without."""
@@ -23,6 +24,8 @@ _NODE = frozenset({"-w", "--nodelist"})
 _CHOOSE = "# It runs with the site's default {}: add one for jobs without GPUs, if there is none."
 _OF_GPUS = re.compile(r"gpu|cuda|@[vahlt]\d", re.IGNORECASE)
 """Accounts from which hours on GPUs are paid."""
+_MOST = 16
+"""Gigabytes that they get at most."""
 _LONGEST = 4
 """Hours that downloads and copies get at most, and not those of a training."""
 
@@ -60,7 +63,9 @@ def header(document: Document, *, cpus: bool) -> list[str]:
             dropped.append(long.removeprefix("--").replace("qos", "QoS"))
         elif long == "--time" and not cpus and _hours(flag.value) > _LONGEST:
             lines.append(_directive(long, f"{_LONGEST:02}:00:00"))
-        elif long in kept and (long, flag.value) != ("--mem", "0"):
+        elif (long in _MEMORY and not cpus and 0 < _gigabytes(flag.value) <= _MOST) or (
+            long in kept and (long, flag.value) != ("--mem", "0")
+        ):
             lines.append(_directive(long, _as_written(document, flag)))
     if dropped:
         lines.append(_CHOOSE.format(" and ".join(sorted(dict.fromkeys(dropped)))))
@@ -83,6 +88,17 @@ def _hours(limit: str) -> int:
     if found[1]:
         return 24 * days + first
     return first if found[4] else first // 60
+
+
+def _is_kept_memory(option: str, memory: str) -> bool:
+    """Return whether a request is for so little memory that it is not for the training alone."""
+    return option in _MEMORY and 0 < _gigabytes(memory) <= _MOST
+
+
+def _gigabytes(memory: str) -> float:
+    """The gigabytes of Slurm's ``10G``, ``500M`` or ``4000``, of megabytes; 0 where they are unknown."""
+    found = re.fullmatch(r"(\d+)([KMGT])?B?", memory, re.IGNORECASE)
+    return int(found[1]) * {"K": 1e-6, "M": 1e-3, "G": 1, "T": 1e3}[(found[2] or "M").upper()] if found else 0
 
 
 def _directive(name: str, value: str) -> str:

@@ -1,6 +1,8 @@
 """What it detects
 A loss that was back-propagated is then added to a running total, or appended to a list, with its graph: ``total +=
-loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration.
+loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration. The loop
+has to be one over the training's data, over its epochs, or of hundreds of rounds: the rounds of other loops may be
+parts of one step, with which the total ends.
 
 Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
 ``manual_backward``.
@@ -39,11 +41,10 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_iterables import is_loader_name
 from gpulint.training.loop_roles import Role
-from gpulint.values.counter_names import counts_epochs, counts_steps_of_epoch
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 from gpulint_rules.model.graph_values import carried, changes, detached, has_graph
+from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
 
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
@@ -71,6 +72,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         losses = _differentiated(project, module, loop)
         if not losses or project.fact(LoopContexts).role(module, loop) is not Role.STEP:
             continue
+        if not has_many_rounds(project, module, loop):
+            continue
         if trains_on_host(project, module, loop):
             continue
         for kept, into in _kept(loop):
@@ -95,7 +98,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{into!r} keeps {_graphs(names)} from every iteration",
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
                 payload=RetainedGraph(module, value),
-                cost=Cost("graph-kept", assumed="" if _is_long(project, module, loop) else "assuming many rounds"),
+                cost=Cost("graph-kept", assumed="" if is_over_data(project, module, loop) else "assuming many rounds"),
                 related=tuple(
                     Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
                     for name in names
@@ -176,7 +179,7 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
     if not name:
         return False
     inside = changes(module, loop)
-    if "." not in name and _is_part_of_step(project, module, loop):
+    if _is_part_of_step(project, module, loop):
         return False
     if name in inside.anew or name in inside.ended:
         return False
@@ -188,33 +191,10 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
         outer
         for number, outer in enumerate(around)
         if project.fact(LoopContexts).over_loader(module, outer)
-        or _counts_steps(outer)
-        or any(map(_counts_epochs, around[number + 1 :]))
+        or counts_steps_of(outer)
+        or any(map(counts_epochs_of, around[number + 1 :]))
     }
     return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
-
-
-def _counts_epochs(loop: LoopNode) -> bool:
-    return isinstance(loop, ast.For) and any(map(counts_epochs, _names(loop.target) | _names(loop.iter)))
-
-
-def _counts_steps(loop: LoopNode) -> bool:
-    """``for _ in range(steps_per_epoch)``"""
-    return isinstance(loop, ast.For) and any(map(counts_steps_of_epoch, _names(loop.iter)))
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {last_name(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
-
-
-def _is_long(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether the loop is known to have many rounds: ``backward`` has freed what the graphs of a few hold."""
-    if project.fact(LoopContexts).over_loader(module, loop) or _counts_steps(loop):
-        return True
-    return isinstance(loop, ast.For) and any(
-        isinstance(part, ast.Call) and last_name(part.func) == "len" and any(map(is_loader_name, _names(part)))
-        for part in walk(loop.iter)
-    )
 
 
 def _may_fire(gate: Gate) -> bool:
