@@ -259,6 +259,14 @@ class Sync(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
+class HostResult(_Calls):
+    """Functions and classes whose results are in host memory, as are those of the objects that they make."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reader(_Calls):
     """Functions that read and decode a file, or part of one, on the CPU."""
 
@@ -335,6 +343,7 @@ KINDS = {
     "saver": Saver,
     "collective": Collective,
     "sync": Sync,
+    "host-result": HostResult,
     "reader": Reader,
     "sample-work": SampleWork,
     "sample-set": SampleSet,

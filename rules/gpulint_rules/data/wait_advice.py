@@ -13,6 +13,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
+from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import followed, is_shown
 
 _OF_KIND = {
@@ -26,6 +27,8 @@ _OF_KIND = {
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
+_PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
+_GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns, which is not finite if a gradient is not"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
@@ -37,6 +40,7 @@ _OF_JAX = {
 _KEEP = "keep the arrays in a list, and read all at once every N iterations or after the epoch (`jax.device_get(kept)`)"
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
+_GRADIENT = regex.compile(r"\.grad\b|\bgrad")
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
@@ -62,6 +66,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_JAX.get(sync.kind, _KEEP)
     if _is_handed_to_lightning(module, sync.node):
         return _HAND_OVER
+    if tests_parameters(module, sync, context.loop.node):
+        return _GRADIENTS if _GRADIENT.search(module.syntax.text(sync.node)) else _PARAMETERS
     if _only_guards(module, sync.node):
         return _GUARD
     if sync.kind in _OF_KIND:
