@@ -93,15 +93,18 @@ class SyncPoints:
         return tuple(found)
 
     def asserted(self, module: ModuleIndex) -> Iterator[ast.expr]:
-        """Yield tests of tensors in ``assert`` statements, which check on purpose: they are no findings, but they
-        wait."""
-        checks: Iterator[ast.Assert] = module.syntax.of(ast.Assert)
+        """Yield tests of tensors in ``assert`` statements and before a ``raise``, which check on purpose: they are no
+        findings, but they wait."""
+        checks: Iterator[ast.Assert | ast.If] = module.syntax.of(ast.Assert, ast.If)
         for check in checks:
+            if isinstance(check, ast.If) and not isinstance(check.body[-1], ast.Raise):
+                continue
             found = self._of_test(module, check.test)
             calls = (part for part in walk(check.test) if isinstance(part, ast.Call) and last_name(part.func) in _TESTS)
             resolver = self._project.fact(Resolver)
             if found is not None:
-                yield found.node
+                if isinstance(check, ast.Assert):
+                    yield found.node
             elif any(name.startswith("torch.") for call in calls for name in resolver.call_names(module, call)):
                 yield check.test
 

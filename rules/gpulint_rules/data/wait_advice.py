@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import takewhile
 
 from gpulint import regex
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import followed, is_shown
@@ -28,10 +30,11 @@ _OF_KIND = {
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
-_GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns, which is not finite if a gradient is not"
+_GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns: it is finite only if all are"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
+_LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OF_JAX = {
     SyncKind.BARRIER: "remove it: JAX runs ahead of the GPU until something reads a result",
@@ -80,11 +83,23 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     use = use_of_read(module, sync.node)
     if use == "kept" and is_shown(project, module, sync.node, context):
         return _SHOW
+    if use in ("added", "listed") and _is_logged(project, module, sync.node):
+        return _OF_KIND[SyncKind.FORMAT]
     if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):
         if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]
+
+
+def _is_logged(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether each step also hands the value to a log: ``wandb.log({"loss": value})``."""
+    guards = project.fact(Guards)
+    return any(
+        isinstance(up, ast.Call) and last_name(up.func) in _LOGS and not guards.is_periodic(module, up)
+        for use in followed(module, node)
+        for up in takewhile(lambda up: not isinstance(up, ast.stmt), module.syntax.ancestors(use))
+    )
 
 
 def _is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:
