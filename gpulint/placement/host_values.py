@@ -12,9 +12,8 @@ from gpulint.libraries import Models
 from gpulint.libraries.names import matches, words
 from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
-from gpulint.placement.host_results import is_array_on_host, leaves_gpu
-from gpulint.placement.tensor_location import TensorLocations
-from gpulint.query import cyclic, query
+from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
+from gpulint.query import cyclic
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _ON_HOST = regex.compile(r"['\"]?((np\.|numpy\.|npt\.)?(ndarray|NDArray)|float|int|bool|[Ll]ist\[(float|int)\])['\"]?")
 """Annotations of fields that hold nothing on a GPU."""
 _MOVES = frozenset({"to", "cuda", "type", "pin_memory"})
+_COPIES = frozenset({"cpu", "numpy", "item", "tolist"})
 _CONTAINERS = frozenset({"tuple", "list", "dict", "sorted", "reversed", "zip", "max", "min", "sum", "abs"})
 _LITERALS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _OF_MODELS = ("torch.nn.utils.", "torch.nn.modules.", "torch.optim.", "torch.autograd.", "torch.distributed.")
@@ -49,7 +49,6 @@ class HostValues:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
-        self._tensors = TensorLocations(project)
         self._known = project.models.derived(_Known)
 
     def holds(self, module: ModuleIndex, node: ast.expr) -> bool:
@@ -58,7 +57,7 @@ class HostValues:
 
     @cyclic(False)
     def _is_host(self, module: ModuleIndex, node: ast.expr, path: tuple[int, ...]) -> bool:
-        if not path and self._tensors.is_host(module, node) and not self._tensors.is_tensor(module, node):
+        if isinstance(node, ast.Constant) or is_given_as_array(module, node):
             return True
         match node:
             case ast.Name(id=name):
@@ -90,8 +89,12 @@ class HostValues:
         if value is None:
             return False
         if binding.kind is BindingKind.ASSIGN:
-            if isinstance(value, _LITERALS) and _is_filled(module, name):
+            added = _added(module, name) if isinstance(value, _LITERALS) else ()
+            if added is None:
                 return False
+            if added:
+                parts = [*added, *(value.elts if isinstance(value, ast.List) else [value])]
+                return all(self._is_host(module, part, ()) for part in parts)
             return self._is_host(module, value, (*binding.path, *path)[:MAX_PATH])
         if binding.kind is not BindingKind.LOOP:
             return False
@@ -142,11 +145,13 @@ class HostValues:
     def _is_result(self, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> bool:
         """Return whether a call copies to the host, computes there, or is known to return what is there."""
         func, name = call.func, last_name(call.func)
-        if is_array_on_host(module, call, self._tensors.is_host) or leaves_gpu(self._project, module, call):
+        if name in _COPIES or leaves_gpu(self._project, module, call):
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
             return False
         if self._is_known(module, call):
+            return True
+        if isinstance(func, ast.Name) and func.id in ("float", "int", "bool", "len"):
             return True
         if isinstance(func, ast.Name) and func.id in _CONTAINERS and call.args:
             return all(self._is_host(module, part, path) for part in call.args)
@@ -154,7 +159,10 @@ class HostValues:
         names = resolver.names(module, func)
         if any(one.startswith("torch.") for one in names):
             of_models = any(one.startswith(_OF_MODELS) for one in names)
-            return bool(call.args) and not of_models and all(self._is_host(module, part, ()) for part in call.args)
+            if makes_tensor(self._project, module, call):
+                return True
+            given = [part for part in call.args if not isinstance(part, ast.Constant)]
+            return bool(given) and not of_models and all(self._is_host(module, part, ()) for part in given)
         if isinstance(func, ast.Attribute) and self._is_host(module, func.value, ()):
             return True
         returned = [(one.module, value) for one in resolver.callees(module, call) for value in self._returned(one.node)]
@@ -184,15 +192,20 @@ class HostValues:
         )
 
 
-@query
-def _is_filled(module: ModuleIndex, name: str) -> bool:
-    """Return whether a module stores something in what a name stands for."""
+def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
+    """What a module appends to what a name stands for; None if it stores something there in another way."""
     parents = module.syntax.parents
-    return any(
-        (isinstance(up := parents.get(use), ast.Attribute) and up.attr in _FILLS)
-        or (isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store))
-        for use in module.uses.get(name, ())
-    )
+    found = list[ast.expr]()
+    for use in module.uses.get(name, ()):
+        up = parents.get(use)
+        call = parents.get(up) if up is not None else None
+        if isinstance(up, ast.Attribute) and up.attr in _FILLS:
+            if up.attr != "append" or not isinstance(call, ast.Call):
+                return None
+            found += call.args
+        elif isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store):
+            return None
+    return tuple(found)
 
 
 def _is_replaced(function: FunctionNode) -> bool:
