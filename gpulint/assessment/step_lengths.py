@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -130,8 +130,8 @@ def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
 def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, lambda call: dotted(call.func) in _READS):
         return "each step reads files"
-    if isinstance(loop.node, ast.For) and _decodes_volumes(project, loop.module, loop.node):
-        return "each step decodes volumes"
+    if isinstance(loop.node, ast.For) and (decoded := _decoded(project, loop.module, loop.node)):
+        return f"each step decodes {decoded}"
     if isinstance(loop.node, LOOPS) and _always_calls(project, loop, _runs_processes):
         return "each step runs other processes"
     if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
@@ -141,13 +141,14 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
 
 
-def _decodes_volumes(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
-    """Return whether the training process decodes the volumes or videos of each batch of a loop itself, in seconds."""
+def _decoded(project: Project, module: ModuleIndex, loop: ast.For) -> str:
+    """The volumes or videos that the training process itself decodes for each batch of a loop, in seconds; else
+    empty."""
     loaders = project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter))
-    return bool(loaders) and all(
-        loads_in_process(project, loader) and not _DECODED.isdisjoint(project.fact(ItemWorks).of(loader).kinds)
-        for loader in loaders
-    )
+    kinds = [_DECODED.intersection(project.fact(ItemWorks).of(loader).kinds) for loader in loaders]
+    if not kinds or not all(kinds) or not all(loads_in_process(project, loader) for loader in loaders):
+        return ""
+    return " and ".join(f"{kind}s" for kind in sorted(_DECODED.intersection(chain.from_iterable(kinds))))
 
 
 def _accumulates(loop: NodeRef, node: ast.AST) -> bool:

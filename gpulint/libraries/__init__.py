@@ -49,6 +49,7 @@ FILES = {
             "saver",
             "collective",
             "sync",
+            "host-result",
             "reader",
             "handle",
             "sample-work",

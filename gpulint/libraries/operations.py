@@ -260,6 +260,14 @@ class Sync(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
+class HostResult(_Calls):
+    """Functions and classes whose results are in host memory, as are those of the objects that they make."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reader(_Calls):
     """Functions that read and decode a file, or part of one, on the CPU."""
 
@@ -343,6 +351,7 @@ KINDS = {
     "saver": Saver,
     "collective": Collective,
     "sync": Sync,
+    "host-result": HostResult,
     "reader": Reader,
     "handle": Handle,
     "sample-work": SampleWork,

@@ -19,6 +19,11 @@ _MOVES = frozenset({"to", "cuda"})
 _NUMBERS = frozenset({"item", "tolist", "size", "dim", "numel"})
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "argmin", "std", "prod"})
 """Methods that make a number of an array, unless they are told an axis."""
+_CREATORS = frozenset(
+    "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
+    "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
+    "torch.BoolTensor torch.Tensor".split()
+)
 _OF_MODELS = ("__init__", "__call__", "forward")
 
 
@@ -78,13 +83,25 @@ def is_array_on_host(module: ModuleIndex, node: ast.expr, is_array: Callable[[Mo
 
 
 def copies_to_host(call: ast.Call) -> bool:
-    """``x.to("cpu")``, ``x.to(torch.device("cpu"))``"""
+    """``x.to("cpu")``, ``x.to(torch.device("cpu"))``, ``x.to(device="cpu")``"""
+    device = target_device(call)
+    return device is not None and is_cpu(device)
+
+
+def target_device(call: ast.Call) -> ast.expr | None:
+    """``device`` of ``x.to(device)``"""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
-        return False
-    match call.args[:1]:
-        case [ast.Constant(value="cpu")]:
+        return None
+    named = (keyword.value for keyword in call.keywords if keyword.arg == "device")
+    return call.args[0] if call.args else next(named, None)
+
+
+def is_cpu(device: ast.AST) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``"""
+    match device:
+        case ast.Constant(value="cpu"):
             return True
-        case [ast.Call(func=func, args=[ast.Constant(value="cpu")])]:
+        case ast.Call(func=func, args=[ast.Constant(value="cpu")]):
             return last_name(func) == "device"
     return False
 
@@ -92,6 +109,28 @@ def copies_to_host(call: ast.Call) -> bool:
 def casts_to_host(call: ast.Call) -> bool:
     """``x.type(torch.FloatTensor)``, which is a copy of another type"""
     return last_name(call.func) == "type" and any(_HOST_TYPE.fullmatch(ast.unparse(one)) for one in call.args[:1])
+
+
+def leaves_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``x.to(CPU)``, where the name stands for the host"""
+    device = target_device(call)
+    if not isinstance(device, ast.Name | ast.Attribute):
+        return device is not None and is_cpu(device)
+    found = project.fact(Resolver).points_to(module, device)
+    return bool(found) and all(is_cpu(one.node) for one in found)
+
+
+def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``"""
+    return bool(project.fact(Resolver).call_names(module, call) & _CREATORS)
+
+
+def is_made(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether all that a value may be is made by calls such as ``torch.tensor(lengths)``."""
+    made = project.fact(Resolver).points_to(module, node)
+    return bool(made) and all(
+        not one.path and isinstance(one.node, ast.Call) and makes_tensor(project, one.module, one.node) for one in made
+    )
 
 
 def moves_model(module: ModuleIndex, call: ast.Call) -> bool:

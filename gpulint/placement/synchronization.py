@@ -10,7 +10,8 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
-from gpulint.placement.host_results import casts_to_host, copies_to_host, moves_model
+from gpulint.placement.expressions import is_weight
+from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
@@ -93,15 +94,18 @@ class SyncPoints:
         return tuple(found)
 
     def asserted(self, module: ModuleIndex) -> Iterator[ast.expr]:
-        """Yield tests of tensors in ``assert`` statements, which check on purpose: they are no findings, but they
-        wait."""
-        checks: Iterator[ast.Assert] = module.syntax.of(ast.Assert)
+        """Yield tests of tensors in ``assert`` statements and before a ``raise``, which check on purpose: they are no
+        findings, but they wait."""
+        checks: Iterator[ast.Assert | ast.If] = module.syntax.of(ast.Assert, ast.If)
         for check in checks:
+            if isinstance(check, ast.If) and not isinstance(check.body[-1], ast.Raise):
+                continue
             found = self._of_test(module, check.test)
             calls = (part for part in walk(check.test) if isinstance(part, ast.Call) and last_name(part.func) in _TESTS)
             resolver = self._project.fact(Resolver)
             if found is not None:
-                yield found.node
+                if isinstance(check, ast.Assert):
+                    yield found.node
             elif any(name.startswith("torch.") for call in calls for name in resolver.call_names(module, call)):
                 yield check.test
 
@@ -180,7 +184,8 @@ class SyncPoints:
         if isinstance(func, ast.Attribute):
             if moves_model(module, call):
                 return None
-            if (copies_to_host(call) or casts_to_host(call)) and self._is_tensor(module, func.value):
+            leaves = casts_to_host(call) or (name == "to" and leaves_gpu(self._project, module, call))
+            if leaves and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
@@ -193,10 +198,6 @@ class SyncPoints:
                     return SyncPoint(call, SyncKind.SELECT, picked)
             if (name == "get_scale" or _asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
                 return SyncPoint(call, SyncKind.READ, func.value)
-            if name == "synchronize" and self._project.fact(Resolver).call_names(module, call) & {
-                "torch.cuda.synchronize"
-            }:
-                return SyncPoint(call, SyncKind.BARRIER, None)
         elif name in ("float", "int", "bool") and len(call.args) == 1:
             argument = call.args[0]
             reduced = (
@@ -251,7 +252,8 @@ class SyncPoints:
         sources = (source_of(loop, base.id) for loop in through) if isinstance(base, ast.Name) else ()
         if any(source is not None and is_collection(module, source) for source in sources):
             return []
-        return through if through and self._handed.is_tensor(module, base) else []
+        known = through and (self._handed.is_tensor(module, base) or is_made(self._project, module, base))
+        return through if known else []
 
     def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
         """Return whether the calls that lead to the sync pass it numbers, which it leaves as they are, or what is in
@@ -294,7 +296,12 @@ class SyncPoints:
         parts = inner.values if isinstance(inner, ast.BoolOp) else [inner]
         for part in parts:
             bare = part.operand if isinstance(part, ast.UnaryOp) else part
-            while isinstance(bare, ast.Call) and _is_method(bare) and last_name(bare.func) in ("any", "all"):
+            while (
+                isinstance(bare, ast.Call)
+                and _is_method(bare)
+                and not bare.args
+                and last_name(bare.func) in ("any", "all")
+            ):
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
             if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not _asks_for_text(bare):
@@ -308,7 +315,11 @@ class SyncPoints:
                     return SyncPoint(bare, SyncKind.TEST, bare.func.value)
                 continue
             names = self._project.fact(Resolver).call_names(module, bare)
-            if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(module, bare.args[0]):
+            tested = bare.args[0]
+            while isinstance(tested, ast.Call) and last_name(tested.func) in _TESTS and tested.args:
+                tested = tested.args[0]  # `torch.any(torch.isnan(x))`
+            known = is_weight(module, tested) or self._tensors.is_tensor(module, tested)
+            if known and any(name.startswith("torch.") for name in names):
                 return SyncPoint(bare, SyncKind.TEST, bare.args[0])
         return None
 

@@ -21,6 +21,7 @@ from gpulint.placement.host_results import (
     is_given_as_array,
     is_kept_on_host,
     items_of,
+    makes_tensor,
     returns_host,
     runs_itself,
     unpacks_host,
@@ -63,11 +64,6 @@ _METHODS = frozenset(
     "pow div mul add sub argmax topk eq flatten permute transpose t softmax sigmoid".split()
 )
 """Frequent methods of tensors, which no class of the tree stands behind."""
-_CREATORS = frozenset(
-    "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
-    "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
-    "torch.BoolTensor torch.Tensor".split()
-)
 _NO_TENSORS = ("torch.optim.", "torch.utils.", "torch.distributed.", "torch.profiler.")
 """Modules whose functions return other objects."""
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
@@ -177,8 +173,8 @@ class TensorLocations:
 
     def is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call makes a tensor without naming a device."""
-        made = self._project.fact(Resolver).call_names(module, call) & _CREATORS
-        return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
+        placed = any(keyword.arg in ("device", None) for keyword in call.keywords)
+        return not placed and makes_tensor(self._project, module, call)
 
     def _moves(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call moves a batch, or (where callers are consulted) anything, to what may be a GPU."""

@@ -26,6 +26,7 @@ def conditions(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None)
     inner = node
     for up in module.syntax.ancestors(node):
         if up is until:
+            yield from ((test, False) for test in _exits_before(module, up, inner, nested=False))
             return
         if isinstance(up, ast.If):
             if (place := module.syntax.place(inner)) is not None:
@@ -130,9 +131,9 @@ def nested_exits(module: ModuleIndex, node: ast.AST, until: ast.AST | None = Non
     """
     inner = node
     for up in module.syntax.ancestors(node):
+        yield from ((test, False) for test in _exits_before(module, up, inner, nested=True))
         if up is until:
             return
-        yield from ((test, False) for test in _exits_before(module, up, inner, nested=True))
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)) and not _runs_at_once(module, up):
             return
         inner = up

@@ -5,21 +5,36 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_OF_JOBS = regex.compile(r"RANK|WORLD|SLURM|PBS|SGE|LSB|CUDA|GPU|MASTER|NODE|TPU|WANDB|^(SM|AML|KUBERNETES|RAY)_")
+"""Variables that a launcher, a scheduler or a platform sets."""
 _FILLS = ("append", "extend", "add", "update", "insert")
 
 
 def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
     """Return whether all known values decide a comparison otherwise than ``wanted``: ``args.weight > 0`` with the
-    default 0, ``"xl" in args.model``, ``name.startswith("gpt")``."""
+    default 0, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is not None``; or a variable of the
+    environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
     constants = project.fact(Constants)
     match test:
+        case ast.Call(args=[ast.Constant(value=str(name)), *default]):
+            if not _reads_environment(test) or _OF_JOBS.search(name):
+                return _fails_for_text(constants, module, test, wanted)
+            return wanted and all(isinstance(one, ast.Constant) and not one.value for one in default)
+        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as operator], comparators=[right]):
+            return (
+                isinstance(right, ast.Constant)
+                and right.value is None
+                and wanted is isinstance(operator, ast.IsNot)
+                and constants.of(module, left).every(lambda value: value is None)
+            )
         case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
             return wanted and constants.of(module, left).every(lambda value: value == 0)
         case ast.Compare(
@@ -28,6 +43,16 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             inside = wanted is isinstance(operator, ast.In)
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
+    return False
+
+
+def _reads_environment(call: ast.Call) -> bool:
+    """``os.environ.get("PROFILE")``, ``os.getenv("PROFILE", "")``"""
+    return dotted(call.func).removeprefix("os.") in ("environ.get", "getenv")
+
+
+def _fails_for_text(constants: Constants, module: ModuleIndex, test: ast.Call, wanted: bool) -> bool:
+    match test:
         case ast.Call(
             func=ast.Attribute(value=text, attr="startswith" | "endswith" as method),
             args=[ast.Constant(value=str(part))],

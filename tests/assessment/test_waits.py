@@ -303,3 +303,17 @@ def test_waits_beside_volumes_that_the_step_decodes_cost_little(
     found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
     assert {max(found, key=lambda one: one["level"] == "medium")["level"]} == levels
     assert all(("each step decodes volumes" in one["basis"]) == (workers == "0") for one in found)
+
+
+def test_waits_beside_videos_that_the_step_decodes_say_videos(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (
+        "import decord\nfrom torch.utils.data import DataLoader, Dataset\n\n\nclass Clips(Dataset):\n"
+        "    def __getitem__(self, index):\n        return decord.VideoReader(self.paths[index])[:16].asnumpy(), 1\n\n\n"
+        "loader = DataLoader(Clips(), batch_size=16)\n"
+    )
+    write(tmp_path, data + STEP + READS)
+    found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
+    assert found
+    assert all("each step decodes videos" in one["basis"] for one in found)

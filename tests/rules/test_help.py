@@ -270,6 +270,17 @@ for epoch in range(90):
         ("GPU305", STEP.format("image = net.boxes.cpu().numpy()\n    find(image)"), "do this work on the GPU, or copy"),
         ("GPU305", STEP.format("log({'loss': loss.item()})"), "read it only where it is shown: every N iterations"),
         ("GPU305", STEP.format("mean = 0.9 * mean + loss.item()\n    if mean > 2: stop()"), "accumulate with"),
+        ("GPU305", STEP.format("last = loss.item()\n    kept.append(last)\n    log(last)"), "log every N iterations"),
+        (
+            "GPU305",
+            STEP.format("for p in net.parameters():\n        if torch.isnan(p.grad).any(): bad = 1"),
+            "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`, or test the norm",
+        ),
+        (
+            "GPU305",
+            STEP.format("for p in net.parameters():\n        if torch.isnan(p).any(): bad = 1"),
+            "test all parameters at once: stack their flags",
+        ),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("bad = late or not loss.item()\n    if bad: stop()"), "decide on the GPU"),
         (

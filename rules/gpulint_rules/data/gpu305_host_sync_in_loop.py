@@ -53,6 +53,7 @@ from gpulint.impact import Cost
 from gpulint.placement.cpu_models import is_of_cpu_program, trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.host_outputs import HostOutputs
+from gpulint.placement.host_values import HostValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -182,7 +183,8 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
         and not is_full_batch(context.loop.node)
         and not is_of_cpu_program(project, module, context.loop.module)
     ]
-    on_host = found and sync.value is not None and project.fact(HostOutputs).holds(module, sync.value)
+    facts: tuple[HostOutputs | HostValues, ...] = (project.fact(HostOutputs), project.fact(HostValues))
+    on_host = found and sync.value is not None and any(fact.holds(module, sync.value) for fact in facts)
     return [] if on_host else found
 
 

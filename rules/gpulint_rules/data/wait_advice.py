@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import takewhile
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
+from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import followed, is_shown
 
 _OF_KIND = {
@@ -27,12 +30,15 @@ _OF_KIND = {
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
+_PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
+_GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns: it is finite only if all are"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
+_LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OF_JAX = {
     SyncKind.BARRIER: "remove it: JAX runs ahead of the GPU until something reads a result",
@@ -41,6 +47,7 @@ _OF_JAX = {
 _KEEP = "keep the arrays in a list, and read all at once every N iterations or after the epoch (`jax.device_get(kept)`)"
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
+_GRADIENT = regex.compile(r"\.grad\b|\bgrad")
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
@@ -66,6 +73,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_JAX.get(sync.kind, _KEEP)
     if _is_handed_to_lightning(module, sync.node):
         return _HAND_OVER
+    if tests_parameters(module, sync, context.loop.node):
+        return _GRADIENTS if _GRADIENT.search(module.syntax.text(sync.node)) else _PARAMETERS
     if _only_guards(module, sync.node):
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
@@ -80,11 +89,23 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     use = use_of_read(module, sync.node)
     if use == "kept" and is_shown(project, module, sync.node, context):
         return _SHOW
+    if use in ("added", "listed") and _is_logged(project, module, sync.node):
+        return _OF_KIND[SyncKind.FORMAT]
     if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):
         if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]
+
+
+def _is_logged(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether each step also hands the value to a log: ``wandb.log({"loss": value})``."""
+    guards = project.fact(Guards)
+    return any(
+        isinstance(up, ast.Call) and last_name(up.func) in _LOGS and not guards.is_periodic(module, up)
+        for use in followed(module, node)
+        for up in takewhile(lambda up: not isinstance(up, ast.stmt), module.syntax.ancestors(use))
+    )
 
 
 def _is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:

@@ -163,6 +163,11 @@ def _usual(loop: ast.AST) -> int | None:
     return None
 
 
+def is_over_parameters(loop: ast.AST) -> bool:
+    """Return whether a loop goes through the parameters or layers of a model."""
+    return _usual(loop) == PARAMETERS
+
+
 def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return the same where a loop over losses has fewer rounds than one over samples, to tell which place waits
     most."""

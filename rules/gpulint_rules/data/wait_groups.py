@@ -16,6 +16,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.needed_waits import is_cast, is_needed, other_waits
+from gpulint_rules.data.repeated_waits import is_repeated
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.wait_counts import (
     follows_one,
@@ -64,7 +65,11 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
     if there are no others."""
     loop = found[0][1].loop.node
-    at_needed = frozenset(sync.node for sync, _ in found if is_needed(project, module, sync))
+    at_needed = frozenset(
+        sync.node
+        for sync, _ in found
+        if is_needed(project, module, sync) and not is_repeated(project, module, sync, loop)
+    )
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found

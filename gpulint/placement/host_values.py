@@ -1,0 +1,214 @@
+"""Values in host memory that come out of containers, functions and libraries: what a tokenizer or an environment
+returns, rows of a list of copies, fields that are annotated as arrays."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.names import matches, words
+from gpulint.libraries.operations import HostResult
+from gpulint.placement.expressions import looped_over
+from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
+from gpulint.query import cyclic
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_ON_HOST = regex.compile(r"['\"]?((np\.|numpy\.|npt\.)?(ndarray|NDArray)|float|int|bool|[Ll]ist\[(float|int)\])['\"]?")
+"""Annotations of fields that hold nothing on a GPU."""
+_MOVES = frozenset({"to", "cuda", "type", "pin_memory"})
+_COPIES = frozenset({"cpu", "numpy", "item", "tolist"})
+_CONTAINERS = frozenset({"tuple", "list", "dict", "sorted", "reversed", "zip", "max", "min", "sum", "abs"})
+_LITERALS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
+_OF_MODELS = ("torch.nn.utils.", "torch.nn.modules.", "torch.optim.", "torch.autograd.", "torch.distributed.")
+_FILLS = frozenset({"append", "extend", "insert", "update", "setdefault"})
+MAX_PATH = 3
+"""How deep an element of an unpacked value is followed."""
+
+
+class _Known:
+    """The rows of what returns values in host memory."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[HostResult, ...] = models.rows("host-result")
+        self.calls = tuple(name for row in rows for name in row.calls)
+        self.packages = frozenset(name.partition(".")[0] for name in self.calls)
+        self.words = words(self.calls)
+
+
+class HostValues:
+    """Values in host memory in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.db = project.db
+        self._known = project.models.derived(_Known)
+
+    def holds(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether all that a value is made of is in host memory."""
+        return self._is_host(module, node, ())
+
+    @cyclic(False)
+    def _is_host(self, module: ModuleIndex, node: ast.expr, path: tuple[int, ...]) -> bool:
+        if isinstance(node, ast.Constant) or is_given_as_array(module, node):
+            return True
+        match node:
+            case ast.Name(id=name):
+                bindings = reaching(module, module.scope(node).lookup(name), node)
+                return bool(bindings) and all(self._is_bound(module, name, one, path) for one in bindings)
+            case ast.Attribute(value=base):
+                return self._is_field(module, node) or self._is_host(module, base, ())
+            case ast.Subscript(value=base, slice=ast.Constant(value=int(index))):
+                return self._is_host(module, base, (index, *path)[:MAX_PATH])
+            case ast.Subscript(value=base):
+                return self._is_host(module, base, ())
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if path and -len(parts) <= path[0] < len(parts):
+                return self._is_host(module, parts[path[0]], path[1:])
+            case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+                return self._is_host(module, left, ()) and self._is_host(module, right, ())
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+                return bool(parts) and all(self._is_host(module, part, path) for part in parts)
+            case ast.UnaryOp(operand=inner) | ast.NamedExpr(value=inner):
+                return self._is_host(module, inner, path)
+            case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part) | ast.DictComp(value=part):
+                return self._is_host(module, part, path[1:])
+            case ast.Call():
+                return self._is_result(module, node, path)
+        return False
+
+    def _is_bound(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
+        """Return whether what a name is bound to is in host memory."""
+        value = binding.value
+        if value is None:
+            return False
+        if binding.kind is BindingKind.ASSIGN:
+            added = _added(module, name) if isinstance(value, _LITERALS) else ()
+            if added is None:
+                return False
+            if added:
+                parts = [*added, *(value.elts if isinstance(value, ast.List) else [value])]
+                return all(self._is_host(module, part, ()) for part in parts)
+            return self._is_host(module, value, (*binding.path, *path)[:MAX_PATH])
+        if binding.kind is not BindingKind.LOOP:
+            return False
+        match value:
+            case ast.Call(func=ast.Attribute(value=table, attr="items"), args=[]) if binding.path[:1] == (1,):
+                return self._is_host(module, table, ())
+            case ast.Call(func=ast.Attribute(value=table, attr="values"), args=[]):
+                return self._is_host(module, table, ())
+        rows = looped_over(value, binding.path)
+        if rows is None:
+            return False
+        yielded = self._yielded(module, rows) if isinstance(rows, ast.Call) else []
+        return self._is_host(module, rows, ()) or (
+            bool(yielded) and all(self._is_host(where, one, path) for where, one in yielded)
+        )
+
+    def _yielded(self, module: ModuleIndex, call: ast.Call) -> list[tuple[ModuleIndex, ast.expr]]:
+        """The values that the generators of the tree yield which a call makes."""
+        return [
+            (one.module, part.value)
+            for one in self._project.fact(Resolver).callees(module, call)
+            if isinstance(one.node, ast.FunctionDef)
+            for part in walk(one.node)
+            if isinstance(part, ast.Yield) and part.value is not None
+        ]
+
+    def _is_field(self, module: ModuleIndex, node: ast.Attribute) -> bool:
+        """Return whether an attribute is a field that its class annotates as an array of NumPy or a number."""
+        resolver = self._project.fact(Resolver)
+        origins = [(ref.module, ref.node) for ref in resolver.points_to(module, node.value)]
+        made = [(where, one) for where, one in origins if isinstance(one, ast.Call)]
+        owners = [owner for where, one in made for _, owner in resolver.classes_of(where, one)]
+        return (
+            bool(owners)
+            and len(made) == len(origins)
+            and all(
+                any(
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(field.target, ast.Name)
+                    and field.target.id == node.attr
+                    and _ON_HOST.fullmatch(ast.unparse(field.annotation)) is not None
+                    for field in owner.body
+                )
+                for owner in owners
+            )
+        )
+
+    def _is_result(self, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> bool:
+        """Return whether a call copies to the host, computes there, or is known to return what is there."""
+        func, name = call.func, last_name(call.func)
+        if name in _COPIES or leaves_gpu(self._project, module, call):
+            return True
+        if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
+            return False
+        if self._is_known(module, call):
+            return True
+        if isinstance(func, ast.Name) and func.id in ("float", "int", "bool", "len"):
+            return True
+        if isinstance(func, ast.Name) and func.id in _CONTAINERS and call.args:
+            return all(self._is_host(module, part, path) for part in call.args)
+        resolver = self._project.fact(Resolver)
+        names = resolver.names(module, func)
+        if any(one.startswith("torch.") for one in names):
+            of_models = any(one.startswith(_OF_MODELS) for one in names)
+            if makes_tensor(self._project, module, call):
+                return True
+            given = [part for part in call.args if not isinstance(part, ast.Constant)]
+            return bool(given) and not of_models and all(self._is_host(module, part, ()) for part in given)
+        if isinstance(func, ast.Attribute) and self._is_host(module, func.value, ()):
+            return True
+        returned = [(one.module, value) for one in resolver.callees(module, call) for value in self._returned(one.node)]
+        return bool(returned) and all(self._is_host(where, value, path) for where, value in returned)
+
+    def _returned(self, function: ast.AST) -> list[ast.expr]:
+        """The values that a function returns, unless its decorators may return others."""
+        if isinstance(function, ast.Lambda):
+            return [function.body]
+        if not isinstance(function, FUNCTIONS) or _is_replaced(function):
+            return []
+        return self._project.fact(Resolver).returns(function)
+
+    def _is_known(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Return whether a row tells of a function, or of what made the object that is called or whose method is, that
+        its results are in host memory."""
+        resolver = self._project.fact(Resolver)
+        if matches(self._known.calls, resolver.call_names(module, call)):
+            return True
+        made = list(resolver.points_to(module, call.func))
+        made += resolver.points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+        return any(
+            isinstance(one.node, ast.Call)
+            and one.node is not call
+            and matches(self._known.calls, resolver.call_names(one.module, one.node))
+            for one in made
+        )
+
+
+def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
+    """What a module appends to what a name stands for; None if it stores something there in another way."""
+    parents = module.syntax.parents
+    found = list[ast.expr]()
+    for use in module.uses.get(name, ()):
+        up = parents.get(use)
+        call = parents.get(up) if up is not None else None
+        if isinstance(up, ast.Attribute) and up.attr in _FILLS:
+            if up.attr != "append" or not isinstance(call, ast.Call):
+                return None
+            found += call.args
+        elif isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store):
+            return None
+    return tuple(found)
+
+
+def _is_replaced(function: FunctionNode) -> bool:
+    """Return whether a decorator may return something else than the function does."""
+    kept = {"staticmethod", "classmethod", "property", "no_grad", "inference_mode", "override", "torch", "njit", "jit"}
+    return any(last_name(one.func if isinstance(one, ast.Call) else one) not in kept for one in function.decorator_list)
