@@ -307,11 +307,11 @@ def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool
             return is_plain_number(module, left, depth) and is_plain_number(module, right, depth)
         case ast.Name() if depth < 2:
             bound = _only_value(module, node)
-            return _counts_steps(module, node) or (bound is not None and is_plain_number(module, bound, depth + 1))
+            return counts_steps(module, node) or (bound is not None and is_plain_number(module, bound, depth + 1))
     return False
 
 
-def _counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
+def counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
     """The first variable of a loop over ``enumerate(...)``, or that of one over ``range(...)``."""
     bindings = reaching(module, module.scope(node).lookup(node.id), node)
     return bool(bindings) and all(
