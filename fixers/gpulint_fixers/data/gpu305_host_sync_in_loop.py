@@ -49,6 +49,7 @@ from gpulint_fixers.waits.step_tests import (
     micro_batches,
     shown,
     shown_by_calls,
+    steps_over_batches,
     trained_on,
     trains_inside,
 )
@@ -189,7 +190,7 @@ def _is_part_of_step(project: Project, found: HostWait) -> bool:
     if micro_batches(found.module, found.context.loop.node):
         return True
     function = found.module.function(found.context.loop.node)
-    if function is None or isinstance(function, ast.Lambda):
+    if function is None or isinstance(function, ast.Lambda) or steps_over_batches(found.context.loop.node):
         return False
     return any(
         project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None
