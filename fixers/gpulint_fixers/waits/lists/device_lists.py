@@ -76,7 +76,7 @@ def kept(
     """
     module, tensor = variable.module, reads[0].tensor
     initial = variable.initial()
-    if not initial or not all(isinstance(value, ast.List) for value in initial):
+    if not initial or not all(isinstance(one, ast.List) for one in initial):
         return Declined(f"`{variable.name}` does not start as a list in this function")
     exact = exactness(project, module, value, reads)
     if len(reads) != 1 or isinstance(exact, Declined):
@@ -87,7 +87,7 @@ def kept(
         return Declined("the list holds integers or truth values")
     nodes = variable.occurrences() or []
     changes = {
-        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
+        up for node in filter(variable.is_inside, nodes) if _changes(up := variable.statement(node), variable.name)
     }
     if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
@@ -103,17 +103,16 @@ def kept(
         return Declined("the list is read in every step")
     if not is_known and not _holds_tensors_alone(variable, nodes, initial):
         return Declined("the list holds other values as well, which may be integers")
-    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
+    if all(variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load)):
         return Declined(f"`{variable.name}` is never read in this function")
-    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(reads[0].tensor)
+    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(tensor)
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     if made.logs is not None:
         reasons.append(f"they are logged every {made.logs.every} steps")
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
-    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    safe = certain and plain and made.logs is None
-    return Fix(description, Safety.SAFE if safe else Safety.UNSAFE, edits)
+    certain = is_torch_tensor(project, module, tensor) and is_about_loss(module.syntax.text(tensor))
+    return Fix(description, Safety.SAFE if certain and plain and made.logs is None else Safety.UNSAFE, edits)
 
 
 def _holds_tensors_alone(variable: Variable, nodes: list[ast.Name], initial: list[ast.expr]) -> bool:
