@@ -86,15 +86,13 @@ def kept(
     if is_truth(module, tensor) or (counted and not integers and not plain):
         return Declined("the list holds integers or truth values")
     nodes = variable.occurrences() or []
-    changes = {
-        up for node in filter(variable.is_inside, nodes) if _changes(up := variable.statement(node), variable.name)
-    }
+    statements = map(variable.statement, filter(variable.is_inside, nodes))
+    changes = {one for one in statements if _changes(one, variable.name)}
     if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
     is_known = integers is not None or counted or is_float(module, tensor)
     number = "value.item()" if not is_known else "int(value)" if counted and plain else "float(value)"
-    each = f"[{number} for value in {{}}]"
-    own = {statement, *changes}
+    each, own = f"[{number} for value in {{}}]", {statement, *changes}
     made = defer(project, variable, each, own=own)
     if isinstance(made, Declined):
         return made
