@@ -66,3 +66,60 @@ def test_other_uses_are_left_alone(job: MakeJob, old: str, new: str) -> None:
     made = job({"train.py": PROGRAM.replace(old, new)})
     made.repair("GPU305")
     assert "preds_cpu" not in made.text("train.py")
+
+
+PARTS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from losses import DetectionLoss
+
+loader = DataLoader(TensorDataset(torch.randn(48, 6), torch.zeros(48).long()), batch_size=16)
+model = nn.Linear(6, 3).cuda()
+criterion = DetectionLoss()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+table = {}
+
+for step, (x, y) in enumerate(loader):
+    loss_parts = criterion(model(x.cuda()), y.cuda())
+    loss = sum(loss_parts)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for i in range(3):
+        table[step, i] = float(loss_parts[i])
+"""
+UNKNOWN = {
+    "what a call returns may be a tuple": ("table", "table"),
+    "keys that are made of text": ("float(loss_parts[i])", 'loss_parts[f"box_{i}"].item()'),
+    "keys that a loop goes through": ("for i in range(3)", "for i in criterion.weights"),
+    "a name of a part": ("float(loss_parts[i])", 'float(loss_parts["box"][i])'),
+    "a table whose tensors are moved": ("model(x.cuda()), y.cuda())", "model(x.cuda()), y.cuda()).to(0)"),
+    "a list of tensors that is gone through": ("for i in range(3):", "for i, part in enumerate(loss_parts):"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_may_be_a_table_is_not_copied(job: MakeJob, old: str, new: str) -> None:
+    text = PARTS.replace(old, new)
+    if ".to(0)" in new:
+        text = text.replace("loss_parts[i]", "loss_parts[str(i)]")
+    if "enumerate(loss_parts)" in new:
+        text = text.replace("float(loss_parts[i])", "part.cpu().numpy()")
+    made = job({"train.py": text})
+    made.repair("GPU305")
+    assert ".cpu()\n" not in made.text("train.py") and "loss_parts.cpu()" not in made.text("train.py")
+
+
+KNOWN = {
+    "its shape is read": ("range(3)", "range(loss_parts.shape[0])"),
+    "only a tensor has rows and columns": ("sum(loss_parts)", "loss_parts[:, 0].sum()"),
+    "a method of tensors made it": ("y.cuda())\n", "y.cuda()).mean(0)\n"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), KNOWN.values(), ids=KNOWN)
+def test_what_is_a_tensor_is_copied(job: MakeJob, old: str, new: str) -> None:
+    made = job({"train.py": PARTS.replace(old, new, 1)})
+    made.repair("GPU305")
+    assert "float(loss_parts_cpu[i])" in made.text("train.py") or "loss_parts.tolist()" in made.text("train.py")

@@ -12,6 +12,82 @@ from tests.fixes.training_jobs import STEP, check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "a number of an unknown type that is an index": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                last = 0
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    loss = criterion(output, y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    last = output[0].item()
+                return NAMES[last]
+            """
+        },
+        "used as an integer",
+    ),
+    "a sum of an unknown type that counts rounds": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                rounds = 0
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    loss = criterion(output, y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    rounds += output[0].item()
+                return [1 for _ in range(rounds)]
+            """
+        },
+        "used as an integer",
+    ),
+    "a list of truth values": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                flags = []
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    loss = criterion(output, y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    flags.append((output > 0).any().item())
+                return flags
+            """
+        },
+        "truth values",
+    ),
+    "values of a table that are only listed": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            for x, y in train_loader:
+                losses = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                losses.total_loss.backward()
+                optimizer.step()
+                for name, loss in losses.__dict__.items():
+                    trainer.history[name].append(loss.item())
+            """
+        },
+        "only collected",
+    ),
     "a loop of few rounds": (
         "GPU305",
         {

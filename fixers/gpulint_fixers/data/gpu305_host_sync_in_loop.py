@@ -26,7 +26,7 @@ from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_reads import uses_other_library
 from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
-from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, read_together
+from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
 from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
 from gpulint_fixers.waits.lists.device_tables import recorded
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
@@ -49,6 +49,7 @@ from gpulint_fixers.waits.step_tests import (
     micro_batches,
     shown,
     shown_by_calls,
+    steps_over_batches,
     trained_on,
     trains_inside,
 )
@@ -75,6 +76,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := read_together(project, found)) is not None:
         few = together.description.startswith(OF_TABLE)
+        if few and only_kept(found.statement):
+            return Declined("the numbers are only collected, which one copy in every step would wait for as well")
         stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found) if few else None
         stays = _stays_as_text(project, found) if few and stays is None else stays
         # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
@@ -190,7 +193,7 @@ def _is_part_of_step(project: Project, found: HostWait) -> bool:
     if micro_batches(found.module, found.context.loop.node):
         return True
     function = found.module.function(found.context.loop.node)
-    if function is None or isinstance(function, ast.Lambda):
+    if function is None or isinstance(function, ast.Lambda) or steps_over_batches(found.context.loop.node):
         return False
     return any(
         project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None

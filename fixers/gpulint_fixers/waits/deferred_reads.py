@@ -20,6 +20,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKin
 from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_place_of, is_entry
 from gpulint_fixers.edits.statements import insert_above, insert_after, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
+from gpulint_fixers.waits.integer_uses import takes_integers
 from gpulint_fixers.waits.lists.list_reads import counts, loop_of_history, partial_reads, reads_each
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
@@ -159,6 +160,8 @@ def defer(
         for node in nodes
         if variable.statement(node) not in own and (isinstance(node.ctx, ast.Load) or _is_changed(variable, node))
     ]
+    if "float(" in convert and any(takes_integers(variable.module, node) for node in reads):
+        return Declined(f"`{variable.name}` is used as an integer, which may be no float")
     inside = [node for node in reads if variable.is_inside(node)]
     outside = [node for node in reads if not variable.is_inside(node) and not variable.is_set_anew(node)]
     made = _inside(project, variable, convert, inside)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint import regex
 from gpulint.fix import Declined, Edit
 from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.tensor_location import TensorLocations
@@ -16,17 +15,16 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint_fixers.waits.element_types import is_integer, only_value
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
 _NO_DOUBLES = (b"mps", b"npu", b"mlu", b"xpu", b"directml", b"accelerate", b"lightning")
 """Words of devices without double precision, or of libraries that choose such a device by themselves."""
 _OTHER_LIBRARIES = frozenset({"jax", "tensorflow", "paddle", "mindspore", "mxnet"})
-_LOSS = regex.compile(r"loss|entropy|mse|nll")
 _REDUCES = frozenset({"sum", "mean", "max", "min"})
 """Methods that make one number of a tensor, if they get no dimension."""
 _CASTS = frozenset({"float", "double", "long", "int"})
-_COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "isclose"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,50 +221,8 @@ def _has_one_value(module: ModuleIndex, tensor: ast.expr) -> bool:
             calls = module.calls_by_name.get("backward", [])
             return any(ast.unparse(call.func) == f"{name}.backward" and not call.args for call in calls)
         case ast.Call(func=ast.Attribute(attr="sum" | "mean" | "norm", value=owner), args=[], keywords=[]):
-            return not _is_torch(owner)
+            return not (isinstance(owner, ast.Name) and owner.id == "torch")
     return False
-
-
-def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
-    """Return whether a tensor counts something: ``(prediction == label).sum()``."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="sum" | "count_nonzero", value=inner), args=args):
-            return _is_truth(module, args[0] if _is_torch(inner) and args else inner)
-        case ast.Call(func=ast.Attribute(attr="detach" | "cpu" | "long" | "data", value=inner)):
-            return is_integer(module, inner, depth)
-        case ast.Name() if depth < 2:
-            value = _only_value(module, node)
-            return value is not None and is_integer(module, value, depth + 1)
-    return False
-
-
-def _is_truth(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
-    match node:
-        case ast.Compare():
-            return True
-        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
-            return _is_truth(module, left, depth) and _is_truth(module, right, depth)
-        case ast.UnaryOp(op=ast.Invert(), operand=inner):
-            return _is_truth(module, inner, depth)
-        case ast.Call(func=ast.Attribute(attr="cpu" | "detach", value=inner)):
-            return _is_truth(module, inner, depth)
-        case ast.Call(func=ast.Attribute(attr=name)):
-            return name in _COMPARES
-        case ast.Name() if depth < 2:
-            value = _only_value(module, node)
-            return value is not None and _is_truth(module, value, depth + 1)
-    return False
-
-
-def _is_torch(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "torch"
-
-
-def _only_value(module: ModuleIndex, node: ast.Name) -> ast.expr | None:
-    bindings = reaching(module, module.scope(node).lookup(node.id), node)
-    if len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGN and not bindings[0].path:
-        return bindings[0].value
-    return None
 
 
 def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
@@ -317,12 +273,12 @@ def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool
         case ast.BinOp(left=left, right=right):
             return is_plain_number(module, left, depth) and is_plain_number(module, right, depth)
         case ast.Name() if depth < 2:
-            bound = _only_value(module, node)
-            return _counts_steps(module, node) or (bound is not None and is_plain_number(module, bound, depth + 1))
+            bound = only_value(module, node)
+            return counts_steps(module, node) or (bound is not None and is_plain_number(module, bound, depth + 1))
     return False
 
 
-def _counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
+def counts_steps(module: ModuleIndex, node: ast.Name) -> bool:
     """The first variable of a loop over ``enumerate(...)``, or that of one over ``range(...)``."""
     bindings = reaching(module, module.scope(node).lookup(node.id), node)
     return bool(bindings) and all(
@@ -337,8 +293,3 @@ def _is_counted_by(loop: ast.AST, name: str) -> bool:
         case ast.For(target=ast.Name(id=first), iter=ast.Call(func=ast.Name(id="range" | "trange"))):
             return first == name
     return False
-
-
-def is_about_loss(text: str) -> bool:
-    """Return whether a name or expression is that of a loss, which is no integer."""
-    return _LOSS.search(text.lower()) is not None or ".mean(" in text

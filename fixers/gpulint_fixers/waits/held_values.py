@@ -11,7 +11,8 @@ from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.waits.deferred_reads import defer
-from gpulint_fixers.waits.device_reads import has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.device_reads import has_doubles, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import is_fresh, kept_value
 from gpulint_fixers.waits.mixed_values import is_of_tensors
 from gpulint_fixers.waits.sums.device_sums import exactness, variable_of

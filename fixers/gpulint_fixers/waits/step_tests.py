@@ -155,6 +155,14 @@ def _is_step(call: ast.Call) -> bool:
     return False
 
 
+def steps_over_batches(loop: ast.AST) -> bool:
+    """Return whether a loop that does steps of an optimizer goes through a loader, and not a number of rounds."""
+    counted = not isinstance(loop, ast.For) or (
+        isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
+    )
+    return not counted and any(isinstance(part, ast.Call) and _is_step(part) for part in walk(loop))
+
+
 def trained_on(loop: ast.AST) -> set[str]:
     """The losses of a loop: ``loss.backward()``."""
     return {

@@ -41,8 +41,8 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         starts.append(start)
     if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
-    edits = [remove_statement(variable.module.syntax, one) for one in (statement, *starts)]
-    if any(edit is None or edit.text for edit in edits):
+    edits = [_without(variable, one) for one in (statement, *starts)]
+    if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
     return Fix(f"{_REMOVES} `{variable.name}`, which nothing reads", Safety.SAFE, removed)
@@ -100,7 +100,25 @@ def _is_start(statement: ast.stmt) -> bool:
             return True
         case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id=made), args=[])):
             return made in ("list", "dict", "float", "int")
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            plain = all(isinstance(one, ast.Constant) or (isinstance(one, ast.List) and not one.elts) for one in values)
+            return plain and len(names) == len(values) and all(isinstance(one, ast.Name) for one in names)
     return False
+
+
+def _without(variable: Variable, statement: ast.stmt) -> Edit | None:
+    """Remove a statement, or the variable from one that sets several: ``preds, targets = [], []``."""
+    syntax = variable.module.syntax
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            pairs = zip(names, values, strict=True)
+            left = [(name, value) for name, value in pairs if ast.unparse(name) != variable.name]
+            if not left or "#" in syntax.text(statement):
+                return None
+            targets, sources = (", ".join(map(syntax.text, part)) for part in zip(*left, strict=True))
+            return Edit(syntax.path, syntax.span(statement), f"{targets} = {sources}")
+    edit = remove_statement(syntax, statement)
+    return None if edit is None or edit.text else edit
 
 
 def _is_of_itself(statement: ast.stmt, name: str) -> bool:
@@ -124,7 +142,7 @@ def _only_computes(call: ast.Call, name: str) -> bool:
 def _with_gap(variable: Variable, edit: Edit) -> Edit:
     """A removal with the empty line that it would leave below another one, or at the top of a block."""
     source, span = variable.module.syntax.source, edit.span
-    if span.cell is not None or span.column > 1 or span.end_column > 1 or span.line == 1:
+    if edit.text or span.cell is not None or span.column > 1 or span.end_column > 1 or span.line == 1:
         return edit
     above, below = source.line(span.line - 1).strip(), source.line(span.end_line).strip()
     is_double = not below and (not above or above.endswith(":"))

@@ -10,7 +10,8 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness
 
 

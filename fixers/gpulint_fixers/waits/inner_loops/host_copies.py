@@ -8,13 +8,13 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
-from gpulint.placement.isinstance_tests import is_collection
 from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, ModuleIndex
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.device_reads import is_torch_tensor
+from gpulint_fixers.waits.single_tensors import is_single_tensor, is_text_key
 
 _READS = frozenset({"item", "tolist", "numpy"})
 _CONVERTS = frozenset({"int", "float", "bool"})
@@ -31,7 +31,9 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     module = found.module
     sync = next((sync for sync in found.syncs if sync.kind is SyncKind.READ), None)
     tensor = _tensor(module, sync.node) if sync is not None else None
-    if sync is None or tensor is None or not is_torch_tensor(project, module, tensor) or is_collection(module, tensor):
+    if sync is None or tensor is None or not is_torch_tensor(project, module, tensor):
+        return None
+    if not is_single_tensor(module, tensor):
         return None
     loops = _inner_loops(found, sync.node)
     if not loops:
@@ -166,7 +168,7 @@ def _used(module: ModuleIndex, node: ast.expr, depth: int = 0) -> list[Edit] | N
                 elif name not in _COMPUTES or not all(map(_is_constant, call.args)) or call.keywords:
                     return None
                 top = call
-            case ast.Subscript(value=value) if value is top:
+            case ast.Subscript(value=value, slice=index) if value is top and not is_text_key(index):
                 top = up
             case ast.Call(func=ast.Name(id=name)) if name in _CONVERTS:
                 return edits

@@ -14,7 +14,8 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_after
 from gpulint_fixers.edits.structural import indentation_step
-from gpulint_fixers.waits.device_reads import DeviceRead, is_about_loss
+from gpulint_fixers.waits.device_reads import DeviceRead
+from gpulint_fixers.waits.element_types import is_about_loss
 from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
 
 _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})

@@ -51,6 +51,16 @@ def _of_values(project: Project, found: HostWait) -> Fix | None:
     return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
 
 
+def only_kept(statement: ast.AST) -> bool:
+    """Return whether a statement lists a number or adds it up, which no step needs: ``sums[name] += loss.item()``."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Call()])):
+            return True
+        case ast.AugAssign(op=ast.Add(), value=ast.Call()):
+            return True
+    return False
+
+
 def _inner(found: HostWait, node: ast.expr) -> ast.For | ast.expr | None:
     """The innermost loop or comprehension around a read, if each step runs all of it."""
     for up in found.module.syntax.ancestors(node):

@@ -16,14 +16,8 @@ from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.edits.statements import remove_statement
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import (
-    DeviceRead,
-    device_read,
-    is_about_loss,
-    is_integer,
-    is_torch_tensor,
-    reads_of,
-)
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_torch_tensor, reads_of
+from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer, is_truth
 from gpulint_fixers.waits.lists.list_reads import partial_reads
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
@@ -74,47 +68,56 @@ def kept(
     value: ast.expr,
     reads: list[DeviceRead],
     *,
-    integers: bool = False,
+    integers: bool | None = None,
 ) -> Fix | Declined:
     """Let the list ``variable``, to which ``value`` is appended, hold tensors inside of the loop.
 
-    ``integers`` says that the reads are counts.
+    ``integers`` says whether the reads are counts or floats, where the value itself does not tell.
     """
-    module = variable.module
+    module, tensor = variable.module, reads[0].tensor
     initial = variable.initial()
-    if not initial or not all(isinstance(value, ast.List) for value in initial):
+    if not initial or not all(isinstance(one, ast.List) for one in initial):
         return Declined(f"`{variable.name}` does not start as a list in this function")
     exact = exactness(project, module, value, reads)
     if len(reads) != 1 or isinstance(exact, Declined):
         return Declined("more is done with the number than listing it")
-    if is_integer(module, reads[0].tensor):
-        return Declined("the list holds integers")
+    plain = value is reads[0].whole
+    counted = is_integer(module, tensor) if integers is None else integers
+    if is_truth(module, tensor) or (counted and not integers and not plain):
+        return Declined("the list holds integers or truth values")
     nodes = variable.occurrences() or []
-    changes = {
-        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
-    }
+    statements = map(variable.statement, filter(variable.is_inside, nodes))
+    changes = {one for one in statements if _changes(one, variable.name)}
     if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
-    plain = value is reads[0].whole
-    each = f"[{'int' if integers and plain else 'float'}(value) for value in {{}}]"
-    own = {statement, *changes}
+    is_known = integers is not None or counted or is_float(module, tensor)
+    number = "value.item()" if not is_known else "int(value)" if counted and plain else "float(value)"
+    each, own = f"[{number} for value in {{}}]", {statement, *changes}
     made = defer(project, variable, each, own=own)
     if isinstance(made, Declined):
         return made
     inside = [node for node in nodes if variable.is_inside(node) and variable.statement(node) not in own]
-    if made.logs is not None and partial_reads(module, inside, each) is None:
+    if (made.logs is not None or not is_known) and partial_reads(module, inside, each) is None:
         return Declined("the list is read in every step")
-    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
+    if not is_known and not _holds_tensors_alone(variable, nodes, initial):
+        return Declined("the list holds other values as well, which may be integers")
+    if all(variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load)):
         return Declined(f"`{variable.name}` is never read in this function")
-    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(reads[0].tensor)
+    suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(tensor)
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     if made.logs is not None:
         reasons.append(f"they are logged every {made.logs.every} steps")
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
-    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    safe = certain and plain and made.logs is None
-    return Fix(description, Safety.SAFE if safe else Safety.UNSAFE, edits)
+    certain = is_torch_tensor(project, module, tensor) and is_about_loss(module.syntax.text(tensor))
+    return Fix(description, Safety.SAFE if certain and plain and made.logs is None else Safety.UNSAFE, edits)
+
+
+def _holds_tensors_alone(variable: Variable, nodes: list[ast.Name], initial: list[ast.expr]) -> bool:
+    """Return whether a list starts empty, and gets values in the loop alone."""
+    outside = (variable.statement(node) for node in nodes if not variable.is_inside(node))
+    filled = any(isinstance(value, ast.List) and value.elts for value in initial)
+    return not filled and not any(_changes(one, variable.name) for one in outside)
 
 
 def kept_value(tensor: ast.expr) -> str:

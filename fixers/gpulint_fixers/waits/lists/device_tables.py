@@ -14,7 +14,8 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_after
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import appends_number, kept_value
 from gpulint_fixers.waits.sums.device_sums import exactness
 

@@ -9,13 +9,14 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
 
-_EACH = regex.compile(r"^\[(float|int)\(value\)")
+_EACH = regex.compile(r"^\[((?:float|int)\(value\)|value\.item\(\)) for")
 
 
 def reads_each(convert: str) -> str:
-    """Return what makes a number of each value of a list (``float``); empty where a conversion does something else."""
+    """Return what makes a number of each value of a list (``float({})``); empty where a conversion does something
+    else."""
     found = _EACH.search(convert)
-    return found[1] if found is not None else ""
+    return found[1].replace("value", "{}") if found is not None else ""
 
 
 def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> list[Edit] | None:
@@ -36,7 +37,7 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
             ):
                 around = convert
             case ast.Subscript(slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant()), ctx=ast.Load()):
-                around = f"{number}({{}})"
+                around = number
             case _:
                 return None
         edits += _around(module, up, around)

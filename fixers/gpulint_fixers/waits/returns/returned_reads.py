@@ -21,7 +21,8 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.changed_tensors import is_changed
 from gpulint_fixers.waits.clocks import measures_steps
 from gpulint_fixers.waits.deferred_reads import Variable, defer
-from gpulint_fixers.waits.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
+from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, uses_other_library
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.returns.return_types import annotated
 from gpulint_fixers.waits.returns.returned_tables import returned_table, sites_of, training_loop
 from gpulint_fixers.waits.returns.taken_values import taken

@@ -16,7 +16,8 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, last_name
-from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_integer
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.returns.tables import METHODS, Table, key_of
 from gpulint_fixers.waits.sums.device_sums import exactness
 

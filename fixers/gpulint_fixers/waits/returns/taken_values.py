@@ -33,7 +33,8 @@ def taken(
             made = added_up(project, Variable(module, document, loop, total), added, [read], integers=integers)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=values)), args=[added])):
             if added is value:
-                made = kept(project, Variable(module, document, loop, values), statement, added, [read])
+                listed = Variable(module, document, loop, values)
+                made = kept(project, listed, statement, added, [read], integers=integers)
         case (
             ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add())
             | ast.Assign(targets=[ast.Subscript(value=ast.Name())], value=ast.BinOp())

@@ -19,14 +19,13 @@ from gpulint_fixers.waits.device_reads import (
     array_reads,
     has_doubles,
     host_tensors,
-    is_about_loss,
     is_detached,
-    is_integer,
     is_plain_number,
     is_torch_tensor,
     reads_of,
     torch_of,
 )
+from gpulint_fixers.waits.element_types import is_about_loss, is_integer
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.waits.unread_values import unread
 

@@ -18,7 +18,8 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.edits.string_places import converted_in_string
 from gpulint_fixers.edits.versions import predates_device_argument
-from gpulint_fixers.waits.device_reads import has_doubles, is_integer, reads_of, uses_other_library
+from gpulint_fixers.waits.device_reads import has_doubles, reads_of, uses_other_library
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
 

@@ -10,7 +10,8 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode
 from gpulint_fixers.waits.deferred_reads import defer
-from gpulint_fixers.waits.device_reads import is_detached, is_integer, reads_of
+from gpulint_fixers.waits.device_reads import is_detached, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import is_number, variable_of
 
 _BOUNDS = {"max": "min", "min": "max"}

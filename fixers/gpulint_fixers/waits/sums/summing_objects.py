@@ -18,7 +18,8 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
-from gpulint_fixers.waits.device_reads import has_doubles, is_integer, reads_of
+from gpulint_fixers.waits.device_reads import has_doubles, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import kept_value
 from gpulint_fixers.waits.lists.device_tables import methods_read
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom

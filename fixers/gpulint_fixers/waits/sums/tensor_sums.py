@@ -11,7 +11,8 @@ from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex
-from gpulint_fixers.waits.device_reads import is_integer, is_torch_tensor, reads_of
+from gpulint_fixers.waits.device_reads import is_torch_tensor, reads_of
+from gpulint_fixers.waits.element_types import is_integer
 
 _DEEPEST = 3
 """Functions that hand the tensor on."""
