@@ -219,7 +219,9 @@ def _has_one_value(module: ModuleIndex, tensor: ast.expr) -> bool:
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     """Return whether a tensor counts something: ``(prediction == label).sum()``."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="sum" | "count_nonzero", value=inner), args=args):
+        case ast.Call(func=ast.Attribute(attr="count_nonzero")):  # whatever it counts
+            return True
+        case ast.Call(func=ast.Attribute(attr="sum", value=inner), args=args):
             return _is_truth(module, args[0] if _is_torch(inner) and args else inner)
         case ast.Call(func=ast.Attribute(attr="detach" | "cpu" | "long" | "data", value=inner)):
             return is_integer(module, inner, depth)
