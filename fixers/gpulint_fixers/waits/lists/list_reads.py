@@ -29,7 +29,7 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
         up = syntax.parents.get(node)
         if counts(up):
             continue
-        if up is None or not re.fullmatch(rf"{node.id}\[.+\]", syntax.text(up), re.DOTALL):
+        if not isinstance(up, ast.expr) or not re.fullmatch(rf"{node.id}\[.+\]", syntax.text(up), re.DOTALL):
             return None  # it is taken whole, or is in an f-string, whose places are not exact before Python 3.12
         if "\n" in syntax.text(up) and any(isinstance(outer, ast.JoinedStr) for outer in syntax.ancestors(node)):
             return None
