@@ -336,3 +336,39 @@ def train(model, criterion, train_loader, optimizer):
     text = made.text("train.py")
     assert "float(" not in text.partition("if step % 50")[0]
     assert text.count("float(run_a)") == text.count("float(run_b)") == 1
+
+
+LOGGED = """\
+import torch
+from torch import nn
+
+
+class Logger:
+    def __init__(self):
+        self.rows, self.sums = [], {{}}
+
+    def log(self, step, **values):
+        {body}
+
+
+model = nn.Linear(2, 2).cuda()
+logger = Logger()
+for step, x in enumerate(train_loader):
+    loss = model(x.cuda(non_blocking=True)).mean()
+    loss.backward()
+    optimizer.step()
+    logger.log(step, loss=loss.item())
+print(logger.rows, logger.sums)
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'self.rows.append({"step": step, **values})',
+        'row = {"step": step, **values}\n        self.rows += [row]',
+        "for name, value in values.items():\n            self.sums[name] += value",
+    ],
+)
+def test_loggers_that_keep_all_steps_get_all_of_them(job: MakeJob, body: str) -> None:
+    check_declined(job, "GPU305", {"train.py": LOGGED.format(body=body)}, "used in the same step")

@@ -10,7 +10,7 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex
 
 _COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "isclose"})
 _TESTS = _COMPARES | {"any", "all", "isnan", "isinf", "isfinite", "bool"}
-_PLACES = frozenset({"argmax", "argmin", "argsort", "long"})
+_PLACES = frozenset({"argmax", "argmin", "argsort", "long", "count_nonzero"})
 """What gives integers of 64 bits, whatever it gets."""
 _PAIRS = frozenset({"max", "min", "sort", "topk"})
 """What gives values and their places."""
@@ -31,7 +31,7 @@ def is_about_loss(text: str) -> bool:
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     """Return whether a tensor counts something or holds places: ``(found == label).sum()``, ``scores.argmax()``."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="sum" | "count_nonzero", value=inner), args=args):
+        case ast.Call(func=ast.Attribute(attr="sum", value=inner), args=args):
             counted = args[0] if _is_torch(inner) and args else inner
             return is_truth(module, counted) or is_integer(module, counted, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PLACES:

@@ -45,9 +45,10 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
         return made
     if is_of_tensors(module, statement) and any(edit.text in (f"float({name})", f"int({name})") for edit in made.edits):
         return Declined(f"`{name}` may be something else than a number as well")
-    doubles = has_doubles(project)
+    computed = not plain or bool(made.reasons)  # a value that is only read is the same number in any precision
+    doubles = computed and has_doubles(project)
     reasons = [f"keep `{name}` on the GPU and read it where it is used", *exact.reasons]
-    if not doubles:
+    if computed and not doubles:
         reasons.append("in single precision, as a device named in the tree has no other")
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")

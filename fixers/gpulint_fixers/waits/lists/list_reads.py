@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -29,7 +30,9 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
         up = syntax.parents.get(node)
         if counts(up):
             continue
-        if syntax.text(node) != node.id or any(isinstance(outer, ast.JoinedStr) for outer in syntax.ancestors(node)):
+        if not isinstance(up, ast.expr) or not re.fullmatch(rf"{node.id}\[.+\]", syntax.text(up), re.DOTALL):
+            return None  # it is taken whole, or is in an f-string, whose places are not exact before Python 3.12
+        if "\n" in syntax.text(up) and any(isinstance(outer, ast.JoinedStr) for outer in syntax.ancestors(node)):
             return None
         match up:
             case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None), ctx=ast.Load()) if _is_few(

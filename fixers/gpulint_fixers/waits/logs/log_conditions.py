@@ -14,6 +14,7 @@ from gpulint.values.periodic_tests import is_periodic
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_above, remove_statement
 from gpulint_fixers.edits.structural import indentation_step, wrap_once
+from gpulint_fixers.waits.logs.throttled_runs import without_head_below
 
 _CALLS = frozenset(
     "float int str round item detach cpu numpy tolist mean sum max min norm reshape view squeeze tensor as_tensor "
@@ -70,9 +71,11 @@ def _in_block(project: Project, module: ModuleIndex, statement: ast.stmt) -> Fix
             or _names(test) & {name for one in between for name in _stored(one)}
         ):
             continue
-        edits = wrap_once(module, document, tuple(run), f"if {test_text(module, test)}:")
+        asked = test_text(module, test)
+        edits = wrap_once(module, document, tuple(run), f"if {asked}:")
         if isinstance(edits, Declined):
             return None
+        edits = (*edits, *without_head_below(module, run, asked))
         return Fix("compute what is logged only in the steps that log it", Safety.UNSAFE, edits)
     return None
 

@@ -13,6 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.collectives import Collectives, collective
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint_fixers.waits.logs.records import keeps_values
 
 _LOGS = frozenset(
     "print pprint info debug log add_scalar add_scalars add_histogram add_image add_images set_postfix "
@@ -56,15 +57,15 @@ def is_logging(statement: ast.AST) -> bool:
 @query
 def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
     """Return whether a statement only logs, itself or by a function of the tree that does nothing else."""
-    if is_logging(statement):
-        return True
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute() | ast.Name()) as call):
             callees = project.fact(Resolver).callees(module, call)
+            if is_logging(statement):
+                return not any(isinstance(callee.node, FUNCTIONS) and keeps_values(callee.node) for callee in callees)
             return bool(callees) and all(
                 isinstance(callee.node, FUNCTIONS) and _is_log_helper(callee.module, callee.node) for callee in callees
             )
-    return False
+    return is_logging(statement)
 
 
 @query

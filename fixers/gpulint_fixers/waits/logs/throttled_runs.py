@@ -20,21 +20,28 @@ def throttled(
 ) -> tuple[Edit, ...] | Declined:
     """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
     to them."""
-    before, after = _neighbours(module, statements)
-    if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
+    before, _ = _neighbours(module, statements)
+    onward = without_head_below(module, statements, when.test)
+    if before is not None and _is_same(module, before, when.test) and _indents_alike(module, before, statements[0]):
         edits = wrap_once(module, document, tuple(statements), "")
         if not isinstance(edits, Declined):
-            return edits
+            return (*edits, *onward)
     if (joined := _joined(module, statements, when)) is not None:
         return (*when.edits, joined)
     edits = wrap_once(module, document, tuple(statements), f"if {when.test}:")
     if isinstance(edits, Declined):
         return edits
-    if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):
-        source = module.syntax.source
-        first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
-        edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
-    return (*when.edits, *edits)
+    return (*when.edits, *edits, *onward)
+
+
+def without_head_below(module: ModuleIndex, statements: list[ast.stmt], test: str) -> tuple[Edit, ...]:
+    """Let the block right below go on with statements that get its condition as well."""
+    _, after = _neighbours(module, statements)
+    if after is None or not _is_same(module, after, test) or not _indents_alike(module, after, statements[0]):
+        return ()
+    source = module.syntax.source
+    first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
+    return (Edit(module.path, module.syntax.span_at(first, last), ""),)
 
 
 def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Edit | None:
@@ -76,11 +83,11 @@ def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
     return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
 
 
-def _is_same(module: ModuleIndex, branch: ast.If, when: Interval) -> bool:
+def _is_same(module: ModuleIndex, branch: ast.If, test: str) -> bool:
     """Return whether a block runs under the same condition, which its first line says and nothing else."""
     syntax = module.syntax
     head = syntax.source.line(branch.lineno).strip()
-    return not branch.orelse and syntax.text(branch.test) == when.test and head == f"if {when.test}:"
+    return not branch.orelse and syntax.text(branch.test) == test and head == f"if {test}:"
 
 
 def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:

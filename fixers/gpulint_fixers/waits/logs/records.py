@@ -1,0 +1,49 @@
+"""Methods that are named like those of loggers and keep what they get: a history of all steps, or the sum of them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.workspace.module_index import FunctionNode
+
+_ADDS = frozenset({"append", "appendleft", "extend"})
+
+
+def keeps_values(function: FunctionNode) -> bool:
+    """Return whether a method adds what it gets to attributes of its object, which fewer calls would leave incomplete:
+    ``self.rows.append(values)``, ``self.total += value``."""
+    plain = (*function.args.posonlyargs, *function.args.args)
+    if not plain:
+        return False
+    owner = plain[0].arg
+    given = {
+        part.arg for part in (*plain[1:], *function.args.kwonlyargs, function.args.vararg, function.args.kwarg) if part
+    }
+    for part in walk(function):  # what is computed of the arguments counts as well
+        match part:
+            case ast.Assign(targets=[target], value=value) | ast.For(target=target, iter=value) if (
+                _names(value) & given
+            ):
+                given |= _names(target)
+    return any(_adds(part, owner, given) for part in walk(function))
+
+
+def _adds(part: ast.AST, owner: str, given: set[str]) -> bool:
+    match part:
+        case ast.Call(func=ast.Attribute(attr=name, value=kept), args=[value]):
+            return name in _ADDS and _is_attribute(kept, owner) and bool(_names(value) & given)
+        case ast.AugAssign(target=target, value=value):
+            return _is_attribute(target, owner) and bool(_names(value) & given)
+    return False
+
+
+def _is_attribute(kept: ast.expr, owner: str) -> bool:
+    """``self.rows``, ``self.rows[name]``"""
+    while isinstance(kept, ast.Subscript):
+        kept = kept.value
+    return isinstance(kept, ast.Attribute) and isinstance(kept.value, ast.Name) and kept.value.id == owner
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
