@@ -68,3 +68,94 @@ def test_a_fix_is_safe_only_where_nothing_else_depends_on_what_it_removes(
     job: MakeJob, code: str, program: str, safe: bool
 ) -> None:
     assert job({"train.py": HEAD + program}).offer(code).safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+EVALUATION = """\
+from torch import nn
+from torch.autograd import grad
+
+
+class Bank:
+    def __init__(self):
+        self.items = {}
+
+    def put(self, key, value):
+        self.items[key] = value
+
+
+bank, taken = Bank(), []
+
+
+def evaluate(model, loader, store=taken):
+    model.eval()
+    total, outputs = 0.0, []
+    for x, y in loader:
+        output = model(x.cuda(non_blocking=True))
+        KEEP
+    RETURN
+
+
+USE
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "value", "use", "safe"),
+    [
+        ("total += output.mean().item()", "total", "torch.save(evaluate(model, loader))", True),
+        ("outputs.append(output.argmax(1).cpu())", "torch.cat(outputs), len(loader)", "evaluate(model, loader)", True),
+        ("total += output.mean()", "total / 3", "best = evaluate(model, loader)\nprint(f'{best:.3f}')", True),
+        ("total += output.mean()", "None", "evaluate(model, loader)", True),
+        ("total += output.mean()", "total", "kept = evaluate(model, loader)\nother = penalty(kept)", False),
+        ("total += output.mean()", "total", "slope = grad(evaluate)(model, loader)", False),
+        ("store.append(output)", "None", "evaluate(model, loader)", False),
+        ("model.features = output", "None", "evaluate(model, loader)", False),
+        ("bank.put(1, output)", "None", "evaluate(model, loader)", False),
+        ("bank.put(1, output.detach())", "None", "evaluate(model, loader)", True),
+    ],
+)
+def test_evaluation_needs_no_gradients_only_where_no_graph_leaves_it(
+    job: MakeJob, keep: str, value: str, use: str, safe: bool
+) -> None:
+    program = EVALUATION.replace("KEEP", keep).replace("RETURN", f"return {value}").replace("USE", use)
+    assert job({"train.py": HEAD + program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+MEASURES = """\
+def steepness(output, x):
+    return torch.autograd.grad(output.sum(), x, retain_graph=True)[0].norm().item()
+
+
+def spread(output, x):
+    return output.std().item()
+
+
+MEASURES = {}
+
+
+def register(name, measure):
+    MEASURES[name] = measure
+
+
+register("spread", spread)
+{more}
+
+
+def evaluate(model, loader, name):
+    model.eval()
+    measure = MEASURES[name]
+    total = 0.0
+    for x, y in loader:
+        x = x.cuda(non_blocking=True)
+        total += measure(model(x), x)
+    return total
+
+
+print(evaluate(model, loader, "spread"))
+"""
+
+
+@pytest.mark.parametrize(("more", "safe"), [("", True), ('register("steepness", steepness)', False)])
+def test_evaluation_may_differentiate_in_functions_of_a_table(job: MakeJob, more: str, safe: bool) -> None:
+    program = HEAD + MEASURES.replace("{more}", more)
+    assert job({"train.py": program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)

@@ -14,8 +14,9 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 ``torch.no_grad()`` is commented out.
 
 Fix safety
-Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
-changes no value. Unsafe where callers are unknown, or a model of the tree calls ``backward`` itself. Left alone where
+Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
+nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, and where padding
+masks go to a ``TransformerEncoder``, which fills padded places with zeros when it keeps no graph. Left alone where
 the model is explained by its gradients (class activation maps, attributions).
 
 References
