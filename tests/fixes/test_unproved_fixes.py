@@ -159,3 +159,92 @@ print(evaluate(model, loader, "spread"))
 def test_evaluation_may_differentiate_in_functions_of_a_table(job: MakeJob, more: str, safe: bool) -> None:
     program = HEAD + MEASURES.replace("{more}", more)
     assert job({"train.py": program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+COPIES = """\
+import torch
+from functools import partial
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+
+def prepare(values):
+    return values.{prepare}()
+
+
+def collate(device, samples):
+    return [part.to(device) for part in default_collate(samples)]
+
+
+class Batch:
+    def __init__(self, samples):
+        self.x, self.y = default_collate(samples)
+
+    def to(self, device):
+        self.x, self.y = self.x.to(device), self.y.to(device)
+        return self
+
+
+class Samples(Dataset):
+    def __init__(self):
+        self.values = prepare(torch.randn(64, 8))
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return self.values[index], index % 2
+
+
+loader = DataLoader(Samples(), batch_size=16, num_workers=4{collate})
+for x, y in loader:
+    inputs = x.cuda()
+    {after}
+    loss = nn.functional.cross_entropy(model(inputs), y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def copies(prepare: str = "clone", collate: str = "", after: str = "pass") -> str:
+    return COPIES.format(prepare=prepare, collate=collate and f", collate_fn={collate}", after=after)
+
+
+def test_batches_are_pinned_where_nothing_moves_the_samples(job: MakeJob) -> None:
+    made = job({"train.py": copies()})
+    assert {result.fix.safety for result in made.scan("GPU301", "GPU302")} == {Safety.SAFE}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        copies(prepare="cuda"),
+        copies(collate='partial(collate, torch.device("cuda"))'),
+        copies(collate="lambda samples: [part.cuda() for part in default_collate(samples)]"),
+        copies(collate="Batch"),
+        copies(after="x.zero_()"),
+        copies(after="x[0] = 0"),
+    ],
+)
+def test_batches_are_not_pinned_as_safe_elsewhere(job: MakeJob, program: str) -> None:
+    results = job({"train.py": program}).scan("GPU302")
+    assert all(getattr(result.fix, "safety", None) is not Safety.SAFE for result in results)
+
+
+def test_a_helper_that_also_copies_back_is_left_alone(job: MakeJob) -> None:
+    helper = "def move(batch, device):\n    return [part.to(device) for part in batch]\n\n\n"
+    program = HEAD + helper + (
+        "for batch in loader:\n"
+        "    x, y = move(batch, 'cuda')\n"
+        "    output = model(x)\n"
+        "    loss = output.sum()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+        "    print(move([output, y], 'cpu'))\n"
+    )  # fmt: skip
+    results = job({"train.py": program}).scan("GPU302")
+    assert all(getattr(result.fix, "safety", None) is not Safety.SAFE for result in results)

@@ -55,7 +55,7 @@ def _parameters(function: FunctionNode) -> set[str]:
 
 
 def _stored(project: Project, module: ModuleIndex, function: FunctionNode) -> Iterator[ast.expr]:
-    """What a function stores with its graph in something that is not its own."""
+    """Yield what a function stores with its graph in something that is not its own."""
     assert not isinstance(function, ast.Lambda)
     outer = module.scope(function.body[0]).outer
     for target, value in _given(function):
@@ -134,7 +134,7 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.e
 
 
 def _values(function: FunctionNode, name: str) -> list[ast.expr]:
-    """What a variable of a function is set to, and what is put into it."""
+    """Return what a variable of a function is set to, and what is put into it."""
     found = [value for target, value in _given(function) if _root(target) == name]
     if found:
         for call in _fillings(function):

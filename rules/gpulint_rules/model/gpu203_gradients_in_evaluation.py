@@ -15,9 +15,9 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 
 Fix safety
 Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
-nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, and where padding
-masks go to a ``TransformerEncoder``, which fills padded places with zeros when it keeps no graph. Left alone where
-the model is explained by its gradients (class activation maps, attributions).
+nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, and where
+padding masks go to a ``TransformerEncoder``, which fills padded places with zeros when it keeps no graph. Left alone
+where the model is explained by its gradients (class activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
