@@ -38,6 +38,20 @@ for x, y in loader:
         continue
     optimizer.step()
 """
+VALUES = """\
+class Value:
+    def __init__(self, data):
+        self.data = data
+
+    def {name}(self, other):
+        return Value(self.data + other)
+
+    def backward(self):
+        pass
+
+
+total = 0
+"""
 PLACES = """\
 for x, y in loader:
     optimizer.zero_grad()
@@ -59,6 +73,8 @@ def stop(before: str) -> str:
         ("GPU102", stop("breakpoint()"), True),
         ("GPU102", stop("if len(y) > 1:\n        print(y)\n        breakpoint()"), True),
         ("GPU102", stop("if torch.isnan(loss):\n        print(y)\n        breakpoint()"), False),
+        ("GPU204", VALUES.format(name="shifted") + STEP.format(before="pass", after="total += loss"), True),
+        ("GPU204", VALUES.format(name="__add__") + STEP.format(before="pass", after="total += loss"), False),
         ("GPU306", PLACES.format("2"), True),
         ("GPU306", PLACES.format("0, 1, 0.5"), False),
         ("GPU306", PLACES.format("0, 1, 1 / 2"), False),
