@@ -264,3 +264,32 @@ def test_a_helper_that_also_copies_back_is_left_alone(job: MakeJob) -> None:
     )  # fmt: skip
     results = job({"train.py": program}).scan("GPU302")
     assert all(getattr(result.fix, "safety", None) is not Safety.SAFE for result in results)
+
+
+SUM = """\
+def train():
+    total = 0.0
+    try:
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = model(x.cuda(non_blocking=True)).sum()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+    except KeyboardInterrupt:
+        {handler}
+    print(total)
+    return total
+
+
+train()
+"""
+
+
+def test_a_sum_that_is_read_after_an_interrupted_loop_stays_a_number(job: MakeJob) -> None:
+    program = HEAD + SUM.format(handler='print("stopped")')
+    assert "an exception ends the loop" in job({"train.py": program}).refusal("GPU305")
+
+
+def test_a_sum_that_is_only_read_after_the_whole_loop_does_not(job: MakeJob) -> None:
+    assert job({"train.py": HEAD + SUM.format(handler="raise")}).offer("GPU305").safety is Safety.SAFE
