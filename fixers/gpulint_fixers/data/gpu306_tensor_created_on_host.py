@@ -51,6 +51,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the transfer does more than select a device")
     if any(keyword.arg == "requires_grad" for keyword in made.keywords):
         return Declined("creating it on the GPU would make it a leaf tensor")
+    if any(keyword.arg == "pin_memory" for keyword in made.keywords):
+        return Declined("only tensors of the host can be in pinned memory")
     start = syntax.offsets(payload.transfer.value)[1]
     tail = syntax.source.text[start : syntax.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":
@@ -65,9 +67,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     edits = (add_keyword(syntax, made, *chosen, wrap=False), removed)
     if payload.random:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
-    if last_name(made.func) in _COMPUTED:
+    if last_name(made.func) in _COMPUTED or (last_name(made.func) == "arange" and _has_fractions(made)):
         return Fix("create it on the GPU, which may round the last digit differently", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _has_fractions(made: ast.Call) -> bool:
+    """``torch.arange(0, 1, 0.1)`` and ``torch.arange(0, 1, 1 / n)``, of which the CPU computes each value in double
+    precision and a GPU in single."""
+    return any(
+        (isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div))
+        or (isinstance(part, ast.Constant) and isinstance(part.value, float) and not part.value.is_integer())
+        for part in walk(made)
+    )
 
 
 def _is_self_test(project: Project, module: ModuleIndex, move: ast.Call) -> bool:

@@ -243,3 +243,15 @@ def is_handler_of(module: ModuleIndex, node: ast.AST, loop: ast.stmt) -> bool:
             return True
         inner = up
     return False
+
+
+def is_after_handler_of(module: ModuleIndex, node: ast.AST, loop: ast.stmt) -> bool:
+    """Return whether a place is behind a ``try`` around the loop that goes on after an exception."""
+    inside = {*module.syntax.ancestors(node)}
+    return any(
+        isinstance(up, ast.Try)
+        and up not in inside
+        and module.function(up) is module.function(loop)
+        and any(not isinstance(handler.body[-1], ast.Raise | ast.Return) for handler in up.handlers)
+        for up in module.syntax.ancestors(loop)
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpulint_rules.job.gpu102_interactive_debugging import Stop
 
+from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -18,6 +19,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 from gpulint_fixers.edits.statements import remove_statement
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
+_FINITE = frozenset({"isnan", "isinf", "isfinite"})
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
 
@@ -39,15 +41,50 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edit = _on_one_line(document.python, import_, found.statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
+    error = _waits_for_error(document.python, found.statement)
     if edit.text or (import_ is not None and len(_block(document.python, found.statement)) == 2):
         edit = _without_test(document.python, found.statement)
         if edit is None:
             return Declined(_ALL)
-        return Fix("remove the debugger's call and its condition", Safety.SAFE, (edit,))
+        return _made("remove the debugger's call and its condition", edit, error)
+    edit = _with_comment(document, edit)
     both = _with_import(document.python, import_, edit) if import_ is not None else None
     if both is not None:
-        return Fix("remove the debugger's call and import", Safety.SAFE, (both,))
-    return Fix("remove the debugger's call", Safety.SAFE, (edit,))
+        return _made("remove the debugger's call and import", both, error)
+    return _made("remove the debugger's call", edit, error)
+
+
+def _made(description: str, edit: Edit, error: bool) -> Fix:
+    if error:
+        return Fix(f"{description}; the program then goes on after the error", Safety.UNSAFE, (edit,))
+    return Fix(description, Safety.SAFE, (edit,))
+
+
+def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:
+    """Return whether the program stops there for an exception or for values that are not finite, after which a run
+    without a terminal ends, and one without the debugger goes on."""
+    inner: ast.AST = statement
+    for up in module.ancestors(statement):
+        if isinstance(up, FUNCTIONS):
+            return False
+        if isinstance(up, ast.ExceptHandler):
+            return not isinstance(up.body[-1], ast.Raise)
+        if isinstance(up, ast.If) and inner in up.body:
+            named = {last_name(part.func) for part in walk(up.test) if isinstance(part, ast.Call)}
+            if named & _FINITE and not isinstance(up.body[-1], ast.Raise):
+                return True
+        inner = up
+    return False
+
+
+def _with_comment(document: Document, edit: Edit) -> Edit:
+    """The removal of a call together with the comment behind it, which is about the debugger."""
+    source, span = document.cell_source(edit.span.cell), edit.span
+    if edit.text or not source.line(span.end_line)[span.end_column - 1 :].startswith("#") or span.end_column == 1:
+        return edit
+    if source.line(span.line)[: span.column - 1].strip():
+        return edit
+    return Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1, span.cell), "")
 
 
 def _ends_own_test(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:

@@ -38,6 +38,8 @@ _WHY = regex.compile(
 )
 """Words of comments that say why a debugging switch is on."""
 _SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
+_WORD = regex.compile(r"(--export=ALL,)?\w+=[\w\"']+")
+_CAUGHT = "; without it, a loss that is NaN raises no error for the program to catch"
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
@@ -51,12 +53,14 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if _is_explained(document, finding, mode.node):
         return Declined("the comment beside it says why it is on")
+    if (reader := _read_in(document, project, mode.what)) is not None:
+        return Declined(f"{reader} reads the variable")
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
         module = document.python
         statement = next((up for up in (mode.node, *module.ancestors(mode.node)) if isinstance(up, ast.stmt)), None)
         if isinstance(statement, ast.With) and len(statement.items) == 1 and statement.items[0].optional_vars is None:
-            return _dedented(document, statement, mode.what)
+            return _dedented(document, project, statement, mode.what)
         if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(statement.value, ast.Dict):
             edit = remove_statement(module, statement)
     elif document.kind is Kind.SHELL and finding.span.cell is None:
@@ -72,12 +76,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         elif before == "" and after.strip() == "\\":
             edit = Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
         elif after.startswith(" "):
-            gap = len(after) - len(after.lstrip(" "))
-            edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")
+            edit = _without_word(finding, line)
     elif document.kind is Kind.JOBSPEC:
         edit = _without_entry(document, finding)
     if edit is None:
         return Declined("the switch is not a separate statement")
+    if edit.text:
+        return Declined("the switch is all that its block does")
     twins = _twins(document, finding, edit)
     if isinstance(twins, Declined):
         return twins
@@ -85,8 +90,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Fix(f"remove {mode.what}, also for the container", Safety.SAFE, (edit, *twins))
     source = document.cell_source(edit.span.cell)
     whole = with_own_comment(source, edit, _SPEAKS)
-    unused = [one for one in _unused_import(document, mode.node) if one.span.cell == whole.span.cell]
+    unused = [one for one in _unused_import(document, project, mode.node) if one.span.cell == whole.span.cell]
     edits = tuple(without_gaps(source, [whole, *unused]))
+    if document.python is not None and mode.node is not None and _is_caught(document.python, mode.what):
+        return Fix(f"remove {mode.what}{_CAUGHT}", Safety.UNSAFE, edits)
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
     return Fix(f"remove {mode.what}", Safety.SAFE, edits)
@@ -136,7 +143,7 @@ def _behind(module: PythonModule, node: ast.stmt) -> str:
     return "" if behind.startswith(("type:", "noqa", "pylint:", "pyright:")) else behind
 
 
-def _dedented(document: Document, statement: ast.With, what: str) -> Fix | Declined:
+def _dedented(document: Document, project: Project, statement: ast.With, what: str) -> Fix | Declined:
     """Take the block out of ``with detect_anomaly():``."""
 
     def body(node: Statement) -> Sequence[Statement]:
@@ -161,11 +168,58 @@ def _dedented(document: Document, statement: ast.With, what: str) -> Fix | Decli
     edits = rewrite(document, statement, body)
     if isinstance(edits, Declined):
         return edits
-    unused = without_gaps(document.source, _unused_import(document, statement.items[0].context_expr))
+    unused = without_gaps(document.source, _unused_import(document, project, statement.items[0].context_expr))
+    if _is_caught(document.python, what):
+        return Fix(f"remove {what}{_CAUGHT}", Safety.UNSAFE, (*edits, *unused))
     return Fix(f"remove {what}", Safety.SAFE, (*edits, *unused))
 
 
-def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
+def _is_caught(module: PythonModule, what: str) -> bool:
+    """Return whether a program goes on after an error in its backward pass, which anomaly detection raises for NaN."""
+    return what == "anomaly detection" and any(
+        isinstance(part, ast.Try)
+        and part.handlers
+        and any(
+            isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "backward"
+            for statement in part.body
+            for inner in walk(statement)
+        )
+        for part in module.nodes
+    )
+
+
+def _read_in(document: Document, project: Project, name: str) -> str | None:
+    """The file that reads an environment variable, with which it may do something else; None if no file does."""
+    if not name.isupper():
+        return None
+    if document.kind is Kind.SHELL and re.search(rf"\$\{{?{name}\b", document.source.text):
+        return document.path.name
+    reads = re.compile(
+        rf"(getenv|environ\.(get|pop|__getitem__))\(\s*[\"']{name}[\"']"
+        rf"|environ\[[\"']{name}[\"']\](?!\s*=[^=])|[\"']{name}[\"']\s+(not\s+)?in\b"
+    )
+    paths = (path for path in project.python_files_with(name.encode()) if project.matches(path, reads))
+    return next((path.name for path in paths), None)
+
+
+def _without_word(finding: Finding, line: str) -> Edit | None:
+    """Remove ``NAME=1`` from a command, with the option ``-e`` or ``--env`` that it is the value of."""
+    span = finding.span
+    before, after = line[: span.column - 1], line[span.end_column - 1 :]
+    start = span.column
+    if not _WORD.fullmatch(line[span.column - 1 : span.end_column - 1]):
+        return None
+    if option := re.search(r"(?<!\S)(-e|--env|-x)\s+$", before):
+        start = option.start() + 1
+    elif re.search(r"(?<!\S)-\S*\s*$", before):
+        return None
+    if not line[: start - 1].strip() and after.strip() == "\\":
+        return Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
+    gap = len(after) - len(after.lstrip(" "))
+    return Edit(finding.path, Span(span.line, start, span.end_line, span.end_column + gap), "")
+
+
+def _unused_import(document: Document, project: Project, node: ast.AST | None) -> list[Edit]:
     """Remove ``import os`` if ``os.environ[...] = ...`` was all that it was for, or ``from torch.autograd import
     detect_anomaly``."""
     module = document.python
@@ -184,6 +238,8 @@ def _unused_import(document: Document, node: ast.AST | None) -> list[Edit]:
         used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == name]
         if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
             continue
+        if any(path != document.path for path in project.files_using(document.path, name)):
+            continue  # which may take the name from here
         if len(imports) != 1 or imports[0] not in module.tree.body or imports[0].names[0].name != name:
             continue
         gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None

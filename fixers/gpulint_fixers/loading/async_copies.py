@@ -36,7 +36,14 @@ from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
-from gpulint_fixers.loading.moved_copies import SWAPPED, copies_new, no_gain, swapped_conversion, unknown_class
+from gpulint_fixers.loading.moved_copies import (
+    SWAPPED,
+    copies_new,
+    is_changed_after,
+    no_gain,
+    swapped_conversion,
+    unknown_class,
+)
 from gpulint_fixers.loading.pinning import pin
 from gpulint_fixers.loading.step_waits import waiting_line
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
@@ -111,6 +118,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     for transfer in payload.transfers:
         if reason := no_gain(project, transfer):
             return Declined(reason)
+        if is_changed_after(transfer):
+            return Declined("the host changes the batch while it is copied")
     converting = [transfer for transfer in payload.transfers if _converts_first(transfer)]
     swapped = [edit for transfer in converting for edit in swapped_conversion(transfer.call.module, transfer.node)]
     if len(swapped) < 2 * len(converting):
@@ -253,7 +262,15 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     """The parameter of the function that a value is, or is taken out of."""
     names = parameters(function) - {*RECEIVERS}
-    return next((part.id for part in walk(value) if isinstance(part, ast.Name) and part.id in names), None)
+    used = {part.id for part in walk(value) if isinstance(part, ast.Name)}
+    drawn = (  # `[tensor.to(device) for tensor in batch]`
+        loop.iter
+        for loop in walk(function)
+        if isinstance(loop, ast.For | ast.comprehension)
+        and any(isinstance(part, ast.Name) and part.id in used for part in walk(loop.target))
+    )
+    places = (part for one in (value, *drawn) for part in walk(one))
+    return next((part.id for part in places if isinstance(part, ast.Name) and part.id in names), None)
 
 
 def _named(project: Project, device: NodeRef) -> set[Device]:

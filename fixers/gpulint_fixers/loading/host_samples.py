@@ -85,6 +85,8 @@ def samples_of(project: Project, loader: Loader) -> Samples:
         return Samples.MAYBE_GPU
     found = [_of(project, source.module, source.node, 0) for source in sources]
     found += [_collated(project, loader, ref) for ref in _collates(project, loader)]
+    if any(_moves(project, ref.module, ref.node, _STEPS) for ref in _collating(project, loader)):
+        return Samples.MAYBE_GPU
     return max(found, key=lambda one: one.value, default=Samples.HOST)
 
 
@@ -111,6 +113,44 @@ def _collates(project: Project, loader: Loader) -> list[NodeRef]:
     origins = project.fact(Resolver).points_to
     given = loader_argument(project, loader, "collate_fn").refs
     return [made for ref in given for made in origins(ref.module, ref.node) if isinstance(made.node, FUNCTIONS)]
+
+
+def _collating(project: Project, loader: Loader) -> list[NodeRef]:
+    """The functions that may make a loader's batches, also through ``partial``, and the classes of objects that do."""
+    resolver, found = project.fact(Resolver), list[NodeRef]()
+    for ref in loader_argument(project, loader, "collate_fn").refs:
+        for made in resolver.points_to(ref.module, ref.node):
+            if not isinstance(made.node, ast.Call):
+                found.append(made)
+            elif last_name(made.node.func) == "partial" and made.node.args:
+                found += resolver.points_to(made.module, made.node.args[0])
+            else:
+                found += [NodeRef(*owner) for owner in resolver.classes_of(made.module, made.node)]
+    return found
+
+
+def _moves(project: Project, module: ModuleIndex, node: ast.AST, depth: int) -> bool:
+    """Return whether a function, or a class or one that it inherits from, moves anything to a device, by itself or in
+    functions of the tree that it calls."""
+    resolver = project.fact(Resolver)
+    if isinstance(node, ast.ClassDef):
+        bases = (owner for base in node.bases for owner in resolver.points_to(module, base)) if depth else ()
+        if uses_device(module, node) or any(
+            isinstance(one.node, ast.ClassDef) and _moves(project, one.module, one.node, depth - 1) for one in bases
+        ):
+            return True
+    elif not isinstance(node, (*FUNCTIONS, ast.Lambda)):
+        return False
+    for call in (part for part in walk(node) if isinstance(part, ast.Call)):
+        name = last_name(call.func)
+        if name in ("cuda", "to_device") or (name == "to" and gets_device(call)):
+            return True
+        if depth and any(
+            isinstance(one.node, ast.FunctionDef) and _moves(project, one.module, one.node, depth - 1)
+            for one in resolver.callees(module, call)
+        ):
+            return True
+    return False
 
 
 def _collated(project: Project, loader: Loader, collate: NodeRef) -> Samples:
@@ -205,7 +245,7 @@ def _made(project: Project, ref: NodeRef, depth: int) -> Samples:
         return Samples.HOST
     classes = resolver.classes_of(ref.module, node)
     if classes:
-        uses = any(uses_device(where, owner) for where, owner in classes)
+        uses = any(_moves(project, where, owner, _STEPS) for where, owner in classes)
         return (Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN) if uses else Samples.HOST
     return Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN
 

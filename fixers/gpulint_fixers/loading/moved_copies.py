@@ -104,6 +104,30 @@ def _is_computed(project: Project, module: ModuleIndex, name: ast.Name) -> bool:
     )
 
 
+def is_changed_after(transfer: Transfer) -> bool:
+    """Return whether the host changes a batch in place in the loop in which it is copied (``x.zero_()``): a copy that
+    does not wait might take the new values."""
+    module, call, value = transfer.call.module, transfer.node, transfer.value
+    statement = module.syntax.parents.get(call)
+    named = {ast.unparse(target) for target in getattr(statement, "targets", ())}
+    loop = next((up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)), None)
+    if not isinstance(value, ast.Name) or value.id in named or loop is None:
+        return False
+    for part in walk(loop):
+        match part:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr=attr)):
+                changes = attr.endswith("_") and not attr.endswith("__") and attr != "requires_grad_"
+            case ast.AugAssign(target=ast.Name(id=own) | ast.Subscript(value=ast.Name(id=own))):
+                changes = True
+            case ast.Subscript(value=ast.Name(id=own), ctx=ast.Store()):
+                changes = True
+            case _:
+                continue
+        if changes and own == value.id and getattr(part, "lineno", 0) >= call.lineno:
+            return True
+    return False
+
+
 def _is_first_batch(value: ast.expr | None) -> bool:
     """``next(iter(loader))[:8]``"""
     while isinstance(value, ast.Subscript):

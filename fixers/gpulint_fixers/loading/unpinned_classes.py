@@ -23,6 +23,8 @@ def unpinned_class(project: Project, loader: Loader) -> str:
     given = loader_argument(project, loader, "collate_fn").refs
     for ref in given:
         for made in project.fact(Resolver).points_to(ref.module, ref.node):
+            if isinstance(made.node, ast.ClassDef) and _is_unpinned(project, made.module, made.node):
+                return made.node.name
             if isinstance(made.node, FUNCTIONS) and (name := _made_in(project, made.module, made.node, _DEPTH)):
                 return name
     return ""

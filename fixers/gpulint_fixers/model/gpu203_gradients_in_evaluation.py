@@ -12,14 +12,13 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop, trains_as_well
-from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.structural import wrap
 from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.model.differentiating_calls import may_differentiate
+from gpulint_fixers.model.kept_graphs import keeps_graphs
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
@@ -27,6 +26,9 @@ _EXPLAINING = regex.compile(
 
 _LONG = 60
 """Lines of a loop from which on an inner one is wrapped."""
+_SHORT = 20
+"""Lines of a program that may run without gradients as a whole."""
+_PROGRAMS = frozenset({"main", "main_worker", "cli"})
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
 
@@ -67,14 +69,13 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     if indent.strip():
         return Declined("the function does not start its line")
     at = Span(head.line, head.column, head.line, head.column, head.cell)
-    sites = project.fact(Resolver).call_sites(found.module, function)
-    returns = project.fact(Resolver).returns(function)
-    training = any(project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) for site in sites)
-    proved = (
-        ((bool(sites) and not training) or not returns)
-        and not _differentiates_itself(project)
-        and not _does_other_work(found, function)
+    proved = not (
+        keeps_graphs(project, found.module, function)
+        or may_differentiate(project, found.module, function)
+        or _does_other_work(found, function)
     )
+    if _is_program(function, found) and isinstance(wrapped := _wrap(project, found), Fix):
+        return wrapped
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",
         Safety.SAFE if proved else Safety.UNSAFE,
@@ -91,17 +92,14 @@ def _does_other_work(found: InferenceLoop, function: FunctionNode) -> bool:
     return any(found.loop is None or found.loop not in found.module.syntax.ancestors(loop) for loop in loops)
 
 
-@query
-def _differentiates_itself(project: Project) -> bool:
-    """Return whether the tree has a module with a ``forward`` that calls ``backward``, or a method for it. Any model
-    may be one."""
-    for path in project.python_files_with(b"def forward"):
-        module = project.module_at(path)
-        for call in module.calls_where(_DIFFERENTIATES.__contains__) if module is not None else ():
-            owner = module.class_of(call) if module is not None else None
-            if owner is not None and any(isinstance(part, FUNCTIONS) and part.name == "forward" for part in owner.body):
-                return True
-    return False
+def _is_program(function: FunctionNode, found: InferenceLoop) -> bool:
+    """Return whether a function is a whole program, of which the evaluation is a part."""
+    loop = found.loop
+    if loop is None:
+        return False
+    lines = (function.end_lineno or 0) - function.lineno
+    most = _SHORT if getattr(function, "name", "") in _PROGRAMS else 2 * _LONG
+    return lines > most and 2 * ((loop.end_lineno or 0) - loop.lineno) < lines
 
 
 def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:

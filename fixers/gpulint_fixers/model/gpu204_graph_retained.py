@@ -9,6 +9,7 @@ from gpulint_rules.model.gpu204_graph_retained import RetainedGraph
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.query import query
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -26,7 +27,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             Edit(finding.path, syntax.span_at(start, start), "("),
             Edit(finding.path, syntax.span_at(end, end), ").detach()"),
         )
-    return Fix("accumulate the value without its graph", Safety.SAFE, edits)
+    safety = Safety.UNSAFE if _has_own_values(project) else Safety.SAFE
+    return Fix("accumulate the value without its graph", safety, edits)
+
+
+@query
+def _has_own_values(project: Project) -> bool:
+    """Return whether the tree has a class of values that are added up and differentiated, and have no ``detach``."""
+    for path in project.python_files_with(b"def backward(self"):
+        module = project.module_at(path)
+        for owner in module.classes if module is not None else ():
+            methods = {getattr(part, "name", "") for part in owner.body}
+            if {"backward", "__add__"} <= methods and "detach" not in methods:
+                return True
+    return False
 
 
 def _closing(found: RetainedGraph) -> int | None:

@@ -18,7 +18,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
 from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_place_of, is_entry
-from gpulint_fixers.edits.statements import insert_above, insert_after, is_handler_of
+from gpulint_fixers.edits.statements import insert_above, insert_after, is_after_handler_of, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
 from gpulint_fixers.waits.integer_uses import takes_integers
 from gpulint_fixers.waits.lists.list_reads import counts, loop_of_history, partial_reads, reads_each
@@ -315,6 +315,8 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         made = _converted(variable, {variable.statement(reads[0]): reads}, convert)
         return made if isinstance(made, Declined) else [*edits, *made]
+    if any(is_after_handler_of(module, node, loop) for node in reads):
+        return Declined(f"`{variable.name}` is read where an exception ends the loop")
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
 

@@ -14,10 +14,11 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 ``torch.no_grad()`` is commented out.
 
 Fix safety
-Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
-changes no value. Unsafe where callers are unknown, a model of the tree calls ``backward`` itself, or the function does
-more than to evaluate in a ``while`` loop. Left alone where the model is explained by its gradients (class activation
-maps, attributions).
+Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
+nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, where the
+function does more than to evaluate in a ``while`` loop, and where padding masks go to a ``TransformerEncoder``, which
+fills padded places with zeros when it keeps no graph. Left alone where the model is explained by its gradients (class
+activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc

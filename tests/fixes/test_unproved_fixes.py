@@ -1,0 +1,295 @@
+"""Fixes that are right in most programs and are labelled unsafe in those where they may not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpulint.fix import Safety
+
+MakeJob = Callable[..., Any]
+
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loader = DataLoader(data, batch_size=16, pin_memory=True)
+"""
+STEP = """\
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = model(x.cuda(non_blocking=True)).sum()
+    {before}
+    loss.backward()
+    {after}
+    optimizer.step()
+"""
+CAUGHT = """\
+torch.autograd.set_detect_anomaly(True)
+for x, y in loader:
+    optimizer.zero_grad()
+    try:
+        model(x.cuda(non_blocking=True)).sum().backward()
+    except RuntimeError:
+        continue
+    optimizer.step()
+"""
+VALUES = """\
+class Value:
+    def __init__(self, data):
+        self.data = data
+
+    def {name}(self, other):
+        return Value(self.data + other)
+
+    def backward(self):
+        pass
+
+
+total = 0
+"""
+PLACES = """\
+for x, y in loader:
+    optimizer.zero_grad()
+    places = torch.arange({0}).cuda()
+    (model(x.cuda(non_blocking=True)) * places).sum().backward()
+    optimizer.step()
+"""
+
+
+def stop(before: str) -> str:
+    return STEP.format(before=before, after="pass")
+
+
+@pytest.mark.parametrize(
+    ("code", "program", "safe"),
+    [
+        ("GPU414", "torch.autograd.set_detect_anomaly(True)\n" + stop("pass"), True),
+        ("GPU414", CAUGHT, False),
+        ("GPU102", stop("breakpoint()"), True),
+        ("GPU102", stop("if len(y) > 1:\n        print(y)\n        breakpoint()"), True),
+        ("GPU102", stop("if torch.isnan(loss):\n        print(y)\n        breakpoint()"), False),
+        ("GPU204", VALUES.format(name="shifted") + STEP.format(before="pass", after="total += loss"), True),
+        ("GPU204", VALUES.format(name="__add__") + STEP.format(before="pass", after="total += loss"), False),
+        ("GPU306", PLACES.format("2"), True),
+        ("GPU306", PLACES.format("0, 1, 0.5"), False),
+        ("GPU306", PLACES.format("0, 1, 1 / 2"), False),
+    ],
+)
+def test_a_fix_is_safe_only_where_nothing_else_depends_on_what_it_removes(
+    job: MakeJob, code: str, program: str, safe: bool
+) -> None:
+    assert job({"train.py": HEAD + program}).offer(code).safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+EVALUATION = """\
+from torch import nn
+from torch.autograd import grad
+
+
+class Bank:
+    def __init__(self):
+        self.items = {}
+
+    def put(self, key, value):
+        self.items[key] = value
+
+
+bank, taken = Bank(), []
+
+
+def evaluate(model, loader, store=taken):
+    model.eval()
+    total, outputs = 0.0, []
+    for x, y in loader:
+        output = model(x.cuda(non_blocking=True))
+        KEEP
+    RETURN
+
+
+USE
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "value", "use", "safe"),
+    [
+        ("total += output.mean().item()", "total", "torch.save(evaluate(model, loader))", True),
+        ("outputs.append(output.argmax(1).cpu())", "torch.cat(outputs), len(loader)", "evaluate(model, loader)", True),
+        ("total += output.mean()", "total / 3", "best = evaluate(model, loader)\nprint(f'{best:.3f}')", True),
+        ("total += output.mean()", "None", "evaluate(model, loader)", True),
+        ("total += output.mean()", "total", "kept = evaluate(model, loader)\nother = penalty(kept)", False),
+        ("total += output.mean()", "total", "slope = grad(evaluate)(model, loader)", False),
+        ("store.append(output)", "None", "evaluate(model, loader)", False),
+        ("model.features = output", "None", "evaluate(model, loader)", False),
+        ("bank.put(1, output)", "None", "evaluate(model, loader)", False),
+        ("bank.put(1, output.detach())", "None", "evaluate(model, loader)", True),
+    ],
+)
+def test_evaluation_needs_no_gradients_only_where_no_graph_leaves_it(
+    job: MakeJob, keep: str, value: str, use: str, safe: bool
+) -> None:
+    program = EVALUATION.replace("KEEP", keep).replace("RETURN", f"return {value}").replace("USE", use)
+    assert job({"train.py": HEAD + program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+MEASURES = """\
+def steepness(output, x):
+    return torch.autograd.grad(output.sum(), x, retain_graph=True)[0].norm().item()
+
+
+def spread(output, x):
+    return output.std().item()
+
+
+MEASURES = {}
+
+
+def register(name, measure):
+    MEASURES[name] = measure
+
+
+register("spread", spread)
+{more}
+
+
+def evaluate(model, loader, name):
+    model.eval()
+    measure = MEASURES[name]
+    total = 0.0
+    for x, y in loader:
+        x = x.cuda(non_blocking=True)
+        total += measure(model(x), x)
+    return total
+
+
+print(evaluate(model, loader, "spread"))
+"""
+
+
+@pytest.mark.parametrize(("more", "safe"), [("", True), ('register("steepness", steepness)', False)])
+def test_evaluation_may_differentiate_in_functions_of_a_table(job: MakeJob, more: str, safe: bool) -> None:
+    program = HEAD + MEASURES.replace("{more}", more)
+    assert job({"train.py": program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+COPIES = """\
+import torch
+from functools import partial
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+
+def prepare(values):
+    return values.{prepare}()
+
+
+def collate(device, samples):
+    return [part.to(device) for part in default_collate(samples)]
+
+
+class Batch:
+    def __init__(self, samples):
+        self.x, self.y = default_collate(samples)
+
+    def to(self, device):
+        self.x, self.y = self.x.to(device), self.y.to(device)
+        return self
+
+
+class Samples(Dataset):
+    def __init__(self):
+        self.values = prepare(torch.randn(64, 8))
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return self.values[index], index % 2
+
+
+loader = DataLoader(Samples(), batch_size=16, num_workers=4{collate})
+for x, y in loader:
+    inputs = x.cuda()
+    {after}
+    loss = nn.functional.cross_entropy(model(inputs), y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def copies(prepare: str = "clone", collate: str = "", after: str = "pass") -> str:
+    return COPIES.format(prepare=prepare, collate=collate and f", collate_fn={collate}", after=after)
+
+
+def test_batches_are_pinned_where_nothing_moves_the_samples(job: MakeJob) -> None:
+    made = job({"train.py": copies()})
+    assert {result.fix.safety for result in made.scan("GPU301", "GPU302")} == {Safety.SAFE}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        copies(prepare="cuda"),
+        copies(collate='partial(collate, torch.device("cuda"))'),
+        copies(collate="lambda samples: [part.cuda() for part in default_collate(samples)]"),
+        copies(collate="Batch"),
+        copies(after="x.zero_()"),
+        copies(after="x[0] = 0"),
+    ],
+)
+def test_batches_are_not_pinned_as_safe_elsewhere(job: MakeJob, program: str) -> None:
+    results = job({"train.py": program}).scan("GPU302")
+    assert all(getattr(result.fix, "safety", None) is not Safety.SAFE for result in results)
+
+
+def test_a_helper_that_also_copies_back_is_left_alone(job: MakeJob) -> None:
+    helper = "def move(batch, device):\n    return [part.to(device) for part in batch]\n\n\n"
+    program = HEAD + helper + (
+        "for batch in loader:\n"
+        "    x, y = move(batch, 'cuda')\n"
+        "    output = model(x)\n"
+        "    loss = output.sum()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+        "    print(move([output, y], 'cpu'))\n"
+    )  # fmt: skip
+    results = job({"train.py": program}).scan("GPU302")
+    assert all(getattr(result.fix, "safety", None) is not Safety.SAFE for result in results)
+
+
+SUM = """\
+def train():
+    total = 0.0
+    try:
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = model(x.cuda(non_blocking=True)).sum()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+    except KeyboardInterrupt:
+        {handler}
+    print(total)
+    return total
+
+
+train()
+"""
+
+
+def test_a_sum_that_is_read_after_an_interrupted_loop_stays_a_number(job: MakeJob) -> None:
+    program = HEAD + SUM.format(handler='print("stopped")')
+    assert "an exception ends the loop" in job({"train.py": program}).refusal("GPU305")
+
+
+def test_a_sum_that_is_only_read_after_the_whole_loop_does_not(job: MakeJob) -> None:
+    assert job({"train.py": HEAD + SUM.format(handler="raise")}).offer("GPU305").safety is Safety.SAFE
