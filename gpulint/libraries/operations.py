@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpulint.libraries.call_rows import CallRow
 from gpulint.libraries.names import words
+from gpulint.libraries.samples import Handle, Reader, SampleSet, SampleWork
 from gpulint.records import dataclass
 
 What = Literal["data", "weights", "metric"]
 
 
-class _Calls:
-    """A row on functions, by their qualified names, and on methods where it has some."""
-
-    __slots__ = ()
-    calls: tuple[str, ...]
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return (*self.calls, *getattr(self, "methods", ()))
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self._names[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a call has one of these words."""
-        return words(self._names)
-
-
 @dataclass(frozen=True, slots=True)
-class Download(_Calls):
+class Download(CallRow):
     """Functions and classes that fetch something whenever they are called."""
 
     calls: tuple[str, ...]
@@ -45,7 +26,7 @@ class Download(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
-class CachedDownload(_Calls):
+class CachedDownload(CallRow):
     """Functions and classes that find what an earlier call has fetched: one before the job spares the job its own."""
 
     calls: tuple[str, ...]
@@ -57,7 +38,7 @@ class CachedDownload(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
-class AuxiliaryHeads(_Calls):
+class AuxiliaryHeads(CallRow):
     """Functions that build models with heads whose outputs a program may leave out, beside the main one."""
 
     calls: tuple[str, ...]
@@ -180,7 +161,7 @@ class DataSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload(_Calls):
+class Upload(CallRow):
     """Calls that send files to a server and return when they are there."""
 
     calls: tuple[str, ...] = ()
@@ -192,7 +173,7 @@ class Upload(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
-class Saver(_Calls):
+class Saver(CallRow):
     """Calls that write a checkpoint before they return, or make a framework do so."""
 
     calls: tuple[str, ...] = ()
@@ -247,7 +228,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync(_Calls):
+class Sync(CallRow):
     """Calls in which the host waits for the GPU."""
 
     calls: tuple[str, ...]
@@ -260,60 +241,11 @@ class Sync(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
-class HostResult(_Calls):
+class HostResult(CallRow):
     """Functions and classes whose results are in host memory, as are those of the objects that they make."""
 
     calls: tuple[str, ...]
     """Patterns of qualified names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader(_Calls):
-    """Functions that read and decode a file, or part of one, on the CPU."""
-
-    calls: tuple[str, ...]
-    kind: Literal["image", "audio", "video", "volume", "array"]
-    """What they decode: a ``volume`` is a medical or microscopic image, an ``array`` needs no decoding."""
-    header: tuple[str, ...] = ()
-    """Attributes of the result that need no decoding, where it is decoded on demand."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleWork(_Calls):
-    """Functions that take the CPU some time for each sample, and are no readers of files that need decoding."""
-
-    calls: tuple[str, ...]
-    """Patterns of qualified names."""
-    kind: Literal["file", "compute"]
-    """Whether they read a file, or compute."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handle(_Calls):
-    """Functions (patterns) whose result holds an open file, or connections, which forked processes cannot share."""
-
-    calls: tuple[str, ...]
-    kind: Literal["file", "client"]
-
-
-@dataclass(frozen=True, slots=True)
-class SampleSet:
-    """Classes of data sets that make their samples from files, or compute them."""
-
-    classes: tuple[str, ...]
-    """Patterns of qualified names."""
-    kind: Literal["image", "audio", "volume", "transform", "memory"]
-    """What they do for each sample: decode a file, apply transforms to samples in memory, or only look them up."""
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self.classes[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that uses such a class has one of these words."""
-        return words(self.classes)
 
 
 @dataclass(frozen=True, slots=True)

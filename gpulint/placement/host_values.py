@@ -193,7 +193,7 @@ class HostValues:
 
 
 def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
-    """What a module appends to what a name stands for; None if it stores something there in another way."""
+    """Return what a module appends to what a name stands for; None if it stores something there in another way."""
     parents = module.syntax.parents
     found = list[ast.expr]()
     for use in module.uses.get(name, ()):

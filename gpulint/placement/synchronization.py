@@ -50,6 +50,7 @@ _TERMS = regex.compile(r"losses$|metrics$|scores$")
 """Names of what holds the few numbers of a batch, not its samples."""
 _MASK_NAME = regex.compile(r"(^|_)mask$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_JOINS = frozenset({"any", "all"})
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
 
 
@@ -296,12 +297,7 @@ class SyncPoints:
         parts = inner.values if isinstance(inner, ast.BoolOp) else [inner]
         for part in parts:
             bare = part.operand if isinstance(part, ast.UnaryOp) else part
-            while (
-                isinstance(bare, ast.Call)
-                and _is_method(bare)
-                and not bare.args
-                and last_name(bare.func) in ("any", "all")
-            ):
+            while isinstance(bare, ast.Call) and _is_method(bare) and not bare.args and last_name(bare.func) in _JOINS:
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
             if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not _asks_for_text(bare):

@@ -24,16 +24,14 @@ from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_reads import uses_other_library
-from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
+from gpulint_fixers.waits.device_values import handed_over, logged
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
-from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
-from gpulint_fixers.waits.lists.device_tables import recorded
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
-from gpulint_fixers.waits.logs.logging_runs import log_run, logs, outermost, run_of
+from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
 from gpulint_fixers.waits.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
 from gpulint_fixers.waits.removed_waits import remove_wait
@@ -54,12 +52,9 @@ from gpulint_fixers.waits.step_tests import (
     trains_inside,
 )
 from gpulint_fixers.waits.sums.device_sums import accumulated
-from gpulint_fixers.waits.sums.keyed_sums import keyed
-from gpulint_fixers.waits.sums.object_sums import kept_in_object
 from gpulint_fixers.waits.sums.running_extremes import extreme
-from gpulint_fixers.waits.sums.summing_objects import added_by_object
-from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
 from gpulint_fixers.waits.unread_values import is_removal
+from gpulint_fixers.waits.uses import by_use
 
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
@@ -74,14 +69,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made, found = _later(finding, project), finding.payload
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
-    if (together := read_together(project, found)) is not None:
-        few = together.description.startswith(OF_TABLE)
-        if few and only_kept(found.statement):
-            return Declined("the numbers are only collected, which one copy in every step would wait for as well")
-        stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found) if few else None
-        stays = _stays_as_text(project, found) if few and stays is None else stays
-        # One wait instead of one per element is worth it beside others; of a few numbers all but the first are free.
-        return together if stays is None else stays
+    if (together := _together(finding, project, found)) is not None:
+        return together
     if (once := one_flag(found)) is not None:
         return once
     if (masked := summed_by_mask(found)) is not None and not predates_device_argument(found.module):
@@ -96,6 +85,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made
     return once
+
+
+def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Declined | None:
+    """One read for all rounds of an inner loop, or for the entries of a table."""
+    together = read_together(project, found)
+    if together is None or not together.description.startswith(OF_TABLE):
+        return together  # one wait instead of one per element is worth it beside others
+    if only_kept(found.statement):
+        return Declined("the numbers are only collected, which one copy in every step would wait for as well")
+    # Of a few numbers all but the first are free.
+    stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found)
+    stays = stays or _stays_as_text(project, found)
+    return together if stays is None else stays
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:
@@ -302,52 +304,7 @@ def _fix(project: Project, found: object) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     under = under_condition(project, found.module, statement, loop)
-    return _by_use(project, found, statement, loop) if under is None else under
-
-
-def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
-    match statement:
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List(elts=[value])):
-            return listed(project, found, statement, loop, name, value)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as target), args=[value])):
-            if whole_read(value) is not None:
-                return gathered(project, found, statement, loop, target, value, rows=False)
-            return listed(project, found, statement, loop, target.id, value)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend", value=ast.Name() as target), args=[value])):
-            return gathered(project, found, statement, loop, target, value, rows=True)
-        case ast.AugAssign(
-            target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
-        ):
-            return gathered(project, found, statement, loop, target, statement.value, rows=True)
-        case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
-            return kept_in_object(project, found)
-        case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
-            return accumulated(project, found, statement, loop)
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Attribute(attr="append", value=ast.Subscript() | ast.Attribute() as entry), args=[_]
-            )
-        ):
-            return recorded(project, found, statement, loop, entry)
-        case ast.AugAssign(target=ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())), op=ast.Add()):
-            return keyed(project, found, statement, loop)
-        case ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add()):
-            stored = stored_in_tensor(project, found, statement)
-            return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
-            made = metered(project, found, call, loop)
-            added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
-            return added if isinstance(added, Fix) else made
-        case ast.Assign():
-            return assigned(project, found, statement, loop)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
-            made = added_by_object(project, found, call)
-            if isinstance(made, Fix):
-                return made
-    if logs(project, found.module, statement):
-        outer = outermost(project, found.module, statement, loop)
-        return logged(project, found, run_of(project, found.module, outer, set()), loop)
-    return Declined("the value is used in the same step")
+    return by_use(project, found, statement, loop) if under is None else under
 
 
 FIXER = Fixer("GPU305", fix)

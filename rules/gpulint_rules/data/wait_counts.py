@@ -224,8 +224,8 @@ def _stated(module: ModuleIndex, loop: ast.AST) -> int | None:
 
 
 def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None:
-    """How many elements a literal has, or what is made of one: ``enumerate(names)``, ``{name: 0.0 for name in names}``,
-    ``range(len(names))``; None if that is unknown."""
+    """Return how many elements a literal has, or what is made of one: ``enumerate(names)``,
+    ``{name: 0.0 for name in names}``, ``range(len(names))``; None if that is unknown."""
     match source:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)

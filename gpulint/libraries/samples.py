@@ -1,0 +1,58 @@
+"""Rows on what makes the samples of data sets: readers of files, other work, handles that processes cannot share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpulint.libraries.call_rows import CallRow
+from gpulint.libraries.names import words
+from gpulint.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(CallRow):
+    """Functions that read and decode a file, or part of one, on the CPU."""
+
+    calls: tuple[str, ...]
+    kind: Literal["image", "audio", "video", "volume", "array"]
+    """What they decode: a ``volume`` is a medical or microscopic image, an ``array`` needs no decoding."""
+    header: tuple[str, ...] = ()
+    """Attributes of the result that need no decoding, where it is decoded on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleWork(CallRow):
+    """Functions that take the CPU some time for each sample, and are no readers of files that need decoding."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+    kind: Literal["file", "compute"]
+    """Whether they read a file, or compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle(CallRow):
+    """Functions (patterns) whose result holds an open file, or connections, which forked processes cannot share."""
+
+    calls: tuple[str, ...]
+    kind: Literal["file", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """Classes of data sets that make their samples from files, or compute them."""
+
+    classes: tuple[str, ...]
+    """Patterns of qualified names."""
+    kind: Literal["image", "audio", "volume", "transform", "memory"]
+    """What they do for each sample: decode a file, apply transforms to samples in memory, or only look them up."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.classes[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that uses such a class has one of these words."""
+        return words(self.classes)
