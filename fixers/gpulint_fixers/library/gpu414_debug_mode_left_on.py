@@ -64,19 +64,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(statement.value, ast.Dict):
             edit = remove_statement(module, statement)
     elif document.kind is Kind.SHELL and finding.span.cell is None:
-        # `export NAME=1` is a line of its own; as a prefix of a command only the word goes.
-        span = finding.span
-        line = document.source.line(span.line)
-        before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
-        if before in ("", "export") and after.strip()[:1] in ("", "#"):
-            start = len(line) - len(line.lstrip()) + 1
-            edit = remove_lines(
-                document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))
-            )
-        elif before == "" and after.strip() == "\\":
-            edit = Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
-        elif after.startswith(" "):
-            edit = _without_word(finding, line)
+        edit = _without_assignment(document, finding)
     elif document.kind is Kind.JOBSPEC:
         edit = _without_entry(document, finding)
     if edit is None:
@@ -97,6 +85,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
     return Fix(f"remove {mode.what}", Safety.SAFE, edits)
+
+
+def _without_assignment(document: Document, finding: Finding) -> Edit | None:
+    """`export NAME=1` is a line of its own; as a prefix of a command only the word goes."""
+    span = finding.span
+    line = document.source.line(span.line)
+    before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
+    if before in ("", "export") and after.strip()[:1] in ("", "#"):
+        start = len(line) - len(line.lstrip()) + 1
+        return remove_lines(
+            document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))
+        )
+    if before == "" and after.strip() == "\\":
+        return Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
+    return _without_word(finding, line) if after.startswith(" ") else None
 
 
 def _is_explained(document: Document, finding: Finding, node: ast.AST | None) -> bool:
