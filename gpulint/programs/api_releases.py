@@ -50,7 +50,8 @@ def _lacking(project: Project, fix: Fix) -> str | None:
 
 def _texts(fix: Fix) -> Iterator[tuple[Path, str]]:
     for edit in fix.edits:
-        yield edit.path, edit.text
+        if edit.text and not edit.text.isspace():  # most edits of large fixes only indent
+            yield edit.path, edit.text
     for new in fix.files:
         yield new.path, new.text
 

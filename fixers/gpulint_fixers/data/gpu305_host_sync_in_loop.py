@@ -270,6 +270,7 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
     return found
 
 
+@query
 def _fix(project: Project, found: object) -> Fix | Declined:
     if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")

@@ -9,7 +9,8 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode
+from gpulint.query import query
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.device_reads import reads_of
 from gpulint_fixers.waits.held_values import held
 from gpulint_fixers.waits.host_casts import cast_on_gpu
@@ -83,17 +84,23 @@ def handed_over(found: HostWait) -> Fix | Declined:
 
 def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:
     """Let the statements of a block that only log run every N steps."""
-    document = project.document(found.module.path)
+    return _logged(project, found.module, tuple(run), loop)
+
+
+@query
+def _logged(project: Project, module: ModuleIndex, run: tuple[ast.stmt, ...], loop: LoopNode) -> Fix | Declined:
+    """The same, once for all waits of a run."""
+    document = project.document(module.path)
     assert document is not None
-    every = periodic(found.module, loop, run[0])
-    if every is not None and (more := raised(project, found.module, every)) is not None:
+    every = periodic(module, loop, run[0])
+    if every is not None and (more := raised(project, module, every)) is not None:
         return Fix(f"log every {EVERY} steps instead of every step", Safety.UNSAFE, more)
-    when = interval(project, found.module, loop, run[0])
+    when = interval(project, module, loop, run[0])
     if isinstance(when, Declined):
         return when
     if any(map(_counts_itself, run)):
         return Declined("the log counts by its own step, which only advances where it is written")
-    edits = throttled(document, found.module, run, when)
+    edits = throttled(document, module, [*run], when)
     if isinstance(edits, Declined):
         return edits
     return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)

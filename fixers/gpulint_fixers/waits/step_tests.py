@@ -106,13 +106,19 @@ def trains_inside(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> boo
     """Return whether each round of a loop goes through another one with backward passes and steps of an optimizer,
     which a statement is not in."""
     around = set(module.syntax.ancestors(statement))
+    return any(inner not in around for inner in _trainings(module, loop))
+
+
+@query
+def _trainings(_module: ModuleIndex, loop: ast.AST) -> tuple[ast.AST, ...]:
+    """The loops inside of one that have backward passes and steps of an optimizer."""
+    found = list[ast.AST]()
     for inner in walk(loop):
-        if not isinstance(inner, LOOPS) or inner is loop or inner in around:
-            continue
-        calls = [part for part in walk(inner) if isinstance(part, ast.Call)]
-        if any(map(_is_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
-            return True
-    return False
+        if isinstance(inner, LOOPS) and inner is not loop:
+            calls = [part for part in walk(inner) if isinstance(part, ast.Call)]
+            if any(map(_is_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
+                found.append(inner)
+    return tuple(found)
 
 
 def joined_branches(
