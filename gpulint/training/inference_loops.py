@@ -83,6 +83,7 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
                 yield InferenceLoop(module, None, home, call, model)
 
 
+@query
 def trains_as_well(project: Project, module: ModuleIndex, function: FunctionNode, calls: int = MAX_CALLERS) -> bool:
     """Return whether a function trains, or calls what does, so that only a part of it may run without gradients."""
     loops = project.fact(LoopContexts)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpulint.documents.python import walk
 from gpulint.project import Project
-from gpulint.query import cyclic
+from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.differentiation import propagated
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, dotted, last_name
 
 _CUTS = frozenset(
     "item detach numpy tolist float int len round str bool argmax argsort size numel dim format range time "
@@ -38,7 +38,7 @@ def keeps_graphs(project: Project, module: ModuleIndex, function: FunctionNode) 
     if isinstance(function, ast.Lambda) or any(_stored(project, module, function)):
         return True
     return any(
-        not _is_own(function, part) and not _is_free(project, module, function, part, frozenset())
+        not _is_own(function, part) and not _is_free(project, module, function, part)
         for value in project.fact(Resolver).returns(function)
         for part in (value.elts if isinstance(value, ast.Tuple | ast.List) else [value])
     ) and not _is_only_read(project, module, function, _DEPTH)
@@ -62,27 +62,29 @@ def _stored(project: Project, module: ModuleIndex, function: FunctionNode) -> It
         if isinstance(target, ast.Name):
             kept = target.id in outer
         else:
-            kept = isinstance(target, ast.Attribute) or not _is_inside(function, target, outer)
-        if kept and not _is_free(project, module, function, value, frozenset()):
+            kept = isinstance(target, ast.Attribute) or not _is_inside(module, function, target, outer)
+        if kept and not _is_free(project, module, function, value):
             yield value
     for call in _fillings(function):
         assert isinstance(call.func, ast.Attribute)
-        if not _is_inside(function, call.func.value, outer):
+        if not _is_inside(module, function, call.func.value, outer):
             # Of meters and metrics, whose methods have such names as well, nobody asks for gradients.
             plain = call.func.attr not in ("update", "add")
             given = [one for one in call.args if plain or isinstance(one, ast.Dict)]
-            yield from (one for one in given if not _is_free(project, module, function, one, frozenset()))
+            yield from (one for one in given if not _is_free(project, module, function, one))
     for call in (part for part in walk(function) if isinstance(part, ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr not in _FILLS:
             given = [*call.args, *(key.value for key in call.keywords)]
-            free = all(_is_free(project, module, function, one, frozenset()) for one in given)
-            if not free and any(_keeps_argument(one) for one in project.fact(Resolver).callees(module, call)):
+            free = all(_is_free(project, module, function, one) for one in given)
+            if not free and any(
+                _keeps_argument(one.module, one.node) for one in project.fact(Resolver).callees(module, call)
+            ):
                 yield call
 
 
-def _keeps_argument(method: NodeRef) -> bool:
+@query
+def _keeps_argument(_module: ModuleIndex, function: ast.AST) -> bool:
     """Return whether a method stores a parameter as it is in its object."""
-    function = method.node
     if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda) or function.name == "__init__":
         return False
     given = _parameters(function) - {"self"}
@@ -93,10 +95,10 @@ def _keeps_argument(method: NodeRef) -> bool:
     return any(isinstance(value, ast.Name) and value.id in given for value in kept)
 
 
-def _is_inside(function: FunctionNode, target: ast.expr, outer: frozenset[str]) -> bool:
+def _is_inside(module: ModuleIndex, function: FunctionNode, target: ast.expr, outer: frozenset[str]) -> bool:
     """Return whether what a target is a part of is a variable that the function itself sets."""
     name = _root(target)
-    return bool(name) and name not in _parameters(function) | outer and bool(_values(function, name))
+    return bool(name) and name not in _parameters(function) | outer and name in _values(module, function)
 
 
 def _root(target: ast.expr) -> str:
@@ -133,29 +135,39 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.e
         yield target, value
 
 
-def _values(function: FunctionNode, name: str) -> list[ast.expr]:
-    """Return what a variable of a function is set to, and what is put into it."""
-    found = [value for target, value in _given(function) if _root(target) == name]
-    if found:
-        for call in _fillings(function):
-            if isinstance(call.func, ast.Attribute) and _root(call.func.value) == name:
-                found += [*call.args, *(key.value for key in call.keywords)]
+@query
+def _values(_module: ModuleIndex, function: FunctionNode) -> Mapping[str, list[ast.expr]]:
+    """What the variables of a function are set to, and what is put into them."""
+    found = dict[str, list[ast.expr]]()
+    for target, value in _given(function):
+        found.setdefault(_root(target), []).append(value)
+    for call in _fillings(function):
+        if isinstance(call.func, ast.Attribute) and (name := _root(call.func.value)) in found:
+            found[name] += [*call.args, *(key.value for key in call.keywords)]
     return found
 
 
-def _is_free(
-    project: Project, module: ModuleIndex, function: FunctionNode, value: ast.expr, seen: frozenset[str]
-) -> bool:
+@query
+def _loops(_module: ModuleIndex, function: FunctionNode) -> Mapping[str, list[ast.For | ast.comprehension]]:
+    """The loops and comprehensions of a function by the variables that they bind."""
+    found = dict[str, list[ast.For | ast.comprehension]]()
+    for loop in (part for part in walk(function) if isinstance(part, ast.For | ast.comprehension)):
+        for name in {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}:
+            found.setdefault(name, []).append(loop)
+    return found
+
+
+def _is_free(project: Project, module: ModuleIndex, function: FunctionNode, value: ast.expr) -> bool:
     """Return whether a value certainly carries no graph."""
 
     def all_free(values: Iterator[ast.expr] | list[ast.expr]) -> bool:
-        return all(_is_free(project, module, function, one, seen) for one in values)
+        return all(_is_free(project, module, function, one) for one in values)
 
     match value:
         case ast.Constant() | ast.JoinedStr() | ast.Compare():
             return True
         case ast.Name(id=name):
-            return name in seen or _is_free_name(project, module, function, name, value, seen | {name})
+            return _is_free_name(project, module, function, name)
         case ast.Attribute(value=owner, attr=attr):
             return attr in _CUTS or dotted(value).split(".")[0] in _NUMERIC or all_free([owner])
         case ast.Subscript(value=owner) | ast.Starred(value=owner) | ast.UnaryOp(operand=owner):
@@ -184,25 +196,19 @@ def _is_free(
     return False
 
 
-def _is_free_name(
-    project: Project, module: ModuleIndex, function: FunctionNode, name: str, node: ast.Name, seen: frozenset[str]
-) -> bool:
-    values = _values(function, name)
+@cyclic(True)
+def _is_free_name(project: Project, module: ModuleIndex, function: FunctionNode, name: str) -> bool:
     if name in _parameters(function):
         return False
-    loops = [part for part in walk(function) if isinstance(part, ast.For | ast.comprehension) and _binds(part, name)]
+    values, loops = _values(module, function).get(name, []), _loops(module, function).get(name, [])
     for loop in loops:
         drawn = isinstance(loop, ast.For) and project.fact(LoopContexts).over_loader(module, loop)
-        if not drawn and not _is_free(project, module, function, loop.iter, seen):
+        if not drawn and not _is_free(project, module, function, loop.iter):
             return False
     if values or loops:
-        return all(_is_free(project, module, function, value, seen) for value in values)
+        return all(_is_free(project, module, function, value) for value in values)
     bound = module.top.bindings.get(name, [])
     return bool(bound) and all(one.target or isinstance(one.value, ast.Constant) for one in bound)
-
-
-def _binds(loop: ast.For | ast.comprehension, name: str) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == name for part in walk(loop.target))
 
 
 @cyclic(True)
