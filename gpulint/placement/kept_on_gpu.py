@@ -44,7 +44,7 @@ def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> 
 
 
 def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: str) -> Iterator[NodeRef]:
-    """What an attribute is set to, and what is added to it."""
+    """Yield what an attribute is set to, and what is added to it."""
     for where, binding in project.fact(Resolver).class_attribute(module, owner, name):
         if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
             yield NodeRef(where, binding.value)
