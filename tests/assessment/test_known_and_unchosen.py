@@ -184,3 +184,32 @@ def test_a_ratio_over_each_batch_that_is_averaged_may_need_single_samples(
     (found,) = bases(tmp_path, {"train.py": program}, "GPU202")
     assert ("scores may be those of larger batches" in found) is low
     assert found.startswith("low" if low else "medium")
+
+
+MADE = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+for images, labels in loader:
+    images = images.cuda()
+    {lines}
+    loss = model(images, mean).mean()
+    loss.backward()
+    optimizer.step()
+"""
+_MEAN = "mean = torch.zeros(3).cuda()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "basis"),
+    [
+        (f"{_MEAN}\n    std = torch.ones(3).cuda()", "2 tensors are made on the host and copied"),
+        (f"if old:\n        {_MEAN}\n    else:\n        {_MEAN}", "a tensor is made on the host and copied"),
+        (f"if old:\n        {_MEAN}\n    else:\n        {_MEAN}\n    {_MEAN}", "2 tensors are made"),
+        (f"if old:\n        {_MEAN}\n    elif new:\n        {_MEAN}\n    else:\n        {_MEAN}", "a tensor is made"),
+    ],
+)
+def test_of_two_branches_only_the_larger_counts(tmp_path: Path, lines: str, basis: str) -> None:
+    found = bases(tmp_path, {"train.py": MADE.format(lines=lines)}, "GPU306")
+    assert all(f"every step, {basis}" in one for one in found), found
