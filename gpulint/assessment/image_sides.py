@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
@@ -47,13 +47,27 @@ VOLUME_AXES = 3
 
 
 def side(project: Project, loader: Loader) -> int:
-    """The side of the images that a loader gives out, by the code around it, else by the modules of its data sets, else
-    by the images that its module makes up (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
+    """The side of the images that a loader gives out, by the transforms of its data sets, else by the code around it,
+    else by the modules of its data sets, else by the images that its module makes up (``model(torch.randn(1, 3, 64,
+    64))``); 0 if nothing tells."""
+    if given := _largest_kept("\n".join(_transforms(project, loader))):
+        return given
     around = _text_around(loader.module, loader.node)
     if own := _largest_kept(around):
         return own
     homes = dict.fromkeys(module for module, _ in _classes(project, loader) if module is not loader.module)
     return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
+
+
+def _transforms(project: Project, loader: Loader) -> Iterator[str]:
+    """Yield the texts of the transforms that a loader's data sets get (``ImageFolder(root, transform=cut)``)."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        for keyword in source.node.keywords if isinstance(source.node, ast.Call) else ():
+            if keyword.arg in ("transform", "transforms"):
+                for made in resolver.points_to(source.module, keyword.value)[:MAX_CLASSES]:
+                    if isinstance(made.node, ast.Call):
+                        yield made.module.syntax.text(made.node)
 
 
 def _classes(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.ClassDef]]:

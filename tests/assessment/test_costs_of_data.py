@@ -469,6 +469,20 @@ def test_only_what_is_said_of_space_makes_a_volume(tmp_path: Path, getter: str, 
     assert f" of 16 {basis} from pageable memory" in found
 
 
+def test_each_loader_has_the_transform_of_its_own_data_set(tmp_path: Path) -> None:
+    program = HEAD + "from torchvision import transforms\nfrom torchvision.datasets import ImageFolder\n"
+    program += "cut = {'train': transforms.Compose([transforms.RandomResizedCrop(128), transforms.ToTensor()]),\n"
+    program += "       'val': transforms.Compose([transforms.Resize(512), transforms.CenterCrop(448)])}\n"
+    program += "whole = transforms.Compose([transforms.Resize(512), transforms.ToTensor()])\n"
+    program += "data, large = ImageFolder('a', transform=cut['train']), ImageFolder('b', transform=whole)\n"
+    first = "loader = DataLoader(data, batch_size=128, num_workers=8)\n"
+    (found,) = bases(tmp_path / "a", {"train.py": program + first + TRAINING}, "GPU301")
+    assert "25 MB from pageable memory" in found
+    second = first.replace("(data", "(large")
+    (found,) = bases(tmp_path / "b", {"train.py": program + second + TRAINING}, "GPU301")
+    assert "403 MB from pageable memory" in found
+
+
 @pytest.mark.parametrize(
     ("chain", "basis"),
     [
