@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, regex.compile(pattern))
     for name, pattern in (
-        ("volume", r"\bnib(abel)?\b|SimpleITK|sitk\.|pydicom|\bmonai\b|LoadImaged|torchio|[Vv]olume"),
+        ("volume", r"\bnib(abel)?\b|SimpleITK|sitk\.|pydicom|\bmonai\b|LoadImaged|torchio"),
         ("audio", r"librosa|torchaudio|soundfile|sf\.read|wavfile|[Mm]el_?[Ss]pec|MelSpectrogram|\bwav\b"),
         ("small-image", r"\bCIFAR|cifar10|\bSVHN|STL10|MNIST|TinyImageNet|tiny_imagenet"),
         (
@@ -47,7 +47,17 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 """Words of the code that makes samples; the first kind with a word counts."""
-
+_VOLUME = regex.compile(r"[Vv]olume(?!\()")
+"""A volume: of space, or else what was traded, or how loud something is."""
+_SPACE = regex.compile(
+    r"[Vv]oxel|(?<![A-Za-z])[Ss]lices?(?![A-Za-z(])|[Dd]epth[ ,_]+h(eight)?\b|\bD, ?H, ?W\b|\bCT\b|\bMRI?\b|[Ss]cans?\b"
+    r"|[Dd]icom|[Nn]ifti|\.(nii|mha|mhd|nrrd)\b|[Tt]umou?r|[Ll]esion|[Bb]rain|[Oo]rgans?\b|[Ss]egmentation|3[dD](?![a-z])"
+    r"|[Mm]icroscop"
+)
+"""Words beside the former one that speak of space."""
+_PLANE = regex.compile(r"Image\.open|imread|ToPILImage|Image\.fromarray|pil_loader")
+"""Functions for images of two dimensions."""
+_COMMENT = regex.compile(r"(^|\s)#[^\n]*")
 
 _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
@@ -74,6 +84,11 @@ class Batch:
     """Each sample is made of several pieces (``torch.stack(crops)``), of unknown number."""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the code tells how large a sample is."""
+        return self.kind == "small-image" or (self.kind == "image" and self.side > 0)
+
+    @property
     def bytes(self) -> float:
         """Its bytes on the host."""
         if self.kind == "image" and self.side:
@@ -93,6 +108,7 @@ class Batch:
             "neighbors": "graph",
         }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
+        name = "slice" if self.flat and self.kind == "volume" else name
         return f"batches of {self.size} {name}s" if self.stated else f"{name}s"
 
 
@@ -211,13 +227,16 @@ def _of_module(module: ModuleIndex) -> str:
 
 
 def _of_text(text: str) -> str:
-    return next((name for name, pattern in _KINDS if pattern.search(text)), "other")
+    said = _COMMENT.sub("", text)
+    if _VOLUME.search(said) and _SPACE.search(said) and not _PLANE.search(said):
+        return "volume"
+    return next((name for name, pattern in _KINDS if pattern.search(said)), "other")
 
 
 def named_by(work: ItemWork, batch: Batch) -> Batch:
     """The batch, of the kind that the work for its samples shows."""
     seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
-    if seen and batch.kind not in ("volume", "small-image"):
+    if seen and batch.kind != "small-image" and not (batch.kind == "volume" and seen == "audio"):
         return dataclasses.replace(batch, kind=seen)
     if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
         return dataclasses.replace(batch, kind="other")

@@ -100,8 +100,8 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
     size = batch.bytes if cost.amount is None else cost.amount * batch.size
     low, high = figure("bandwidth", row.bandwidth)
     about = f"{'at least ' if batch.joined else '' if batch.stated else 'about '}{in_words(size)}"
-    if batch.kind == "image" and not batch.side and cost.amount is None:
-        about = batch.phrase  # no size is told that rests on an assumed side
+    if not batch.is_measured and cost.amount is None:
+        about = batch.phrase  # no size is told that rests on an assumed sample
     where = "from pageable memory" if row.bandwidth == "pageable" else "in a blocking copy"
     return Loss((size / high, size / low), None, f"{about} {where}" + (f" ({cost.basis})" if cost.basis else ""))
 

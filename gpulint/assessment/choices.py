@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 LEAST = 2
 """Branches on one value from which on each is a choice among several."""
+MAX_BASES = 2
+"""Most classes that inherit from each other of which instances are looked for."""
 
 
 def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
@@ -32,6 +36,39 @@ def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth:
     return bool(sites) and all(is_other_choice(project, site.module, site.node, depth - 1) for site in sites)
 
 
+def is_way_of_choice(project: Project, places: Iterable[tuple[ModuleIndex, ast.AST]], loop: ast.AST) -> bool:
+    """Return whether a call on the way from a loop to a place is only made if something else than the default is
+    chosen."""
+    return any(
+        holds and _excludes_default(project, module, test)
+        for module, node in places
+        for test, holds in conditions(module, node, loop)
+    )
+
+
+def is_of_other_class(project: Project, module: ModuleIndex, node: ast.AST, depth: int = MAX_BASES) -> bool:
+    """Return whether a place is in a class of which the program makes an instance only if something else than the known
+    default is chosen (``elif args.model == "baseline": model = Baseline()``), as of those that inherit from it."""
+    owner = module.class_of(node)
+    init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None) if owner else None
+    if not isinstance(init, FUNCTIONS):
+        return False
+    sites = project.fact(Resolver).call_sites(module, init)
+    return bool(sites) and all(
+        (depth > 0 and _inherits(site) and is_of_other_class(project, site.module, site.node, depth - 1))
+        or any(
+            holds and _excludes_default(project, site.module, test, known=True)
+            for test, holds in conditions(site.module, site.node)
+        )
+        for site in sites
+    )
+
+
+def _inherits(site: NodeRef) -> bool:
+    """``super().__init__()``"""
+    return isinstance(site.node, ast.Call) and last_name(site.node.func) == "__init__"
+
+
 def _is_entry(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a function that is in a table with others makes it (``{"a": lambda: ..., "b": lambda: ...}``)."""
     for up in module.syntax.ancestors(node):
@@ -45,12 +82,12 @@ def _is_entry(module: ModuleIndex, node: ast.AST) -> bool:
     return False
 
 
-def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, known: bool = False) -> bool:
     """Return whether ``name == "other"`` is false for every value that ``name`` is known to have, or is one of a chain
-    for an unknown."""
+    for an unknown, unless it has to be ``known``."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
-            return any(_excludes_default(project, module, value) for value in values)
+            return any(_excludes_default(project, module, value, known) for value in values)
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]):
             choices: tuple[object, ...] = (wanted,)
         case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() | ast.Set() as among]):
@@ -59,11 +96,10 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr) -> 
             return False
     if isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr in ("lower", "strip"):
         left = left.func.value
-    known = project.fact(Constants).of(module, left)
-    chosen = [value for value in known.constants if isinstance(value, str)]
+    chosen = [value for value in project.fact(Constants).of(module, left).constants if isinstance(value, str)]
     if chosen:
         return not any(value in choices or value.lower() in choices for value in chosen)
-    return _is_in_chain(module, test)
+    return not known and _is_in_chain(module, test)
 
 
 def _is_in_chain(module: ModuleIndex, test: ast.expr) -> bool:

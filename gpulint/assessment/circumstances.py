@@ -28,7 +28,7 @@ from gpulint.assessment import (
     step_lengths,
     worker_facts,
 )
-from gpulint.assessment.reasons import has_reason
+from gpulint.assessment.reasons import has_reason, names_waits
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ _START = frozenset({"install", "data-copy", "idle-gpus", "hidden-gpus", "interac
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
+    Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),

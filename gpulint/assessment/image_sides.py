@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
@@ -28,6 +28,11 @@ _SIDE = regex.compile(
     r"(?P<side>\d{2,4})\b",
     re.IGNORECASE,
 )
+_SIZES = regex.compile(r"\b((Center|Random|RandomResized|RandomSized|Five|Ten)Crop|Resize)\(")
+_CHAIN_ENDS = regex.compile(
+    r"\b(Compose|Sequential|def|class|return|else|elif|if)\b|^[ \t]*[\w.]+[ \t]+=[ \t]", re.MULTILINE
+)
+"""What ends a chain of transforms, or begins another."""
 _MADE_UP = regex.compile(
     r"\b(rand|randn|zeros|ones)\(\s*(size\s*=\s*)?[(\[]?\s*\w+\s*,\s*[13]\s*,\s*(?P<side>\d{2,4})\s*,\s*(?P=side)\b"
 )
@@ -42,13 +47,27 @@ VOLUME_AXES = 3
 
 
 def side(project: Project, loader: Loader) -> int:
-    """The side of the images that a loader gives out, by the code around it, else by the modules of its data sets, else
-    by the images that its module makes up (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
+    """The side of the images that a loader gives out, by the transforms of its data sets, else by the code around it,
+    else by the modules of its data sets, else by the images that its module makes up (``model(torch.randn(1, 3, 64,
+    64))``); 0 if nothing tells."""
+    if given := _largest_kept("\n".join(_transforms(project, loader))):
+        return given
     around = _text_around(loader.module, loader.node)
-    if own := _largest(_SIDE.finditer(around)):
+    if own := _largest_kept(around):
         return own
     homes = dict.fromkeys(module for module, _ in _classes(project, loader) if module is not loader.module)
     return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
+
+
+def _transforms(project: Project, loader: Loader) -> Iterator[str]:
+    """Yield the texts of the transforms that a loader's data sets get (``ImageFolder(root, transform=cut)``)."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        for keyword in source.node.keywords if isinstance(source.node, ast.Call) else ():
+            if keyword.arg in ("transform", "transforms"):
+                for made in resolver.points_to(source.module, keyword.value)[:MAX_CLASSES]:
+                    if isinstance(made.node, ast.Call):
+                        yield made.module.syntax.text(made.node)
 
 
 def _classes(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.ClassDef]]:
@@ -60,6 +79,19 @@ def _classes(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.Cl
         if isinstance(source.node, ast.expr)
         for found in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
     ]
+
+
+def _largest_kept(text: str) -> int:
+    """The largest side that a text names, without those of transforms before the last one of a chain."""
+    return _largest(match for match in _SIDE.finditer(text) if not _is_sized_again(text, match))
+
+
+def _is_sized_again(text: str, match: re.Match[str]) -> bool:
+    """Return whether the same chain of transforms later gives another size: ``Resize(256), CenterCrop(224)``."""
+    if match[2] is None:
+        return False
+    again = _SIZES.search(text, match.end())
+    return again is not None and _CHAIN_ENDS.search(text, match.end(), again.start()) is None
 
 
 def _largest(matches: Iterable[re.Match[str]]) -> int:
@@ -126,14 +158,15 @@ def _bound_by(part: ast.stmt) -> frozenset[str]:
 @query
 def side_of(module: ModuleIndex) -> int:
     """The largest side that images are scaled or cut to in a module; 0 if it names none."""
-    return _largest(_SIDE.finditer(module.syntax.source.text))
+    return _largest_kept(module.syntax.source.text)
 
 
 def takes_slices(project: Project, loader: Loader) -> bool:
     """Return whether the samples of a loader are slices of volumes (``volume[:, :, index]``)."""
-    return any(_cuts_slice(module, owner) for module, owner in _classes(project, loader)) or _speaks_of_slices(
-        loader.module
-    )
+    return any(
+        _cuts_slice(module, owner) or _is_about_slices(module.syntax.text(owner))
+        for module, owner in _classes(project, loader)
+    ) or _speaks_of_slices(loader.module)
 
 
 @query
@@ -142,14 +175,21 @@ def _cuts_slice(_module: ModuleIndex, owner: ast.ClassDef) -> bool:
     cuts = (part.slice for part in walk(getter) if isinstance(part, ast.Subscript)) if getter is not None else ()
     return any(
         isinstance(cut, ast.Tuple)
-        and len(cut.elts) >= VOLUME_AXES
-        and sum(isinstance(one, ast.Slice) for one in cut.elts) == len(cut.elts) - 1
+        and (len(cut.elts) >= VOLUME_AXES or any(map(_is_ellipsis, cut.elts)))
+        and sum(isinstance(one, ast.Slice) or _is_ellipsis(one) for one in cut.elts) == len(cut.elts) - 1
         and any(isinstance(one, ast.Name | ast.Attribute) for one in cut.elts)
         for cut in cuts
     )
 
 
+def _is_ellipsis(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value is ...
+
+
 @query
 def _speaks_of_slices(module: ModuleIndex) -> bool:
-    text = module.syntax.source.text
+    return _is_about_slices(module.syntax.source.text)
+
+
+def _is_about_slices(text: str) -> bool:
     return regex.occurs(_SLICES, text) and not regex.occurs(_SOLID, text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment import default_devices
-from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.choices import is_of_other_class, is_other_choice, is_way_of_choice
 from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -115,10 +115,24 @@ def is_off(subject: Subject) -> bool:
 
 
 def is_choice(subject: Subject) -> bool:
+    """Return whether the place runs only if something else than the default is chosen: around it, on all ways from the
+    training loops to it, or where its class is made."""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return False
+    steps = [context for context in subject.contexts if context.role is Role.STEP]
     return (
-        subject.module is not None
-        and subject.node is not None
-        and is_other_choice(subject.project, subject.module, subject.node)
+        is_other_choice(subject.project, module, node)
+        or is_of_other_class(subject.project, module, node)
+        or (
+            bool(steps)
+            and all(
+                is_way_of_choice(
+                    subject.project, [(site.module, site.node) for site in context.calls], context.loop.node
+                )
+                for context in steps
+            )
+        )
     )
 
 

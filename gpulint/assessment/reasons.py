@@ -27,6 +27,16 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
+_NAMES_WAITS = regex.compile(
+    r"\b(host|device|gpu|cuda|cpu|d2h|dtoh|blocking|implicit|explicit|costly|expensive|avoid\w*|extra|unneeded)\b.{0,30}\bsync"
+    r"|\bsync\w*\b.{0,40}\b(host|device|gpu|cuda|cpu|stalls?|overhead|slow\w*|cost\w*|expensive|pipeline)\b"
+    r"|\b(stalls?|blocks?) the (gpu|host|cpu|pipeline)\b|\bdevice.?to.?host\b|\bwaits? for the gpu\b",
+    re.IGNORECASE,
+)
+"""Comments whose authors know that the host waits for the GPU there."""
+_TO_DO = regex.compile(r"\b(todo|fixme|xxx|hack)\b", re.IGNORECASE)
+MAX_PARAGRAPH = 40
+"""Most lines of a block without empty lines that a comment in it is about."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
@@ -69,6 +79,28 @@ def has_reason(subject: Subject) -> bool:
         return True
     head = _head(subject)
     return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def names_waits(subject: Subject) -> bool:
+    """Return whether a comment beside a read of the GPU, or above it in the same block without empty lines, says that
+    the host synchronises there. One on a barrier only says what the barrier does."""
+    document, span = subject.document, subject.finding.span
+    if document is None:
+        return False
+    source = document.cell_source(span.cell)
+    if "synchronize" in source.line(span.line).partition("#")[0]:
+        return False
+    lines = [source.line(span.line)]
+    for number in range(span.line - 1, max(span.line - MAX_PARAGRAPH, 0), -1):
+        text = source.line(number)
+        if not text.strip() or text.lstrip().startswith(("def ", "async def ", "class ")):
+            break
+        if text.lstrip().startswith("#"):
+            lines.append(text)
+    said = [comment for line in lines if (comment := _comment(line))]
+    return any(_NAMES_WAITS.search(text) and not _CODE.match(text) for text in said) and not any(
+        map(_TO_DO.search, said)
+    )
 
 
 def _says_why(text: str) -> bool:

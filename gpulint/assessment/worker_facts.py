@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
-from gpulint.semantic.operating_systems import is_of_another_system
+from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.documented_workers import documented_reason
@@ -70,7 +70,10 @@ def cannot_start_workers(subject: Subject) -> bool:
     return (
         bool(ways)
         and not any(_is_in_main(way[-1]) for way in ways)
-        and any(is_of_another_system(place.module) for way in ways for place in way)
+        and (
+            any(is_of_another_system(place.module) for way in ways for place in way)
+            or all(is_of_another_folder(subject.project, way[-1].module.path.parent) for way in ways)
+        )
     )
 
 

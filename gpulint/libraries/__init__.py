@@ -58,7 +58,9 @@ FILES = {
         ),
         "operations",
     ),
-    **dict.fromkeys(("loader", "batch-maker", "mover", "hook", "stream", "gradient-free"), "frameworks"),
+    **dict.fromkeys(
+        ("loader", "batch-maker", "mover", "hook", "stream", "gradient-free", "eager-framework"), "frameworks"
+    ),
     "new-api": "releases",
     "reason-words": "comments",
 }

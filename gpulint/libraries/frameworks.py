@@ -165,6 +165,24 @@ class GradientFree:
         return words(self.calls)
 
 
+@dataclass(frozen=True, slots=True)
+class EagerFramework:
+    """A framework with models of its own that are written and set to evaluation as PyTorch's are."""
+
+    packages: tuple[str, ...]
+    """What a module that uses it imports."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.packages[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that uses the framework has one of these words."""
+        return frozenset(self.packages)
+
+
 KINDS = {
     "loader": Loader,
     "batch-maker": BatchMaker,
@@ -172,4 +190,5 @@ KINDS = {
     "hook": Hook,
     "stream": Stream,
     "gradient-free": GradientFree,
+    "eager-framework": EagerFramework,
 }

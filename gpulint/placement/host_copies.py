@@ -110,10 +110,14 @@ def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
 
 
 def _names_type(call: ast.Call) -> bool:
-    """``x.to(torch.float32)``, which makes another tensor on the host"""
+    """``x.to(torch.float32)``, ``x.to(weight_dtype)``, which makes another tensor on the host"""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
     placed = len(call.args) > 1 or any(keyword.arg == "device" for keyword in call.keywords)
-    return not placed and any(_TYPES.match(last_name(value)) for value in given if isinstance(value, ast.Attribute))
+    return not placed and any(
+        "dtype" in last_name(value) or (isinstance(value, ast.Attribute) and _TYPES.match(last_name(value)))
+        for value in given
+        if isinstance(value, ast.Name | ast.Attribute)
+    )
 
 
 def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:

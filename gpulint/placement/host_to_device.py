@@ -16,6 +16,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
+from gpulint.placement.kept_on_gpu import keeps_on_gpu
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
@@ -169,6 +170,8 @@ class HostToDevice:
                 if any(self._moved_fields(ref.module, argument) for argument in made_of):
                     return True
             for where, owner in resolver.classes_of(source.module, source.node):
+                if keeps_on_gpu(self._project, where, owner):
+                    return True
                 getter = resolver.method(where, owner, "__getitem__")
                 if (
                     getter is not None

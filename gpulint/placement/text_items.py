@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -20,18 +21,23 @@ _TEXT = regex.compile(
     re.IGNORECASE,
 )
 """Names of what is text."""
+_READS = regex.compile(r"^(open|imread|(default_|pil_|image_)?loader|read_image|load_image|load_img)$")
+"""Functions that read the file that they are given the name of."""
 
 
 def holds_texts(project: Project, source: NodeRef) -> bool:
-    """Return whether the class of a data set gives texts and indices as they are: ``{"prompt": self.prompt, "index":
-    index}``."""
+    """Return whether the class of a data set gives texts, paths and indices as they are: ``{"prompt": self.prompt,
+    "index": index}``."""
     if not isinstance(source.node, ast.expr):
         return False
     resolver = project.fact(Resolver)
     owners = resolver.classes_of(source.module, source.node)
     methods = [resolver.method(home, owner, "__getitem__") for home, owner in owners]
     return bool(methods) and all(
-        method is not None and isinstance(method.node, FUNCTIONS) and _gives_texts(method.node) for method in methods
+        method is not None
+        and isinstance(method.node, FUNCTIONS)
+        and (_gives_texts(method.node) or _returns_records(method.node))
+        for method in methods
     )
 
 
@@ -48,6 +54,43 @@ def _gives_texts(function: FunctionNode) -> bool:
         or isinstance(value, ast.Constant | ast.Dict)
         for value in given
     )
+
+
+def _returns_records(function: FunctionNode) -> bool:
+    """Return whether a method returns nothing but numbers of its own and fields of a record that names a file
+    (``path, label = self.items[index]``), whatever it makes of the file's content besides."""
+    returned = [part.value for part in walk(function) if isinstance(part, ast.Return)]
+    stored = Counter(
+        part.id for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    )
+    read = {part.id for call in walk(function) if _reads_file(call) for part in call.args if isinstance(part, ast.Name)}
+    records = {
+        name
+        for part in walk(function)
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Subscript)
+        for target in part.targets
+        if isinstance(target, ast.Tuple)
+        if (names := {one.id for one in target.elts if isinstance(one, ast.Name)}) & read
+        for name in names
+        if stored[name] == 1
+    }
+    fields = [field for value in returned for field in _fields(value)]
+    return bool(returned) and all(
+        isinstance(field, ast.Constant) or (isinstance(field, ast.Name) and field.id in records) for field in fields
+    )
+
+
+def _reads_file(part: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(part, ast.Call) and bool(_READS.search(last_name(part.func)))
+
+
+def _fields(value: ast.expr | None) -> list[ast.expr | None]:
+    match value:
+        case ast.Tuple(elts=fields) | ast.List(elts=fields):
+            return list(fields)
+        case ast.Dict(values=fields):
+            return list(fields)
+    return [value]
 
 
 def _values(part: ast.AST) -> Iterator[ast.expr]:

@@ -8,11 +8,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, rules_out
 from gpulint.workspace.module_index import ModuleIndex, dotted
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
 
 _MENTIONED = regex.compile(r"\bplatform\b|\bos\.name\b|\bos_name\b")
 _ASKED = frozenset({"platform.system", "sys.platform", "os.name", "platform.platform", "platform.uname"})
@@ -23,6 +28,12 @@ _SPAWNS = regex.compile(
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
 again."""
+_LINUX = regex.compile(
+    r"""['"]/(home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|srv|opt|nfs|gpfs|lustre|storage|share\w*|export|work)/"""
+)
+"""Paths of Linux."""
+MAX_SIBLINGS = 60
+"""Most modules of a folder that are read for the paths that they name."""
 _MAY_SPAWN = regex.compile(r"\bmps\.is_(available|built)\(\)")
 _ELSEWHERE = ("win", "nt", "darwin", "cygwin", "mac")
 
@@ -38,6 +49,16 @@ def is_for_another_system(module: ModuleIndex, node: ast.AST) -> bool:
 def is_of_another_system(module: ModuleIndex) -> bool:
     """Return whether a module was written on macOS or Windows, and is run there as well."""
     return regex.occurs(_SPAWNS, module.syntax.source.text)
+
+
+@query
+def is_of_another_folder(project: Project, folder: Path) -> bool:
+    """Return whether modules of a folder name paths of macOS or Windows, and none names one of Linux."""
+    files = [path for path in project.files if path.suffix == ".py" and path.parent == folder]
+    if len(files) > MAX_SIBLINGS:
+        return False
+    texts = [project.python_text(path) for path in files]
+    return any(regex.occurs(_SPAWNS, text) for text in texts) and not any(regex.occurs(_LINUX, text) for text in texts)
 
 
 @query

@@ -153,7 +153,7 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
         # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
         case ast.Attribute(attr="module"):
             return _Use.INFERS
-        case ast.Attribute(attr="state_dict"):
+        case ast.Attribute(attr="state_dict" | "modules" | "named_modules" | "buffers" | "named_buffers"):
             return _Use.INFERS if wrapped_weights else _Use.NEITHER
         case ast.Attribute(attr=name) if name in _NO_TRAINING:
             return _Use.NEITHER
@@ -165,8 +165,10 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
                 "torch.onnx.export"
             }:
                 return _Use.NEITHER
-            if _is_handed_to_inference(project, module, up, node, depth):
+            if project.fact(Guards).is_without_gradients(module, up):
                 return _Use.INFERS
+            if (handed := _handed_to(project, module, up, node, depth)) is not _Use.OTHER:
+                return handed
             return _Use.NEITHER if _comes_back(project, module, up, node, depth) else _Use.OTHER
     return _Use.OTHER
 
@@ -191,24 +193,29 @@ def _comes_back(project: Project, module: ModuleIndex, call: ast.Call, model: as
     )
 
 
-def _is_handed_to_inference(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> bool:
-    """Return whether all functions that ``call`` may run only infer with the argument ``model``."""
-    if project.fact(Guards).is_without_gradients(module, call):
-        return True
+def _handed_to(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> _Use:
+    """Return what the functions that ``call`` may run do with the argument ``model``."""
     callees = project.fact(Resolver).callees(module, call) if depth < MAX_CALLS else ()
-    return bool(callees) and all(
-        isinstance(callee.node, FUNCTIONS) and _only_infers_with(project, callee, call, model, depth)
+    found = {
+        _use_of_callee(project, callee, call, model, depth) if isinstance(callee.node, FUNCTIONS) else _Use.OTHER
         for callee in callees
-    )
+    }
+    if not found or _Use.OTHER in found:
+        return _Use.OTHER
+    return _Use.INFERS if _Use.INFERS in found else _Use.NEITHER
 
 
-def _only_infers_with(project: Project, callee: NodeRef, call: ast.Call, model: ast.AST, depth: int) -> bool:
+def _use_of_callee(project: Project, callee: NodeRef, call: ast.Call, model: ast.AST, depth: int) -> _Use:
+    """Return whether a function infers with an argument, or only looks at its layers (which ``copy_weights(model,
+    pruned)`` may do)."""
     function = callee.node
     assert isinstance(function, FUNCTIONS)
     if project.fact(Guards).is_without_gradients(callee.module, function.body[0]):
-        return True
+        return _Use.INFERS
     uses = _uses_in(project, callee, _parameter(function, call, model), depth)
-    return not {_Use.OTHER, _Use.RETURNED} & uses and _Use.INFERS in uses
+    if not uses or {_Use.OTHER, _Use.RETURNED} & uses:
+        return _Use.OTHER
+    return _Use.INFERS if _Use.INFERS in uses else _Use.NEITHER
 
 
 def _parameter(function: FunctionNode, call: ast.Call, model: ast.AST) -> str | None:

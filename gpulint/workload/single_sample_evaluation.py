@@ -19,6 +19,7 @@ from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workload.batch_ratios import averages_ratios
 from gpulint.workload.trainer_workers import ARGUMENTS
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -32,6 +33,7 @@ ONE = Cost("single-sample-evaluation")
 ONCE = "assuming that it takes long"
 SHAPES = "assuming samples of one shape"
 ALONE = "assuming that nothing needs single samples"
+RATIOS = "assuming that scores may be those of larger batches"
 
 _WINDOWS = regex.compile(
     r"sliding_?window|SlidingWindow|window_inference|til(ed?|ing)_(inference|predict\w*|forward)|predict_(by_)?(patch|tile|crop)"
@@ -63,6 +65,8 @@ def _assumed(project: Project, source: BatchSource) -> str:
     reads = project.fact(BatchFlow).of_loader(where, source.node)
     if _cuts_samples(project, where) or any(_takes_first(one.where) for one in reads):
         return ALONE
+    if any(averages_ratios(project, one.where) for one in reads):
+        return RATIOS
     if loader is None or not any(is_repeated(project, loader, one) for one in reads):
         return ONCE
     return "" if _have_one_shape(project, loader) else SHAPES

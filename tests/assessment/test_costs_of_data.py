@@ -270,7 +270,8 @@ def test_volumes_come_in_small_batches(tmp_path: Path) -> None:
         .replace("from PIL", "import nibabel\nfrom PIL")
     )
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text.replace("Image.open", "nibabel.load")})["GPU301"]
-    assert impact.basis == "every step, about 34 MB from pageable memory"
+    assert str(impact.level) == "medium"
+    assert impact.basis == "every step, volumes from pageable memory"
 
 
 def test_loaders_of_two_branches_count_once(tmp_path: Path) -> None:
@@ -439,11 +440,70 @@ def test_the_largest_interval_of_several_configurations_counts(tmp_path: Path) -
 
 def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
     volumes = IMAGES.replace("from PIL import Image", "import nibabel").replace("Image.open", "nibabel.load")
+    volumes = volumes.replace("shuffle=True", "num_workers=8").replace("=128", "=16")
     slices = volumes.replace("self.paths[index])", "self.paths[index], random_slice=True)")
     (whole,) = bases(tmp_path / "a", {"train.py": HEAD + volumes + TRAINING}, "GPU301")
     (flat,) = bases(tmp_path / "b", {"train.py": HEAD + slices + TRAINING}, "GPU301")
-    assert "1 GB from pageable memory" in whole
-    assert "25 MB from pageable memory" in flat
+    assert whole == "medium, every step, batches of 16 volumes from pageable memory"
+    assert flat == "low, every step, batches of 16 slices from pageable memory"
+
+
+@pytest.mark.parametrize(
+    ("getter", "basis"),
+    [
+        (
+            "bars = self.bars[index]  # open, high, low, close, volume\n        return bars[['close', 'volume']]",
+            "samples",
+        ),
+        ("volume = self.rng.uniform(0.5, 2)\n        return librosa.load(self.paths[index])[0] * volume", "clips"),
+        ("path = self.paths[index]  # volume_1_slice_2.png\n        return transform(Image.open(path))", "images"),
+        ("return transform(imread(self.volume_slices[index]))", "images"),
+        ("volume, k = self.volumes[index], self.index[index]\n        return volume[k, ...], self.voxels", "slices"),
+        ("volume = np.load(self.paths[index])\n        return crop(volume, self.voxel_size)", "volumes"),
+    ],
+)
+def test_only_what_is_said_of_space_makes_a_volume(tmp_path: Path, getter: str, basis: str) -> None:
+    data = f"class Data(Dataset):\n    def __getitem__(self, index):\n        {getter}\n\n"
+    data += "loader = DataLoader(Data(), batch_size=16, num_workers=8)\n"
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU301")
+    assert f" of 16 {basis} from pageable memory" in found
+
+
+def test_each_loader_has_the_transform_of_its_own_data_set(tmp_path: Path) -> None:
+    program = HEAD + "from torchvision import transforms\nfrom torchvision.datasets import ImageFolder\n"
+    program += "cut = {'train': transforms.Compose([transforms.RandomResizedCrop(128), transforms.ToTensor()]),\n"
+    program += "       'val': transforms.Compose([transforms.Resize(512), transforms.CenterCrop(448)])}\n"
+    program += "whole = transforms.Compose([transforms.Resize(512), transforms.ToTensor()])\n"
+    program += "data, large = ImageFolder('a', transform=cut['train']), ImageFolder('b', transform=whole)\n"
+    first = "loader = DataLoader(data, batch_size=128, num_workers=8)\n"
+    (found,) = bases(tmp_path / "a", {"train.py": program + first + TRAINING}, "GPU301")
+    assert "25 MB from pageable memory" in found
+    second = first.replace("(data", "(large")
+    (found,) = bases(tmp_path / "b", {"train.py": program + second + TRAINING}, "GPU301")
+    assert "403 MB from pageable memory" in found
+
+
+@pytest.mark.parametrize(
+    ("chain", "basis"),
+    [
+        ("[transforms.Resize(256), transforms.CenterCrop(64)]", "6 MB"),
+        (
+            "[transforms.Resize((512, 512)), transforms.ToTensor(), transforms.RandomCrop(size)]",
+            "batches of 128 images",
+        ),
+        ("[transforms.RandomCrop(256), transforms.Resize(64)]", "6 MB"),
+        (
+            "[transforms.RandomCrop(64)]), transforms.Compose([transforms.Resize(128), transforms.CenterCrop(64)]",
+            "6 MB",
+        ),
+    ],
+)
+def test_images_that_are_cut_after_they_were_scaled_are_as_large_as_the_cut(
+    tmp_path: Path, chain: str, basis: str
+) -> None:
+    text = HEAD + IMAGES.replace("shuffle=True", "num_workers=8") + f"both = transforms.Compose({chain})\n" + TRAINING
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert f" {basis} from pageable memory" in impact.basis
 
 
 @pytest.mark.parametrize(("size", "level"), [("10000", "low"), ("len(data)", "medium")])

@@ -91,8 +91,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
         mover = feeding.mover(loader)
-        if not transfers and (mover is None or feeding.only_regroups(loader) or _gives_texts(project, loader)):
+        if not transfers and (mover is None or feeding.only_regroups(loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
+        if _gives_texts(project, loader):
+            continue
         if feeding.yields_gpu_tensors(loader):
             continue
         if transfers and all(map(_is_partly_off, transfers)):

@@ -48,6 +48,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.exclusive_branches import reached_with
 from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
 from gpulint_rules.data.wait_groups import IN_BRANCH
 
@@ -98,7 +99,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
             help=_advice(made.made, of_host) if of_tensor else _THERE,
-            cost=_cost(module, made, of_host, in_loop[loop], loop, guards.is_conditional(module, made.made, loop)),
+            cost=_cost(
+                module,
+                made,
+                of_host,
+                reached_with(module, made.transfer.node, in_loop[loop]),
+                loop,
+                guards.is_conditional(module, made.made, loop),
+            ),
             payload=made,
             related=tuple(
                 Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")

@@ -13,7 +13,6 @@ from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
-from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import (
@@ -26,6 +25,7 @@ from gpulint.workspace.module_index import (
     last_name,
     source_text,
 )
+from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.read_uses import use_of_read
 
 AGAIN = 0.75
@@ -101,7 +101,7 @@ def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> 
     total, counted = 0.0, list[SyncPoint]()
     work = _work(module)
     for sync in sorted(syncs, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
-        if any(_exclude(module, sync.node, other.node) for other in counted[-_COMPARED:]):
+        if any(exclude(module, sync.node, other.node) for other in counted[-_COMPARED:]):
             continue
         last = counted[-1] if counted else None
         again = last is not None and _follows(module, work, last.node, sync.node)
@@ -282,7 +282,7 @@ def _follows(module: ModuleIndex, work: Sequence[ast.Call], before: ast.expr, af
         return False
     end = before.end_lineno or before.lineno
     between = work[bisect_right(work, end, key=_line) : bisect_left(work, after.lineno, key=_line)]
-    return all(_exclude(module, before, call) for call in between)
+    return all(exclude(module, before, call) for call in between)
 
 
 def _line(call: ast.Call) -> int:
@@ -307,12 +307,6 @@ def _is_work(call: ast.Call, own: set[str]) -> bool:
     if name == "step":
         return "sched" not in last_name(owner).lower()
     return isinstance(owner, ast.Name) and owner.id == "self" and name not in own and not name.startswith("log")
-
-
-def _exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
-    """Return whether two places are branches of one test."""
-    tests = {id(test): holds for test, holds in conditions(module, one)}
-    return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other))
 
 
 def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> list[ast.AST]:

@@ -45,6 +45,7 @@ from gpulint.training.differentiation import takes_gradients
 from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.model_frameworks import may_be_of_another_framework
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, last_name
@@ -67,6 +68,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _is_switched_off(module, found)
             or runs_on_cpu(project, module, found.forward)
             or runs_without_gradients(project, module, found.forward)
+            or may_be_of_another_framework(project, module, found.forward)
             or _needs_gradients(project, module, found)
         ):
             places.setdefault(found.loop or found.forward, []).append(found)

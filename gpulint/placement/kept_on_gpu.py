@@ -1,0 +1,99 @@
+"""Data sets that keep what their samples are made of on the GPU from the start."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.placement.devices import Device, Devices
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_ON_GPU = frozenset({Device.CUDA, Device.XPU})
+_HOLDS = frozenset({"dict", "zip", "list", "tuple", "stack", "cat"})
+"""Functions whose result is, or holds, what they are given."""
+_ADDS = frozenset({"append", "extend", "update"})
+MAX_STEPS = 20
+"""Most expressions that are looked at to find out where one attribute is."""
+
+
+@query
+def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether ``__getitem__`` of a data set looks samples up in an attribute that holds tensors on the GPU
+    (``torch.load(path, map_location=device)``)."""
+    getter = project.fact(Resolver).method(module, owner, "__getitem__")
+    if getter is None:
+        return False
+    names = {
+        part.value.attr
+        for part in walk(getter.node)
+        if isinstance(part, ast.Subscript)
+        and isinstance(part.ctx, ast.Load)
+        and isinstance(part.value, ast.Attribute)
+        and isinstance(part.value.value, ast.Name)
+        and part.value.value.id == "self"
+    }
+    return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
+
+
+def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: str) -> Iterator[NodeRef]:
+    """Yield what an attribute is set to, and what is added to it."""
+    for where, binding in project.fact(Resolver).class_attribute(module, owner, name):
+        if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
+            yield NodeRef(where, binding.value)
+    for method in owner.body:
+        for part in walk(method) if isinstance(method, FUNCTIONS) else ():
+            match part:
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=held), attr=adds), args=[value]):
+                    if held == name and adds in _ADDS:
+                        yield NodeRef(module, value)
+                case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=held))], value=value):
+                    if held == name:
+                        yield NodeRef(module, value)
+
+
+def _is_on_gpu(project: Project, value: NodeRef) -> bool:
+    todo, seen = [value], set[ast.AST]()
+    while todo and len(seen) < MAX_STEPS:
+        where = todo.pop()
+        module, node = where.module, where.node
+        if node in seen:
+            continue
+        seen.add(node)
+        inner: list[ast.expr] = []
+        match node:
+            case ast.Call() if _places(project, module, node):
+                return True
+            case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
+                inner = list(args)
+            case ast.Call(func=ast.Attribute(value=held, attr="detach" | "float" | "half" | "squeeze" | "unsqueeze")):
+                inner = [held]
+            case ast.Subscript(value=held) | ast.Attribute(value=held) if not isinstance(held, ast.Attribute):
+                inner = [held]
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                inner = elements
+            case ast.Dict(values=values):
+                inner = values
+            case ast.Name(id=name):
+                bound = reaching(module, module.scope(node).lookup(name), node)
+                inner = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path and one.value]
+        todo += [NodeRef(module, part) for part in inner]
+    return False
+
+
+def _places(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``torch.load(path, map_location="cuda")``, ``x.to(device)``, ``torch.zeros(4, device=device)``"""
+    name = last_name(call.func)
+    if name == "cuda" and isinstance(call.func, ast.Attribute):
+        return not isinstance(call.func.value, ast.Name) or call.func.value.id != "torch"
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("device", "map_location")]
+    if name == "to" and isinstance(call.func, ast.Attribute):
+        named += call.args[:1]
+    return any(project.fact(Devices).of(module, device) & _ON_GPU for device in named)

@@ -1,0 +1,49 @@
+"""Models that are not PyTorch's, in modules that import PyTorch as well."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.libraries import Models
+from gpulint.semantic.points_to import Resolver
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+
+class EagerPackages:
+    """The packages of all frameworks with models that look like PyTorch's."""
+
+    def __init__(self, models: Models) -> None:
+        self.names = frozenset(name for row in models.rows("eager-framework") for name in row.packages)
+
+
+def may_be_of_another_framework(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether the model that a call runs has a class of another framework, or a class of unknown origin in a
+    module that imports one."""
+    model = forward.func
+    if isinstance(model, ast.Attribute) and model.attr == "forward":
+        model = model.value
+    others = project.models.derived(EagerPackages).names
+    resolver = project.fact(Resolver)
+    bases = {
+        base.partition(".")[0]
+        for where, owner in resolver.classes_of(module, model)
+        for base in resolver.base_names(where, owner)
+    }
+    if bases & (others | {"torch"}):
+        return "torch" not in bases
+    return not module.packages.isdisjoint(others) and not _is_of_torch(project, module, model)
+
+
+def _is_of_torch(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a call of PyTorch makes the model (``torch.nn.Sequential(...)``, ``torch.load(path)``)."""
+    resolver = project.fact(Resolver)
+    return any(
+        name.startswith(("torch.", "torchvision.", "timm."))
+        for made in resolver.points_to(module, model)
+        if isinstance(made.node, ast.Call)
+        for name in resolver.call_names(made.module, made.node)
+    )

@@ -1,0 +1,215 @@
+"""What costs little because its author knows it, because nothing chooses it, or because a metric rests on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, WAITS, bases
+
+READS = """\
+{comment}    log("loss", loss.item())
+    log("top", loss.max().item())
+    log("low", loss.min().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("comment", "level"),
+    [
+        ("    # NOTE: a bunch of host-device syncs, so we do this last.\n", "low"),
+        ("    # These calls synchronize with the GPU.\n", "low"),
+        ("    # .item() blocks the pipeline\n    loss = loss.detach()\n", "medium"),
+        ("    # item stalls the GPU\n    loss = loss.detach()\n", "low"),
+        ("    # TODO: GPU syncs\n", "medium"),
+        ("    # sync gradients of all ranks\n", "medium"),
+        ("    # host-device syncs\n\n", "medium"),
+    ],
+)
+def test_a_comment_that_names_the_synchronisation_is_about_the_block_below(
+    tmp_path: Path, comment: str, level: str
+) -> None:
+    found = bases(tmp_path, {"train.py": WAITS + READS.format(comment=comment)}, "GPU305")
+    assert {one.partition(",")[0] for one in found} == {level}
+    assert all(("a comment names the synchronisation" in one) is (level == "low") for one in found)
+
+
+METHODS = """\
+class Base:
+    def __init__(self, net):
+        self.net = net
+
+class Usual(Base):
+    def forward(self, images):
+        return self.net(images)
+
+class Baseline(Base):
+    def __init__(self, net):
+        super().__init__(net)
+        self.table = net.table
+
+    def forward(self, images):
+        rows = [self.table[one.item()] for one in images.argmax(1)]
+        return self.net(images, rows)
+"""
+
+CHOICE = """\
+import argparse
+import torch
+from net import Net
+from methods import Baseline, Usual
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--method", default="{default}")
+args = parser.parse_args()
+if args.method == "baseline":
+    model = Baseline(Net().cuda())
+else:
+    model = Usual(Net().cuda())
+for images, labels in loader:
+    loss = model.forward(images.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("default", "level"), [("usual", "low"), ("baseline", "medium")])
+def test_a_class_that_only_another_choice_makes_costs_little(tmp_path: Path, default: str, level: str) -> None:
+    (found,) = bases(tmp_path, {"methods.py": METHODS, "train.py": CHOICE.format(default=default)}, "GPU305")
+    assert found.startswith(level)
+    assert ("a choice that is not the default" in found) is (level == "low")
+
+
+SCORES = """\
+class Scores:
+    def sufficiency(self, images, picked):
+        kept = [(images == picked).float().mean().item() for _ in range(30)]
+        return kept
+"""
+
+WAY = """\
+import argparse
+import torch
+from net import Net
+from parts import Scores
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--scheduler", default="{default}")
+args = parser.parse_args()
+model, scores = Net().cuda(), Scores()
+for epoch in range(90):
+    for images, labels in loader:
+        images = images.cuda()
+        if args.scheduler == "sufficiency":
+            keep(scores.sufficiency(images, images.detach()))
+        loss = model(images).mean()
+        loss.backward()
+        optimizer.step()
+with torch.no_grad():
+    for images, labels in val_loader:
+        images = images.cuda()
+        keep(scores.sufficiency(images, model(images)))
+"""
+
+
+@pytest.mark.parametrize(("default", "level"), [("epoch", "low"), ("sufficiency", "medium")])
+def test_what_each_step_calls_only_for_another_choice_costs_little(tmp_path: Path, default: str, level: str) -> None:
+    (found,) = bases(tmp_path, {"parts.py": SCORES, "train.py": WAY.format(default=default)}, "GPU305")
+    assert found.startswith(level), found
+
+
+@pytest.mark.parametrize(
+    ("beside", "level"),
+    [
+        ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "low"),
+        ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n", "split.py": "root = '/data/photos'\n"}, "high"),
+        ({"tools/prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "high"),
+        ({"prepare.py": "root = 'photos'\n"}, "high"),
+    ],
+)
+def test_programs_beside_it_tell_where_one_without_a_guard_runs(
+    tmp_path: Path, beside: dict[str, str], level: str
+) -> None:
+    (found,) = bases(tmp_path, {"train.py": HEAD + IMAGES + TRAINING, **beside}, "GPU303")
+    assert found.startswith(level)
+    assert ("__main__" in found) is (level == "low")
+
+
+SEGMENTS = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.transforms import Resize
+from net import Net
+{imports}
+
+def {name}(predicted, target):
+    {body}
+
+train_loader = DataLoader(train_set, batch_size=4, shuffle=True, num_workers=4)
+val_loader = DataLoader(val_set, batch_size=1, num_workers=4)
+model = Net().cuda()
+for epoch in range(90):
+    for images, masks in train_loader:
+        loss = model(Resize(256)(images.cuda()), masks.cuda())
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        total, scores = 0, []
+        for images, masks in val_loader:
+            predicted = model(images.cuda())
+            {use}
+"""
+_WHOLE = "return (predicted & target).sum() / (predicted | target).sum()"
+_EACH = "return (predicted & target).sum(dim=(1, 2)) / (predicted | target).sum(dim=(1, 2))"
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "use", "low"),
+    [
+        ("calculate_iou", _WHOLE, "total += calculate_iou(predicted, masks)", True),
+        ("dice", _WHOLE, "score = dice(predicted, masks)\n            scores.append(score)", True),
+        ("f1_score", _WHOLE, "scores.append(float(f1_score(predicted, masks)))", True),
+        ("calculate_iou", _EACH, "total += calculate_iou(predicted, masks).mean()", False),
+        ("dice_loss", _WHOLE, "total += dice_loss(predicted, masks)", False),
+        ("accuracy", "return (predicted == target).float().mean()", "total += accuracy(predicted, masks)", False),
+        ("update_iou", _WHOLE, "update_iou(predicted, masks)", False),
+    ],
+)
+def test_a_ratio_over_each_batch_that_is_averaged_may_need_single_samples(
+    tmp_path: Path, name: str, body: str, use: str, low: bool
+) -> None:
+    program = SEGMENTS.format(imports="", name=name, body=body, use=use)
+    (found,) = bases(tmp_path, {"train.py": program}, "GPU202")
+    assert ("scores may be those of larger batches" in found) is low
+    assert found.startswith("low" if low else "medium")
+
+
+MADE = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+for images, labels in loader:
+    images = images.cuda()
+    {lines}
+    loss = model(images, mean).mean()
+    loss.backward()
+    optimizer.step()
+"""
+_MEAN = "mean = torch.zeros(3).cuda()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "basis"),
+    [
+        (f"{_MEAN}\n    std = torch.ones(3).cuda()", "2 tensors are made on the host and copied"),
+        (f"if old:\n        {_MEAN}\n    else:\n        {_MEAN}", "a tensor is made on the host and copied"),
+        (f"if old:\n        {_MEAN}\n    else:\n        {_MEAN}\n    {_MEAN}", "2 tensors are made"),
+        (f"if old:\n        {_MEAN}\n    elif new:\n        {_MEAN}\n    else:\n        {_MEAN}", "a tensor is made"),
+    ],
+)
+def test_of_two_branches_only_the_larger_counts(tmp_path: Path, lines: str, basis: str) -> None:
+    found = bases(tmp_path, {"train.py": MADE.format(lines=lines)}, "GPU306")
+    assert all(f"every step, {basis}" in one for one in found), found
