@@ -142,7 +142,7 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.e
 
 @query
 def _values(_module: ModuleIndex, function: FunctionNode) -> Mapping[str, list[ast.expr]]:
-    """What the variables of a function are set to, and what is put into them."""
+    """Return what the variables of a function are set to, and what is put into them."""
     found = dict[str, list[ast.expr]]()
     for target, value in _given(function):
         found.setdefault(_root(target), []).append(value)

@@ -95,7 +95,7 @@ def _is_term(function: FunctionNode, loss: ast.expr, part: ast.expr) -> bool:
 
 
 def _value(function: FunctionNode, value: ast.expr) -> ast.expr | None:
-    """What a variable of a function is set to, if only once."""
+    """Return what a variable of a function is set to, if only once."""
     if not isinstance(value, ast.Name):
         return value
     found = [
