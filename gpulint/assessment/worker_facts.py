@@ -14,18 +14,16 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.main_guards import is_unguarded, ways_from_programs
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpulint.assessment.subject import Subject
     from gpulint.libraries import Models
     from gpulint.libraries.programs import Library
-    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 _WINDOWS = regex.compile(
@@ -33,9 +31,6 @@ _WINDOWS = regex.compile(
     re.IGNORECASE,
 )
 """The number of workers and Windows in one line, or in two that follow each other."""
-_MAIN = "__main__"
-MAX_CALLERS = 4
-"""Calls through which the program that makes a loader is looked for."""
 _CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
 """What a comment behind ``num_workers=0`` says if its author knows the setting."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
@@ -66,14 +61,10 @@ def cannot_start_workers(subject: Subject) -> bool:
     loader = _loader(subject)
     if loader is None or subject.is_notebook or subject.jobs:
         return False
-    ways = list(_ways_from_programs(subject.project, loader.call, (), MAX_CALLERS))
-    return (
-        bool(ways)
-        and not any(_is_in_main(way[-1]) for way in ways)
-        and (
-            any(is_of_another_system(place.module) for way in ways for place in way)
-            or all(is_of_another_folder(subject.project, way[-1].module.path.parent) for way in ways)
-        )
+    ways = ways_from_programs(subject.project, loader.call)
+    return is_unguarded(ways) and (
+        any(is_of_another_system(place.module) for way in ways for place in way)
+        or all(is_of_another_folder(subject.project, way[-1].module.path.parent) for way in ways)
     )
 
 
@@ -90,24 +81,6 @@ def cannot_import_data_set(subject: Subject) -> bool:
         if isinstance(source.node, ast.expr)
         for where, _ in resolver.classes_of(source.module, source.node)
     )
-
-
-def _ways_from_programs(
-    project: Project, place: NodeRef, way: tuple[NodeRef, ...], calls: int
-) -> Iterator[tuple[NodeRef, ...]]:
-    """Yield the calls by which a place is reached from outside of all functions, the last first."""
-    way = (*way, place)
-    function = place.module.function(place.node)
-    if function is None:
-        yield way
-        return
-    for site in project.fact(Resolver).call_sites(place.module, function) if calls else ():
-        yield from _ways_from_programs(project, site, way, calls - 1)
-
-
-def _is_in_main(place: NodeRef) -> bool:
-    ancestors = place.module.syntax.ancestors(place.node)
-    return any(isinstance(up, ast.If) and _MAIN in ast.unparse(up.test) for up in ancestors)
 
 
 def pins_in_process(subject: Subject) -> bool:

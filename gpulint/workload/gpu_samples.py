@@ -12,9 +12,11 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 _DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
+
+_MODEL = regex.compile(r"(^|_)(model|net|network|encoder|extractor|backbone)$", re.IGNORECASE)
 
 
 def gpu_part(project: Project, loader: Loader) -> str:
@@ -98,13 +100,30 @@ def gets_device(call: ast.Call) -> bool:
     )
 
 
+def gets_model(call: ast.Call) -> bool:
+    """``Words(root, encoder=encoder)``"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        _MODEL.search(last_name(value)) is not None for value in given if isinstance(value, ast.Name | ast.Attribute)
+    )
+
+
 def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether a class moves anything to a device, or makes tensors on one."""
     return any(
         (isinstance(part, ast.Call) and last_name(part.func) in ("cuda", "to_device"))
         or (isinstance(part, ast.Call) and last_name(part.func) == "to" and gets_device(part))
-        or (isinstance(part, ast.keyword) and part.arg == "device")
+        or (isinstance(part, ast.keyword) and part.arg == "device" and not repeats_device(method, part.value))
         for method in owner.body
         if isinstance(method, FUNCTIONS)
         for part in walk(method)
     )
+
+
+def repeats_device(function: FunctionNode, value: ast.expr) -> bool:
+    """Return whether a device is that of a tensor which the function itself has: ``zeros(3, device=sample.device)``."""
+    match value:
+        case ast.Attribute(value=ast.Name(id=name), attr="device"):
+            stored = (part for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+            return any(part.id == name for part in stored)
+    return False

@@ -249,6 +249,35 @@ CASES = {
         },
         "`val_loss` sums batch means and decides how training goes on",
     ),
+    "a partition of nodes with GPUs": (
+        "GPU106",
+        {
+            "merge.sh": "#!/bin/bash\n#SBATCH --partition=a100_normal_q\n#SBATCH --gres=gpu:1\npython merge.py\n",
+            "merge.py": "import pandas as pd\n\npd.read_csv('a.csv').to_parquet('b')\n",
+        },
+        "partition 'a100_normal_q' seems to have GPUs",
+    ),
+    "an evaluation in a loop over the one model that there is, detached at once": (
+        "GPU203",
+        {
+            "sample.py": """\
+            import torch
+
+
+            def sample(encoder, generator, loader):
+                for epoch in [600]:
+                    encoder.load_state_dict(torch.load(f"{epoch}.pth"))
+                    encoder.eval()
+                    for captions in loader:
+                        words, text = encoder(captions.cuda())
+                        words, text = words.detach(), text.detach()
+                        with torch.no_grad():
+                            image = generator(words, text)
+                        save(image.cpu().numpy())
+            """
+        },
+        "detached in the next statement",
+    ),
 }
 
 

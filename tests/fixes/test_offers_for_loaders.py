@@ -55,9 +55,9 @@ def test_pinning_is_safe_where_the_samples_are_on_the_host(job: MakeJob, data: s
 
 
 def test_a_data_set_that_gets_a_device_is_not_pinned(job: MakeJob) -> None:
-    assert "a device is passed" in job({"train.py": MADE_BY.format(data="registry[name](options, device)")}).refusal(
-        "GPU301"
-    )
+    assert "a device or model is passed" in job(
+        {"train.py": MADE_BY.format(data="registry[name](options, device)")}
+    ).refusal("GPU301")
 
 
 LOADING = """\

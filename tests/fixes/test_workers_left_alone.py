@@ -282,6 +282,36 @@ CASES = {
         },
         "reads each of many loaders once",
     ),
+    "pinning of samples that a model of the caller may have encoded": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Words(Dataset):
+                def __init__(self, root, clip_model):
+                    self.rows = read(root)
+                    self.features = [clip_model(row.to("cuda")) for row in self.rows]
+
+                def __len__(self):
+                    return len(self.rows)
+
+                def __getitem__(self, index):
+                    return self.features[index], index
+
+
+            loader = DataLoader(Words("data", clip_model=clip_model), batch_size=64, num_workers=4)
+            model = model.cuda()
+            for x, y in loader:
+                loss = criterion(model(x.cuda()), y.cuda())
+                loss.backward()
+                optimizer.step()
+            """
+        },
+        "a device or model is passed",
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
+from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword
@@ -92,7 +93,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     if workers == "1":
         return Declined(_ONE_CORE)
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    lost = said or serves_one_pass(project, loader) or may_lack(project, loader.module.path, "persistent_workers")
+    lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
+    lost = lost or may_lack(project, loader.module.path, "persistent_workers")
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)

@@ -53,7 +53,7 @@ from gpulint_fixers.waits.step_tests import (
 )
 from gpulint_fixers.waits.sums.device_sums import accumulated
 from gpulint_fixers.waits.sums.running_extremes import extreme
-from gpulint_fixers.waits.unread_values import is_removal
+from gpulint_fixers.waits.unread_values import is_removal, without_discarded
 from gpulint_fixers.waits.uses import by_use
 
 _MOST = 200
@@ -104,8 +104,10 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     """Read after the loop or every N steps; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
     made = _fix(project, found)
-    if not isinstance(made, Fix) or not isinstance(found, HostWait) or is_removal(made):
+    if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
+    if is_removal(made):
+        return _read_again(project, finding, found) or made
     loop = found.context.loop
     if has_one_step(project, loop.module, loop.node):
         return Declined("one batch holds all samples: the step of each epoch is read in any case")
@@ -132,6 +134,22 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made
+
+
+def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined | None:
+    """Return why the removal of a value that nothing reads gains nothing: each step reads the same tensor again."""
+    loop = found.context.loop
+    if found.context.calls or loop.module is not found.module:
+        return None
+    here = branches_around(found.module, found.statement, loop.node)
+    read = {ast.unparse(sync.value) for sync in found.syncs if sync.value is not None}
+    for other, fixed, around in _waits(project, found.module, loop.node):
+        wait = other.payload
+        if isinstance(fixed, Fix) or not isinstance(wait, HostWait) or wait.statement is found.statement:
+            continue
+        if around <= here and read & {ast.unparse(sync.value) for sync in wait.syncs if sync.value is not None}:
+            return Declined(f"every step reads the same tensor in line {other.span.line} as well, which no fix changes")
+    return None
 
 
 def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool = False) -> Declined | None:
@@ -281,6 +299,8 @@ def _fix(project: Project, found: object) -> Fix | Declined:
         return Declined("the optimizer reads the loss in each call of the function as well")
     if is_barrier(found):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
+    if (removed := without_discarded(found.module, statement)) is not None:
+        return removed
     if is_lightning_log(found.module, statement):
         return handed_over(found)
     loop = found.context.loop.node

@@ -16,6 +16,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
+from gpulint_fixers.data.constant_buffers import as_buffers, is_changed
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.statements import comment_behind, insert_above, remove_statement
 from gpulint_fixers.edits.versions import predates_device_argument
@@ -37,6 +38,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     move, made = payload.transfer.node, payload.made
     if predates_device_argument(payload.transfer.call.module):
         return Declined("the code is for PyTorch before 0.4, which has no `device=`")
+    function = payload.transfer.call.module.function(move)
+    if function is not None and (held := as_buffers(project, payload.transfer.call.module, function)) is not None:
+        return held
     if _is_self_test(project, payload.transfer.call.module, move):
         return Declined("only the module's own test makes it")
     if _waits_anyway(project, payload.transfer.call.module, move):
@@ -174,7 +178,7 @@ def _made_once(module: ModuleIndex, move: ast.Call, made: ast.Call) -> Fix | Dec
     plain = all(isinstance(part, _LITERALS) for argument in made.args for part in walk(argument))
     if not plain or names & stored or len(module.scope(statement).bindings.get(name, [])) != 1:
         return refusal
-    if "#" in syntax.text(statement) or "\n" in syntax.text(statement) or _is_changed(module, loop, name):
+    if "#" in syntax.text(statement) or "\n" in syntax.text(statement) or is_changed(loop, name):
         return refusal
     behind = comment_behind(syntax, statement)
     above = insert_above(syntax, loop, f"{syntax.text(statement)}{behind}")
@@ -186,23 +190,6 @@ def _made_once(module: ModuleIndex, move: ast.Call, made: ast.Call) -> Fix | Dec
             removed, span=replace(removed.span, column=1, end_line=removed.span.end_line + 1, end_column=1)
         )
     return Fix("make it once before the loop", Safety.UNSAFE, (above, removed))
-
-
-def _is_changed(module: ModuleIndex, loop: ast.For, name: str) -> bool:
-    """Return whether the loop may change a tensor in place, or keep it."""
-    for part in walk(loop):
-        match part:
-            case ast.AugAssign(target=ast.Name(id=own) | ast.Subscript(value=ast.Name(id=own))) if own == name:
-                return True
-            case ast.Subscript(value=ast.Name(id=own), ctx=ast.Store()) if own == name:
-                return True
-            case ast.Attribute(value=ast.Name(id=own), attr=attr) if own == name:
-                if attr.endswith("_") or attr in ("requires_grad", "grad", "data", "backward"):
-                    return True
-            case ast.Call(func=ast.Attribute(attr="append" | "add" | "update"), args=args):
-                if any(isinstance(arg, ast.Name) and arg.id == name for arg in args):
-                    return True
-    return False
 
 
 def _device(syntax: PythonModule, move: ast.Call, made: ast.Call) -> tuple[str, ...] | None:

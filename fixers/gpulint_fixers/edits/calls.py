@@ -10,6 +10,8 @@ from gpulint.fix import Edit
 
 WIDTH = 88
 """Columns that any file may have."""
+_GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
+"""What follows a call on its line, other than what closes brackets, and comments."""
 _LINE_END = regex.compile(r"[\r\n]")
 
 
@@ -67,6 +69,8 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
     length = len(source.line(line).rstrip()) + 2 + more
     if length <= width or source.text[end:].startswith("#"):
         return " "
+    if len(source.line(line).rstrip()) > WIDTH and _GOES_ON.match(source.line(line), _column_behind(module, call)):
+        return " "  # the line was too long before, and a break in its middle does not make it short
     if first != source.position(module.offsets(call)[0])[0]:
         text = source.line(line)
         indent = text[: len(text) - len(text.lstrip())]
@@ -76,6 +80,11 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
             else " "
         )
     return "\n" + " " * (start - 1) if start - 1 + more < width else " "
+
+
+def _column_behind(module: PythonModule, call: ast.Call) -> int:
+    """The 0-based column behind a call."""
+    return module.source.position(module.offsets(call)[1])[1] - 1
 
 
 def _shares_line(module: PythonModule, call: ast.Call) -> bool:

@@ -11,7 +11,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.edits.statements import insert_below, remove_statement
+from gpulint_fixers.edits.statements import insert_above, insert_below, remove_statement
 
 
 def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
@@ -36,6 +36,25 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
     source, span = module.syntax.source, edit.span
     alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
     return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
+
+
+def import_torch(module: ModuleIndex) -> tuple[Edit, ...] | None:
+    """``import torch`` above the first of ``import torch.nn as nn`` and the like, unless the module has it; None if
+    there is no such line, or the name is in use."""
+    bound = module.top.bindings.get("torch", [])
+    if any(binding.target == "torch" for binding in bound):
+        return ()
+    if bound or "torch" in module.named:
+        return None
+    for node in module.syntax.tree.body:
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        if any(name.partition(".")[0] == "torch" for name in names):
+            edit = (
+                None if module.syntax.span(node).cell is not None else insert_above(module.syntax, node, "import torch")
+            )
+            return None if edit is None else (edit,)
+    return None
 
 
 def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: str) -> tuple[Edit, ...] | Declined:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpulint import regex
 from gpulint.documents.shell.scheduler_directives import Flag, flags
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -16,6 +17,10 @@ _GPUS = frozenset(
     "--gpus -G --gpus-per-node --gpus-per-task --gpus-per-socket --gpu-bind --gpu-freq --ntasks-per-gpu --cpus-per-gpu "
     "--mem-per-gpu".split()
 )
+_OF_GPUS = regex.compile(
+    r"gpu|cuda|(^|[-_])([abhlv][1-9]0{1,2}s?|[pkt][1-9]00?|gh200|rtx\w*|titan\w*)($|[-_\d])", re.IGNORECASE
+)
+"""Names of partitions whose nodes have GPUs, which the job would still occupy."""
 _SIZES = frozenset({"--ntasks-per-gpu", "--cpus-per-gpu", "--mem-per-gpu"})
 
 
@@ -44,6 +49,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Declined("the comment beside the request may say what it is for")
         elif asked:
             edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
+    if _OF_GPUS.search(partition):
+        return Declined(f"partition {partition!r} seems to have GPUs; choose one without them, and request none")
     if not edits:
         return Declined("the GPU request shares its line with something else")
     where = f"; partition {partition!r} has to take jobs without them" if partition else ""

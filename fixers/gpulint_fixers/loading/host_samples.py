@@ -19,7 +19,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
-from gpulint.workload.gpu_samples import gets_device, uses_device
+from gpulint.workload.gpu_samples import gets_device, gets_model, repeats_device, uses_device
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     Binding,
@@ -60,7 +60,7 @@ class Samples(enum.Enum):
     HOST = enum.auto()
     UNKNOWN = enum.auto()
     MAYBE_GPU = enum.auto()
-    """A device is passed to what makes the data set or its batches."""
+    """What makes the data set or its batches gets a device or a model."""
     SHARED = enum.auto()
     """Batches hold an object of the data set itself, which a graph's ``to`` moves to the GPU for good."""
 
@@ -71,7 +71,7 @@ class Samples(enum.Enum):
 
 
 _RISKS = {
-    Samples.MAYBE_GPU: "a device is passed to what makes the samples or batches, which may be on the GPU already",
+    Samples.MAYBE_GPU: "a device or model is passed to what makes the samples, which may be on the GPU already",
     Samples.SHARED: "its batches hold an object of the data set itself, which may have been moved to the GPU in place",
 }
 
@@ -160,7 +160,9 @@ def _collated(project: Project, loader: Loader, collate: NodeRef) -> Samples:
     if any(_is_item(collate.module, part) for part in _returned(project, function)) and _shares(project, loader):
         return Samples.SHARED
     for part in walk(function):
-        if isinstance(part, ast.keyword) and part.arg == "device" and getattr(part.value, "value", None) != "cpu":
+        if not isinstance(part, ast.keyword) or part.arg != "device" or repeats_device(function, part.value):
+            continue
+        if getattr(part.value, "value", None) != "cpu":
             return Samples.MAYBE_GPU
     return Samples.HOST
 
@@ -246,7 +248,8 @@ def _made(project: Project, ref: NodeRef, depth: int) -> Samples:
     classes = resolver.classes_of(ref.module, node)
     if classes:
         uses = any(_moves(project, where, owner, _STEPS) for where, owner in classes)
-        return (Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN) if uses else Samples.HOST
+        named = gets_device(node) or gets_model(node)
+        return (Samples.MAYBE_GPU if named else Samples.UNKNOWN) if uses else Samples.HOST
     return Samples.MAYBE_GPU if gets_device(node) else Samples.UNKNOWN
 
 

@@ -20,6 +20,7 @@ from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -70,7 +71,14 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return reason
     if _looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
-    return not_sent(project, loader.call, SENT)
+    if reason := not_sent(project, loader.call, SENT):
+        return reason
+    if would_run_again(project, loader.call):
+        return (
+            "the program makes the loader without `if __name__ == '__main__'`, which workers need where processes are "
+            "spawned, as on Windows or macOS: put it into a function that is called there"
+        )
+    return ""
 
 
 def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -15,6 +16,7 @@ from gpulint.query import query
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint_fixers.edits.imports import import_torch
 from gpulint_fixers.edits.structural import wrap
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.model.differentiating_calls import may_differentiate
@@ -35,8 +37,14 @@ _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     assert isinstance(found, InferenceLoop)
-    if not any(binding.target == "torch" for binding in found.module.top.bindings.get("torch", [])):
+    imports = import_torch(found.module)
+    if imports is None:
         return Declined("`torch` is not imported under the name `torch`")
+    made = _fix(finding, project, found)
+    return replace(made, edits=(*imports, *made.edits)) if isinstance(made, Fix) and imports else made
+
+
+def _fix(finding: Finding, project: Project, found: InferenceLoop) -> Fix | Declined:
     if predates_device_argument(found.module):
         return Declined("the code is for PyTorch before 0.4, which has no `torch.no_grad`")
     function = found.function
@@ -107,12 +115,37 @@ def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
         return Declined("the function around it trains as well")
     if any(isinstance(part, ast.Call) and last_name(part.func) in _DIFFERENTIATES for part in walk(found.loop)):
         return Declined("the loop around it trains as well")
+    if _is_detached_at_once(found):
+        return Declined("what the model returns is detached in the next statement, which frees the graph")
     document = project.document(found.module.path)
     assert document is not None
     edits = wrap(document, _narrowest(found, found.loop), "with torch.no_grad():")
     if isinstance(edits, Declined):
         return edits
     return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, edits)
+
+
+def _is_detached_at_once(found: InferenceLoop) -> bool:
+    """``features = model(x).detach()``, or ``words, text = words.detach(), text.detach()`` right below."""
+    module, parents = found.module, found.module.syntax.parents
+    if isinstance(up := parents.get(found.forward), ast.Attribute) and up.attr == "detach":
+        return True
+    place = module.syntax.place(up) if isinstance(up, ast.Assign) and len(up.targets) == 1 else None
+    if place is None or not isinstance(up, ast.Assign):
+        return False
+    names = {part.id for part in walk(up.targets[0]) if isinstance(part, ast.Name)}
+    for below in getattr(parents[up], place[0])[place[1] + 1 :]:
+        match below:
+            case ast.Assign(targets=[target], value=value) if names and names & {
+                part.id for part in walk(target) if isinstance(part, ast.Name)
+            }:
+                values = value.elts if isinstance(value, ast.Tuple) else [value]
+                if not all(isinstance(one, ast.Call) and last_name(one.func) == "detach" for one in values):
+                    return False
+                names -= {part.id for part in walk(target) if isinstance(part, ast.Name)}
+            case _:
+                break
+    return not names
 
 
 def _narrowest(found: InferenceLoop, loop: LoopNode) -> LoopNode:

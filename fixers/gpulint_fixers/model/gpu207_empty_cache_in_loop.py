@@ -11,20 +11,21 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.source import Span
 from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.trials import MEASURES
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
-from gpulint_fixers.model.memory_helpers import without_calls
+from gpulint_fixers.model.memory_helpers import freeing_run, without_calls
 
 _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
 """Words of what the call is for, beside those of any reason."""
 _SPEAKS = regex.compile(
-    r"cache|garbage|collect|memory|fragment|\boom\b|\bgc\b|\bv?ram\b|clean|clear|free", re.IGNORECASE
+    r"cache|garbage|collect|memory|fragment|\boom\b|\bgc\b|\bv?ram\b|clean|clear|free|hygiene|tidy", re.IGNORECASE
 )
 
 
@@ -51,23 +52,35 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Fix(
                 f"remove `{hook.name}`, which does nothing else", Safety.UNSAFE, tuple(one for one in edits if one)
             )
-    whole = _with_test(module, statement)
-    removal = remove_statement(module.syntax, whole) or Edit(finding.path, finding.span, "pass")
-    if removal.span.cell is None:
-        removal = with_own_comment(module.syntax.source, removal, _SPEAKS)
-        removal = without_gaps(module.syntax.source, [removal])[0]
-    unused = drop_import(module, call.func) if name == "collect" else ()
-    return Fix(f"remove `{name}()`", Safety.UNSAFE, (*unused, removal))
+    return _without(module, freeing_run(module, statement)) or Fix(
+        f"remove `{name}()`", Safety.UNSAFE, (Edit(finding.path, finding.span, "pass"),)
+    )
 
 
-def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
-    """The statement, or the test for a GPU of which it is the whole body (``if torch.cuda.is_available():``)."""
-    match module.syntax.parents.get(statement):
-        case ast.If(test=test, body=[only], orelse=[]) as up if only is statement and not any(
-            isinstance(part, ast.Call) and last_name(part.func) != "is_available" for part in walk(test)
-        ):
-            return up
-    return statement
+def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
+    """Remove statements that free memory, with the imports that only they need, and the comment about them."""
+    syntax, source = module.syntax, module.syntax.source
+    found = [remove_statement(syntax, one) for one in run]
+    removals = [edit for edit in found if edit is not None]
+    if len(removals) < len(run):
+        return None
+    if len(run) > 1 and any(edit.text for edit in removals):
+        return None
+    if len(run) > 1 and (place := syntax.place(run[0])) is not None:
+        parent, spans = syntax.parents[run[0]], [edit.span for edit in removals]
+        if len(getattr(parent, place[0])) == len(run) and not isinstance(parent, ast.Module):
+            start, end = syntax.offsets(run[0])[0], syntax.offsets(run[-1])[1]
+            removals = [Edit(syntax.path, syntax.span_at(start, end), "pass")]
+        elif all(span.cell is None and span.column == span.end_column == 1 for span in spans):
+            removals = [Edit(syntax.path, Span(spans[0].line, 1, spans[-1].end_line, 1), "")]
+    if removals[0].span.cell is None:
+        removals[0] = with_own_comment(source, removals[0], _SPEAKS)
+        removals = without_gaps(source, removals)
+    calls = [part for one in run for part in walk(one) if isinstance(part, ast.Call)]
+    freeing = [call for call in calls if last_name(call.func) != "is_available"]
+    unused = (edit for call in freeing if last_name(call.func) == "collect" for edit in drop_import(module, call.func))
+    names = ", ".join(dict.fromkeys(f"`{last_name(call.func)}()`" for call in freeing))
+    return Fix(f"remove {names}", Safety.UNSAFE, (*dict.fromkeys(unused), *removals))
 
 
 def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

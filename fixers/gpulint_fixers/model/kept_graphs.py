@@ -44,6 +44,11 @@ def keeps_graphs(project: Project, module: ModuleIndex, function: FunctionNode) 
     ) and not _is_only_read(project, module, function, _DEPTH)
 
 
+def carries_no_graph(project: Project, module: ModuleIndex, function: FunctionNode, value: ast.expr) -> bool:
+    """Return whether a value of a function certainly carries no graph."""
+    return _is_free(project, module, function, value)
+
+
 def _is_own(function: FunctionNode, value: ast.expr) -> bool:
     """Return whether a value is a parameter as it is."""
     return isinstance(value, ast.Name) and value.id in _parameters(function)

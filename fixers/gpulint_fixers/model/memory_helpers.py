@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
@@ -54,7 +55,45 @@ def _only_frees(statement: ast.stmt) -> bool:
             return last_name(func) in _FREES
         case ast.If(body=body, orelse=[]):
             return all(map(_only_frees, body))
+        case ast.Try(body=body, handlers=handlers, orelse=[], finalbody=[]):
+            caught = (part for handler in handlers for part in handler.body)
+            return all(map(_only_frees, body)) and all(isinstance(part, ast.Pass) for part in caught)
     return False
+
+
+def freeing_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt]:
+    """The neighbours of a statement, on the lines right above and below, that do nothing but free memory either, and
+    the statement itself; with a test for a GPU, or a ``try``, of which it is all."""
+    inner: ast.AST = statement
+    for up in module.syntax.ancestors(statement):
+        if not isinstance(up, ast.If | ast.Try) or not _only_frees(up) or not _asks_for_gpu(up):
+            break
+        inner = up
+    assert isinstance(inner, ast.stmt)
+    place, parent = module.syntax.place(inner), module.syntax.parents.get(inner)
+    if place is None or parent is None:
+        return [inner]
+    block: list[ast.stmt] = getattr(parent, place[0])
+    first = last = place[1]
+    while first > 0 and _goes_with(block[first - 1], block[first]):
+        first -= 1
+    while last + 1 < len(block) and _goes_with(block[last + 1], block[last]):
+        last += 1
+    return block[first : last + 1]
+
+
+def _goes_with(one: ast.stmt, other: ast.stmt) -> bool:
+    near = one.lineno == (other.end_lineno or 0) + 1 or other.lineno == (one.end_lineno or 0) + 1
+    frees = not isinstance(one, ast.Pass) and not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+    return near and frees and _only_frees(one) and _asks_for_gpu(one)
+
+
+def _asks_for_gpu(statement: ast.stmt) -> bool:
+    """Return whether the conditions of a statement, if it has any, ask for nothing but a GPU."""
+    tests = (part.test for part in walk(statement) if isinstance(part, ast.If))
+    return all(
+        last_name(part.func) == "is_available" for test in tests for part in walk(test) if isinstance(part, ast.Call)
+    )
 
 
 def _removal(site: NodeRef, speaks: re.Pattern[str]) -> Edit | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.source import Span
-from gpulint.workspace.module_index import last_name
-from gpulint_fixers.edits.statements import remove_statement
+from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_fixers.edits.statements import remove_statement, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 
 _READS = frozenset(
@@ -21,7 +22,8 @@ _JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack",
 """Functions that join the values of a list, and do nothing else."""
 _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
-
+_TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
+"""What a function has that measures: a read may be there to wait for the GPU."""
 
 _REMOVES = "remove"
 
@@ -51,6 +53,30 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
 def is_removal(made: Fix) -> bool:
     """Return whether a fix removes a value that nothing reads, which is right whatever else waits."""
     return made.description.startswith(_REMOVES)
+
+
+def without_discarded(module: ModuleIndex, statement: ast.stmt) -> Fix | None:
+    """Remove a statement that only reads a number and keeps nothing of it: ``mask.sum().item()``. It may be there to
+    wait, where the program measures time."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return None
+    value: ast.expr = statement.value
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _READS:
+        if any(not isinstance(one, ast.Constant) for one in (*value.args, *(key.value for key in value.keywords))):
+            return None
+        value = value.func.value
+    if not isinstance(value, ast.Name | ast.Attribute):
+        return None
+    edit = remove_statement(module.syntax, statement)
+    if edit is None:
+        return None
+    around = module.function(statement)
+    text = module.syntax.source.text if around is None else module.syntax.text(around)
+    edits = tuple(without_gaps(module.syntax.source, [edit])) if edit.span.cell is None else (edit,)
+    if _TIMES.search(text) is None:
+        return Fix(f"{_REMOVES} the read of a value that nothing uses", Safety.SAFE, edits)
+    note = "times of single steps then only count what the host does"
+    return Fix(f"{_REMOVES} the read of a value that nothing uses; {note}", Safety.UNSAFE, edits)
 
 
 def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:

@@ -45,6 +45,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _OWN_CACHES = ", so that each worker also keeps the samples that it has made, in a cache of its own"
@@ -78,6 +79,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         epochs = _epochs(project, loader)
         if epochs is None or _is_refreshed(module) or _is_refreshed(epochs.module):
+            continue
+        if against_persistence(project, loader):
             continue
         name = loader.variable
         yield RULE.finding(

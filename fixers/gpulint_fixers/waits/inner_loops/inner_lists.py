@@ -43,17 +43,19 @@ def collected(
     return None
 
 
-def _is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = ()) -> bool:
+def is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = ()) -> bool:
     """Return whether a tensor has no dimensions, as far as the code tells: a norm, a loss, or one of a list of such."""
     name = ast.unparse(tensor)
     if any(
-        ast.unparse(target) == name and isinstance(source, ast.Name) and _is_number(source)
-        for target, source in sources
+        ast.unparse(target) == name and isinstance(source, ast.Name) and is_number(source) for target, source in sources
     ):
         return True
     match tensor:
         case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in _REDUCES:
             return not any(keyword.arg in ("dim", "axis") for keyword in keywords)
+        case ast.BinOp(left=left, right=right):
+            parts = [part for part in (left, right) if not isinstance(part, ast.Constant)]
+            return bool(parts) and all(map(_is_reduced, parts))
         case ast.Name() | ast.Subscript() | ast.Attribute():
             return is_about_loss(ast.unparse(tensor)) or "norm" in ast.unparse(tensor).lower()
         case ast.Call(func=func):
@@ -61,11 +63,23 @@ def _is_number(tensor: ast.expr, sources: Iterable[tuple[ast.expr, ast.expr]] = 
     return False
 
 
+def _is_reduced(part: ast.expr) -> bool:
+    """``2 * (p * t).sum() + 1e-6``"""
+    match part:
+        case ast.BinOp():
+            return is_number(part)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[_], keywords=[]):
+            return name in _REDUCES
+        case ast.Call(func=ast.Attribute(attr=name), args=[], keywords=[]):
+            return name in _REDUCES
+    return False
+
+
 def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> Fix | None:
     """``[p.grad.norm().item() for p in parameters]``"""
     tests = [test for generator in inner.generators for test in generator.ifs]
     sources = [(one.target, one.iter) for one in inner.generators]
-    if inner.elt is not read.whole or not _is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
+    if inner.elt is not read.whole or not is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
     syntax = module.syntax
     start, end = syntax.offsets(inner)
@@ -99,7 +113,7 @@ def _appended(
 ) -> Fix | None:
     """``norms.append(p.grad.norm().item())`` for a list that is empty before the loop."""
     place, parent = module.syntax.place(loop), module.syntax.parents.get(loop)
-    if place is None or parent is None or not _is_number(read.tensor):
+    if place is None or parent is None or not is_number(read.tensor):
         return None
     above: list[ast.stmt] = getattr(parent, place[0])[: place[1]]
     if not any(_is_empty_list(one, name) for one in above[-3:]):

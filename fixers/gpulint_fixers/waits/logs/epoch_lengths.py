@@ -13,6 +13,9 @@ from gpulint.values.constants import Constants
 from gpulint.workload.sample_counts import most_samples
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 
+_LARGE = 256
+"""Samples of a batch from which on a data set of some thousand samples has few batches."""
+
 
 @query
 def most_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> int:
@@ -25,6 +28,19 @@ def most_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> int:
         case source:
             counts = [_batches(project, loader) for loader in project.fact(LoaderFlow).loaders_of(module, source)]
             return max(counts, default=0) if all(counts) else 0
+
+
+def may_be_short(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether a loop takes batches so large that the samples of many data sets fill a few of them."""
+    if not isinstance(loop, ast.For):
+        return False
+    for loader in project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter)):
+        argument = loader_argument(project, loader, "batch_size")
+        known = (project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs)
+        sizes = [value for one in known for value in one.constants if isinstance(value, int)]
+        if sizes and min(sizes) >= _LARGE and not most_samples(project, loader):
+            return True
+    return False
 
 
 def _batches(project: Project, loader: Loader) -> int:

@@ -20,8 +20,9 @@ from gpulint.values.periodic_tests import is_periodic
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.edits.numbers import replace_number
-from gpulint_fixers.waits.logs.epoch_lengths import most_rounds
+from gpulint_fixers.waits.logs.epoch_lengths import may_be_short, most_rounds
 from gpulint_fixers.waits.logs.logging_runs import is_logging
+from gpulint_fixers.waits.logs.scaler_waits import scaler_above
 from gpulint_fixers.waits.logs.step_numbers import COUNTER, increment, running
 
 EVERY = 50
@@ -52,6 +53,10 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
         return own
     if counter is None:
         return Declined("the loop has no step number by which it could log every N steps")
+    if (line := scaler_above(project, module, loop, at)) is not None:
+        return Declined(f"the scaler of gradients waits in line {line}, right before the value is read")
+    if counter != running(module, loop) and may_be_short(project, module, loop):
+        return Declined(f"with such large batches an epoch may have fewer than {EVERY} steps, too few to skip some")
     rounds = 0 if counter == running(module, loop) else most_rounds(project, module, loop)
     every = next((number for number in _SHORTER if not rounds or 2 * number <= rounds), None)
     if every is None:

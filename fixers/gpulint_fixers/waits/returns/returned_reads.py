@@ -24,6 +24,7 @@ from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, uses_other_library
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.returns.return_types import annotated
+from gpulint_fixers.waits.returns.returned_means import mean_of_list
 from gpulint_fixers.waits.returns.returned_tables import returned_table, sites_of, training_loop
 from gpulint_fixers.waits.returns.taken_values import taken
 
@@ -38,6 +39,8 @@ class _Returned:
 
     read: DeviceRead
     at: int
+    edits: tuple[Edit, ...] = ()
+    """What the function computes otherwise, of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     for one in given:
         if one is None:
             return _ELSEWHERE
-        edits.append(one.read.replaced(found.module, _suffix(found.module, one.read, sites)))
+        edits += (one.read.replaced(found.module, _suffix(found.module, one.read, sites)), *one.edits)
         for site in loops:
             made = _used(site, found.module, one)
             if isinstance(made, Declined):
@@ -154,14 +157,17 @@ def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, rea
     if len(returns) != 1 or (value := returns[0].value) is None:
         return None
     place: ast.expr | None = read.whole
-    if isinstance(statement, ast.Assign):
+    more: tuple[Edit, ...] = ()
+    if (mean := mean_of_list(module, function, statement, read)) is not None:
+        place, more = mean[0], mean[1:]
+    elif isinstance(statement, ast.Assign):
         place = _only_use(module, statement) if _is_scaled(statement.value, read.whole) else None
     elif not isinstance(statement, ast.Return):
         return None
     if value is place:
-        return _Returned(read, -1)
+        return _Returned(read, -1, more)
     if isinstance(value, ast.Tuple) and place in value.elts:
-        return _Returned(read, value.elts.index(place))
+        return _Returned(read, value.elts.index(place), more)
     return None
 
 
