@@ -42,9 +42,10 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
 5. The share of the run that is lost, or the GPU-seconds of what happens once per run, gives the level. Ranges count
    with the geometric mean of their ends. An info is never high, and a finding is low where nothing in the
    code establishes what it assumes (`Cost(..., assumed="assuming samples of one shape")`); the basis then says so.
-6. A wait of the host costs what it adds to its step. After one that stays in any case (a value that the step needs or
-   shows, a scaler of gradients, a clock, a solver of the host) others cost little, and so does each in a step that is
-   long: one of a large model, of several networks on images, of several micro-steps, or that reads files.
+6. A wait of the host costs what it adds to its step. After one that stays in any case (a value that the step needs,
+   shows or writes to a curve, a scaler of gradients, a clock, a solver of the host), others cost little. A value that
+   is needed in a function that the loop calls counts as well. A wait also costs little in a step that is long: one of a
+   large model, of several networks on images, of several micro-steps, or that reads files.
 7. Circumstances lower it.
 8. Of the waits of one loop, which are repaired together, `gpulint scan` shows one at its level. It names the lines of
    the others, which are low.

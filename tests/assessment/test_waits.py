@@ -364,3 +364,37 @@ def test_waits_beside_videos_that_the_step_decodes_say_videos(
     found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
     assert found
     assert all("each step decodes videos" in one["basis"] for one in found)
+
+
+CHECKS = """
+def check(name, tensor):
+    broken = torch.isnan(tensor).any().item()
+    endless = torch.isinf(tensor).any().item()
+    if broken or endless:
+        raise ValueError(name)
+
+
+def step(images):
+    features = encoder(images)
+    check("features", features)
+    hidden = decoder(features)
+    check("hidden", hidden)
+    logits = head(hidden)
+    check("logits", logits)
+    loss = logits.mean()
+    check("loss", loss)
+    loss.backward()
+    optimizer.step()
+    return loss.item(), logits.max().item()
+
+
+for images in loader:
+    history.append(step(images.cuda()))
+"""
+
+
+def test_a_helper_that_a_step_calls_for_each_result_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "import torch\n\nencoder = Encoder().cuda()\ndecoder = Decoder().cuda()\nhead = Head().cuda()\n" + CHECKS
+    write(tmp_path, text)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert "isnan" in shown["message"]

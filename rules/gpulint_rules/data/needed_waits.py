@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -37,7 +37,39 @@ def is_needed(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
         return True
     if sync.kind is not SyncKind.READ or is_cast(sync):
         return False
-    return use_of_read(module, sync.node) in ("decides", "sizes", "stored") or _is_solved(project, module, sync.node)
+    use = use_of_read(module, sync.node)
+    if use == "decides":
+        return not _is_only_recorded(module, sync.node)
+    return use in ("sizes", "stored") or _is_solved(project, module, sync.node)
+
+
+def _is_only_recorded(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether all that a value decides is a record of the values: ``if norm > largest: largest = norm``,
+    ``if norm > limit: clipped += 1``."""
+    found = [decision for use in followed(module, node) if (decision := _decision(module, use)) is not None]
+    return bool(found) and all(
+        isinstance(one, ast.If) and not one.orelse and all(map(_records, one.body)) for one in found
+    )
+
+
+def _decision(module: ModuleIndex, use: ast.expr) -> ast.AST | None:
+    """The branch, or else the comparison, that a value is in."""
+    found: ast.AST | None = None
+    for up in module.syntax.ancestors(use):
+        if isinstance(up, ast.stmt):
+            return up if isinstance(up, ast.If | ast.While | ast.Assert) else found
+        if isinstance(up, ast.Compare | ast.BoolOp | ast.IfExp):
+            found = up
+    return found
+
+
+def _records(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=ast.Name()):
+            return True
+        case ast.AugAssign(target=ast.Name(), value=ast.Constant() | ast.Name()):
+            return True
+    return False
 
 
 def _is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
@@ -70,18 +102,40 @@ def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
 def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.expr]:
     """Yield what makes each round wait, which no finding of the rule names: a scaler of gradients that decides whether
     to step, a clock, the return of all cached memory, a solver of the host, a test for numbers that are none."""
-    guards = project.fact(Guards)
     for block in blocks:
-        for call in (part for part in walk(block) if isinstance(part, ast.Call)):
-            if not _is_wait(project, module, call):
-                continue
-            if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
-                yield call
-        for check in (*project.fact(SyncPoints).asserted(module), *_tests(project, module)):
-            if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
-                continue
-            if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
-                yield check
+        yield from _calls(project, module, block, _is_wait)
+        yield from _checks(project, module, block)
+
+
+def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a test
+    for numbers that are none."""
+    yield from _calls(project, module, block, _looks_at_values)
+    yield from _checks(project, module, block)
+
+
+def _calls(
+    project: Project, module: ModuleIndex, block: ast.AST, waits: Callable[[Project, ModuleIndex, ast.Call], bool]
+) -> Iterator[ast.Call]:
+    guards = project.fact(Guards)
+    for call in (part for part in walk(block) if isinstance(part, ast.Call)):
+        if not waits(project, module, call):
+            continue
+        if not guards.is_periodic(module, call) and not guards.is_off_by_default(module, call, block):
+            yield call
+
+
+def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    guards = project.fact(Guards)
+    for check in (*project.fact(SyncPoints).asserted(module), *_tests(project, module)):
+        if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
+            continue
+        if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
+            yield check
+
+
+def _looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    return checks_values(project, module, call) or solves_on_host(project, module, call)
 
 
 @query
@@ -121,7 +175,7 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
-    return checks_values(project, module, call) or solves_on_host(project, module, call)
+    return _looks_at_values(project, module, call)
 
 
 def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:

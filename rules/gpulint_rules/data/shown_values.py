@@ -1,4 +1,5 @@
-"""Values that the program shows to people in every step: printed, or in the text of a progress bar."""
+"""Values that the program shows to people in every step: printed, in the text of a progress bar, or in the curves of an
+experiment tracker."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
+_TRACKS = frozenset("add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary".split())
+_TRACKER = regex.compile(r"(^|_)(wandb|run|experiment|accelerator|fabric|tracker|neptune|logger)$")
+"""Receivers whose ``log`` takes the values of a step."""
 _ADDS = frozenset({"append", "update", "add"})
 _BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
 """Receivers whose ``write`` shows its text."""
@@ -26,14 +30,15 @@ WHOLE = -1
 def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> bool:
     """Return whether each step shows the value of ``node``, directly or by names of its function, or of the loop that
     gets it from there."""
-    if _reaches_text(project, module, node) or _feeds_bar(project, module, node, context):
+    loop = context.loop.node
+    if _reaches_text(project, module, node, loop) or _feeds_bar(project, module, node, context):
         return True
     for site in reversed(context.calls):
         part = _returned_part(module, node)
         if not isinstance(site.node, ast.Call) or part is None:
             return False
         module, node = site.module, site.node
-        if _reaches_text(project, module, node, part):
+        if _reaches_text(project, module, node, loop, part):
             return True
     return False
 
@@ -63,8 +68,14 @@ def _collector(module: ModuleIndex, node: ast.expr) -> str:
     return owner.id if isinstance(owner, ast.Name) else ""
 
 
-def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, part: int = WHOLE) -> bool:
-    return any(_is_in_text(project, module, use) for use in followed(module, node, part))
+def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, loop: ast.AST, part: int = WHOLE) -> bool:
+    """Return whether a text holds the value; one after the loop that ``node`` is in shows none of the step."""
+    inside = loop in module.syntax.ancestors(node)
+    return any(
+        _is_in_text(project, module, use)
+        for use in followed(module, node, part)
+        if not inside or loop in module.syntax.ancestors(use)
+    )
 
 
 def _returned_part(module: ModuleIndex, node: ast.expr) -> int | None:
@@ -147,4 +158,6 @@ def _shows(call: ast.Call) -> bool:
     name = last_name(call.func)
     if name == "write" and isinstance(call.func, ast.Attribute):
         return _BAR.search(last_name(call.func.value)) is not None
-    return name in _SHOWS
+    if name == "log" and isinstance(call.func, ast.Attribute):
+        return _TRACKER.search(last_name(call.func.value)) is not None
+    return name in _SHOWS or name in _TRACKS

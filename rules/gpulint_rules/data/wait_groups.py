@@ -14,9 +14,10 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.needed_waits import is_cast, is_needed, other_waits
-from gpulint_rules.data.repeated_waits import is_repeated
+from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.shown_values import is_shown
 from gpulint_rules.data.wait_counts import (
     follows_one,
@@ -34,7 +35,7 @@ NEEDED = 0.4
 BESIDE = 0.2
 """What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
 inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
-findings, and 4 of 4 with such a loop)."""
+findings, 4 of 4 with such a loop, and 6 of 7 where the other wait is in a function that the loop calls)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -57,8 +58,8 @@ class Group:
     """How often they wait in each round; 0 where the rounds of an inner loop are unknown."""
     staying: frozenset[ast.AST] = frozenset()
     """Places that wait for values that the step needs."""
-    anyway: int = 0
-    """Line that waits in each round whatever is done; 0 if none does."""
+    anyway: str = ""
+    """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
@@ -67,8 +68,8 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     loop = found[0][1].loop.node
     at_needed = frozenset(
         sync.node
-        for sync, _ in found
-        if is_needed(project, module, sync) and not is_repeated(project, module, sync, loop)
+        for sync, context in found
+        if is_needed(project, module, sync) and not is_repeated(project, module, sync, context)
     )
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
@@ -95,14 +96,17 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     few = all(
         runs_few(module, sync.node, loop) and follows_one(module, firm, sync.node) for sync in run if sync in deep
     )
+    shallow = all(runs_few(module, sync.node, loop) for sync in deep)
+    called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None
+    first = min((sync.node.lineno for sync in staying), default=0)
     return Group(
-        max(saved, 0.0) * (BESIDE if firm and few else 1) + NEEDED * waits(module, own, loop),
+        max(saved, 0.0) * (BESIDE if called or (firm and few) else 1) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
         len(run),
         len(deep),
         sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
         at_needed,
-        min((sync.node.lineno for sync in staying), default=0),
+        f"line {first}" if first else _place(project, module, called),
     )
 
 
@@ -112,7 +116,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     own: float = (
         0
         if runs_over_nothing(project, module, sync.node, loop)
-        else sum(usual_rounds(module, one.node, loop) for one in syncs)
+        else sum(usual_rounds(module, one.node, loop) for one in syncs) * times_called(context)
     )
     if project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
@@ -140,9 +144,28 @@ def _basis(sync: SyncPoint, group: Group) -> str:
             parts.append(f"{group.times} per step")
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
-    if group.anyway and group.anyway != sync.node.lineno:
-        parts.append(f"line {group.anyway} waits in any case")
+    if group.anyway and group.anyway != f"line {sync.node.lineno}":
+        parts.append(f"{group.anyway} waits in any case")
     return ", ".join(parts)
+
+
+def _called_wait(
+    project: Project, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+) -> NodeRef | None:
+    """Return what else waits for a value in each round of the loop, in what it calls."""
+    sync, context = found[0]
+    if context.role is not Role.STEP:
+        return None
+    beside = context.calls[0].node if context.calls else sync.node
+    saved = frozenset(sync.node for sync, _ in found) - needed
+    return called_wait(project, context.loop.module, context.loop.node, beside, saved)
+
+
+def _place(project: Project, module: ModuleIndex, ref: NodeRef | None) -> str:
+    if ref is None or not isinstance(ref.node, ast.expr):
+        return ""
+    line = ref.module.syntax.span(ref.node).line
+    return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:

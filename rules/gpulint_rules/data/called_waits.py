@@ -1,0 +1,126 @@
+"""Values that each step looks at in the functions that its loop calls, in other files too: a matcher, a test of the
+loss."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterator
+
+from gpulint.placement.host_outputs import HostOutputs
+from gpulint.placement.host_values import HostValues
+from gpulint.placement.sync_points import SyncPoint
+from gpulint.placement.synchronization import SyncPoints
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions, is_ending
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards, is_of_processes
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.needed_waits import is_needed, looked_at
+
+MAX_CALLS = 6
+"""Most calls from the loop to the function that waits."""
+MAX_FUNCTIONS = 80
+"""Most functions that are looked into for one loop."""
+_NOTHING: frozenset[tuple[int, bool]] = frozenset()
+
+
+@query
+def called_wait(
+    project: Project, module: ModuleIndex, loop: ast.AST, beside: ast.AST, saved: frozenset[ast.AST]
+) -> NodeRef | None:
+    """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
+    in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
+    which waits once the backward pass has run, counts only for the code around it."""
+    known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
+    todo = deque([(module, loop, known, 0)])
+    seen: set[ast.AST] = {loop}
+    while todo:
+        where, block, known, depth = todo.popleft()
+        waits = (node for node in _waits_in(project, where, block, known) if node not in saved)
+        if (found := next(waits, None)) is not None:
+            return NodeRef(where, found)
+        for call in _calls_in(where, block) if depth < MAX_CALLS else ():
+            if not _runs_always(project, where, call, block, known):
+                continue
+            callees = [ref for ref in project.fact(Resolver).callees(where, call) if isinstance(ref.node, FUNCTIONS)]
+            # Of several it is unknown which one runs.
+            if len(callees) == 1 and callees[0].node not in seen and len(seen) < MAX_FUNCTIONS:
+                seen.add(callees[0].node)
+                todo.append((callees[0].module, callees[0].node, _NOTHING, depth + 1))
+    return None
+
+
+def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
+    if isinstance(block, FUNCTIONS):
+        return module.calls_of(block)
+    return [call for call in module.calls_of(module.function(block)) if block in module.syntax.ancestors(call)]
+
+
+def _waits_in(
+    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]]
+) -> Iterator[ast.expr]:
+    function = block if isinstance(block, FUNCTIONS) else module.function(block)
+    nodes = [*looked_at(project, module, block)]
+    if project.fact(GpuPrograms).runs_on_gpu(module):
+        syncs = (sync for sync in _by_function(project, module).get(function, ()) if is_needed(project, module, sync))
+        nodes += (sync.node for sync in syncs if not _is_on_host(project, module, sync))
+    for node in nodes:
+        inside = module.function(node) is function and block in module.syntax.ancestors(node)
+        if inside and _runs_always(project, module, _part(node), block, known):
+            yield node
+
+
+def _part(test: ast.expr) -> ast.expr:
+    """The part of a condition that waits: ``torch.isnan(x).any()`` of ``check and torch.isnan(x).any()``."""
+    while isinstance(test, ast.BoolOp):
+        test = test.values[-1 if isinstance(test.op, ast.And) else 0]
+    return test
+
+
+@query
+def _by_function(project: Project, module: ModuleIndex) -> dict[ast.AST | None, list[SyncPoint]]:
+    table: dict[ast.AST | None, list[SyncPoint]] = {}
+    for sync in project.fact(SyncPoints).in_module(module):
+        table.setdefault(module.function(sync.node), []).append(sync)
+    return table
+
+
+def _is_on_host(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
+    facts: tuple[HostOutputs | HostValues, ...] = (project.fact(HostOutputs), project.fact(HostValues))
+    return sync.value is not None and any(fact.holds(module, sync.value) for fact in facts)
+
+
+def _runs_always(
+    project: Project, module: ModuleIndex, node: ast.AST, block: ast.AST, known: frozenset[tuple[int, bool]]
+) -> bool:
+    """Return whether each run of a block gets to a place, where the conditions in ``known`` hold."""
+    guards = project.fact(Guards)
+    return not (
+        any(
+            (id(test), holds) not in known and _may_differ(module, test, holds)
+            for test, holds in conditions(module, node, block)
+        )
+        or guards.is_periodic(module, node)
+        or guards.is_debugging(module, node)
+        or guards.is_error_path(module, node)
+        or guards.runs_once(module, node)
+        or guards.is_before_loop_exit(module, node)
+        or is_ending(module, node)
+    )
+
+
+def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """Return whether a condition may not hold in a step that goes well: not one on the processes, on a type, or that
+    ends the program."""
+    branch = module.syntax.parents.get(test)
+    if not holds and isinstance(branch, ast.If) and isinstance(branch.body[-1], ast.Raise):
+        return False
+    match test:
+        case ast.Call(func=func) if holds and last_name(func) in ("isinstance", "is_tensor"):
+            return False
+        case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if holds:
+            return False
+    return not is_of_processes(module, test)
