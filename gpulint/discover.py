@@ -20,9 +20,9 @@ HEAD = 4096
 
 QUIET_EXCLUDES = (
     ".git", ".hg", ".svn", ".tox", ".nox", ".eggs", ".direnv", "__pycache__",
-    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".gpulint_cache",
+    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".gpulint_cache", "__MACOSX",
 )  # fmt: skip
-"""Folders of tools, which nobody expects to be read."""
+"""Folders of tools, which nobody expects to be read: ``__MACOSX`` holds file attributes from archives made on macOS."""
 NOTED_EXCLUDES = (
     ".venv", "venv", "node_modules", "site-packages", "dist-packages", "build", "dist",
     "vendor", "vendored", "_vendor", "third_party", "third-party", "thirdparty",

@@ -57,7 +57,16 @@ def test_files_that_git_tracks_are_read_though_gitignore_names_them(run: Any, tr
 
 
 def test_third_party_folders_are_skipped_with_a_note(run: Any, tree: Path) -> None:
-    put(tree, "a.py", "third_party/b.py", "venv/c.py", "env/d.py", "node_modules/e.py", "__pycache__/f.py")
+    put(
+        tree,
+        "a.py",
+        "third_party/b.py",
+        "venv/c.py",
+        "env/d.py",
+        "node_modules/e.py",
+        "__pycache__/f.py",
+        "__MACOSX/._a.py",
+    )
     (tree / "env" / "pyvenv.cfg").touch()
     _, out, err = run("scan", "--show-notes", "--output-format", "concise")
     assert out.startswith("a.py")
