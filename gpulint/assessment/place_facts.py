@@ -40,6 +40,8 @@ FEW_STEPS = 100
 """Most steps of a loop that matters little, where nothing runs it again (assumed: seconds)."""
 IMAGE_AXES = 4
 """Axes of a batch of images."""
+_MEASURES = regex.compile(r"profile|flop|macs|complexity|summary|trace|export", re.IGNORECASE)
+"""Names of functions that run a model once to describe it."""
 _MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECASE)
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
 MAX_USERS = 6
@@ -262,8 +264,17 @@ def _is_made_up(module: ModuleIndex, drawn: ast.Call) -> bool:
     shape = drawn.args[0].elts if drawn.args and isinstance(drawn.args[0], ast.Tuple | ast.List) else drawn.args
     statement = next((up for up in module.syntax.ancestors(drawn) if isinstance(up, ast.stmt)), None)
     names = statement.targets if isinstance(statement, ast.Assign) else []
+    if names and _only_measures(module, last_name(names[0])):
+        return False
     whole = [size for size in shape if isinstance(size, ast.Constant) and isinstance(size.value, int)]
     return len(whole) == len(shape) == IMAGE_AXES or any(_MADE_UP.search(last_name(name)) for name in names)
+
+
+def _only_measures(module: ModuleIndex, name: str) -> bool:
+    """Return whether a variable only goes to functions that count operations or layers (``profile(model, (x,))``)."""
+    uses = [use for use in module.uses.get(name, ()) if isinstance(use.ctx, ast.Load)]
+    calls = [[up for up in module.syntax.ancestors(use) if isinstance(up, ast.Call)] for use in uses]
+    return bool(calls) and all(any(_MEASURES.search(last_name(call.func)) for call in around) for around in calls)
 
 
 def is_one_epoch(subject: Subject) -> bool:

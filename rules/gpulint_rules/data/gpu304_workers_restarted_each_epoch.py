@@ -135,6 +135,8 @@ def _repeats(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
     if not isinstance(loop, ast.For):
         return isinstance(loop, ast.While)
     source = loop.iter
+    if isinstance(source, ast.List | ast.Tuple) and not any(isinstance(part, ast.Starred) for part in source.elts):
+        return len(source.elts) > 1
     if isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange") and source.args:
         bounds = [project.fact(Constants).of(module, argument) for argument in source.args[:2]]
         if all(bound.complete and len(bound.values) == 1 for bound in bounds):
