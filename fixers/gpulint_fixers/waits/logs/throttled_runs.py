@@ -84,10 +84,14 @@ def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
 
 
 def _is_same(module: ModuleIndex, branch: ast.If, test: str) -> bool:
-    """Return whether a block runs under the same condition, which its first line says and nothing else."""
+    """Return whether a block runs under the same condition, which its first line says and nothing else, perhaps in
+    other parentheses."""
     syntax = module.syntax
     head = syntax.source.line(branch.lineno).strip()
-    return not branch.orelse and syntax.text(branch.test) == test and head == f"if {test}:"
+    one_line = head.startswith("if") and head.endswith(":") and branch.test.end_lineno == branch.lineno
+    if branch.orelse or not one_line or head.strip("if (:)") != syntax.text(branch.test).strip("if (:)"):
+        return False
+    return ast.dump(branch.test) == ast.dump(ast.parse(test, mode="eval").body)
 
 
 def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:
