@@ -79,8 +79,10 @@ def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If
 
 
 def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
+    """Return whether nothing is between two statements but a comment on the last line of the first."""
     syntax = module.syntax
-    return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
+    between = syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].lstrip(" \t;")
+    return not (between.partition("\n")[2] if between.startswith("#") else between).strip()
 
 
 def _is_same(module: ModuleIndex, branch: ast.If, test: str) -> bool:
