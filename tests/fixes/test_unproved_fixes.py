@@ -293,3 +293,26 @@ def test_a_sum_that_is_read_after_an_interrupted_loop_stays_a_number(job: MakeJo
 
 def test_a_sum_that_is_only_read_after_the_whole_loop_does_not(job: MakeJob) -> None:
     assert job({"train.py": HEAD + SUM.format(handler="raise")}).offer("GPU305").safety is Safety.SAFE
+
+
+PARTS = """\
+def size(model):
+    total, largest = 0.0, 0.0
+    for p in model.parameters():
+        total += p.grad.abs().sum().item()
+        largest += {} ** 2
+    return {{"mean": total / 8, "norm": largest ** 0.5}}
+
+
+for x, y in loader:
+    optimizer.zero_grad()
+    model(x.cuda(non_blocking=True)).sum().backward()
+    sizes = size(model)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("other", "safety"), [("p.grad.norm().item()", Safety.UNSAFE), ("p.numel()", Safety.SAFE)])
+def test_a_part_of_what_helps_together_is_no_safe_fix(job: MakeJob, other: str, safety: Safety) -> None:
+    offers = [result.fix for result in job({"train.py": HEAD + PARTS.format(other)}).scan("GPU305")]
+    assert {fix.safety for fix in offers} == {safety}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
@@ -79,12 +80,23 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     if inner is not None:
         summed = _fix(project, found)
-        others = ((one, _fix(project, one.payload)) for one in _findings(project, found.module))
-        return (stays_in_rounds(found, inner, others) or summed) if isinstance(summed, Fix) else made
+        return _in_rounds(project, found, summed, inner) if isinstance(summed, Fix) else made
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made
     return once
+
+
+def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> Fix | Declined:
+    """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
+    others = [(one, _fix(project, one.payload)) for one in _findings(project, found.module)]
+    if (stays := stays_in_rounds(found, inner, others)) is not None:
+        return stays
+    return _as_safe_as(made, (fixed for one, fixed in others if _is_inside(found.module, one.payload, inner)))
+
+
+def _is_inside(module: ModuleIndex, wait: object, loop: ast.AST) -> bool:
+    return isinstance(wait, HostWait) and loop in module.syntax.ancestors(wait.statement)
 
 
 def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Declined | None:
@@ -120,7 +132,8 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     ) is not None:
         return stays
     if found.context.calls:
-        return made
+        inner = inner_loop(found.module, found.statement)
+        return made if inner is None else _in_rounds(project, found, made, inner)
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     if not is_barrier(found):
@@ -128,12 +141,17 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
-    if made.safety is Safety.SAFE and any(
-        isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one, _ in others
+    return _as_safe_as(made, (one for _, one, _ in others))
+
+
+def _as_safe_as(made: Fix, others: Iterable[Fix | Declined]) -> Fix:
+    """The fix, unsafe if one of those that it helps together with is."""
+    if made.safety is not Safety.SAFE or not any(
+        isinstance(one, Fix) and one.safety is not Safety.SAFE for one in others
     ):
-        more = "it helps together with the unsafe fixes of the same loop"
-        return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
-    return made
+        return made
+    more = "it helps together with the unsafe fixes of the same loop"
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
 
 
 def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined | None:
