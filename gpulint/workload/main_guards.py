@@ -36,14 +36,17 @@ def is_unguarded(ways: list[tuple[NodeRef, ...]]) -> bool:
 
 
 def would_run_again(project: Project, place: NodeRef) -> bool:
-    """Return whether a place is reached without a main guard in a program that may run on macOS, or whose tree names
-    folders of Windows or macOS. Jobs run on Linux."""
+    """Return whether a place is reached without a main guard in a program that may run on macOS, whose lines end as on
+    Windows, or whose tree names folders of Windows or macOS. Jobs run on Linux."""
     ways = ways_from_programs(project, place)
     if not is_unguarded(ways) or place.module.path.suffix == ".ipynb":
         return False
     if any(True for way in ways for _ in project.fact(JobIndex).launches_of(way[-1].module.path)):
         return False
-    return any(may_run_on_macos(at.module) for way in ways for at in way) or _is_from_another_system(project)
+    modules = {at.module for way in ways for at in way}
+    if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in modules):
+        return True
+    return _is_from_another_system(project)
 
 
 @query

@@ -26,6 +26,11 @@ for epoch in range(90):
 """
 
 CASES = {
+    "a program without a main guard whose lines end as on Windows": (
+        "GPU303",
+        {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace("\n", "\r\n")},
+        "workers need where processes are spawned",
+    ),
     "a reason in the documentation": (
         "GPU303",
         {
