@@ -126,7 +126,7 @@ def _each(row: dict[str, Any]) -> str:
 
 def _bounds(row: dict[str, Any]) -> str:
     """The bounds of a kind that has its own."""
-    parts = [f"{name} from {row[key]:.0%}" for name in ("medium", "high") if (key := f"{name}_share") in row]
+    parts = [f"{name} from {row[key] * 100:g}%" for name in ("medium", "high") if (key := f"{name}_share") in row]
     if "medium_gpu_seconds" in row:
         parts.append(f"medium from {row['medium_gpu_seconds']} GPU-seconds")
     return f"; {', '.join(parts)}" if parts else ""
