@@ -33,45 +33,6 @@ EACH = """\
 """
 
 
-SLOW_LOADER = """\
-import nibabel
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-
-class Scans(Dataset):
-    def __init__(self, paths):
-        self.paths = paths
-
-    def __len__(self):
-        return len(self.paths)
-
-    def __getitem__(self, index):
-        return torch.from_numpy(nibabel.load(self.paths[index]).get_fdata()).float()
-
-
-def train(paths, model):
-    loader = DataLoader(Scans(paths), batch_size=4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    total, least, most = 0.0, 0.0, 0.0
-    for images in loader:
-        output = model(images.cuda())
-        loss = output.mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        total += loss.item()
-        least += output.min().item()
-        most += output.max().item()
-    print(total, least, most)
-
-
-if __name__ == "__main__":
-    train(["a.nii", "b.nii"], torch.nn.Conv3d(1, 1, 3).cuda())
-"""
-"""Waits of which nothing comes before the loader has workers."""
-
-
 def scanned(
     folder: Path, capsys: pytest.CaptureFixture[str], code: str, impact: str = "medium"
 ) -> list[dict[str, Any]]:
@@ -208,14 +169,6 @@ def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
         ["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--impact", "low", "--apply", str(tmp_path)]
     ) in (0, 1)
     assert ".item()" not in (tmp_path / "train.py").read_text().replace("value.item() for value in", "")
-
-
-def test_what_was_hidden_at_first_is_not_fixed_later(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text(SLOW_LOADER)
-    arguments = ["fix", "--isolated", "--unsafe-fixes", "--allow-no-vcs", "--apply"]
-    assert main([*arguments, str(tmp_path)]) == 0
-    assert program.read_text() == SLOW_LOADER.replace("batch_size=4", "batch_size=4, num_workers=4")
 
 
 @pytest.mark.parametrize(
