@@ -19,13 +19,13 @@ from gpulint.assessment import (
     job_facts,
     loader_facts,
     micro_steps,
-    orphans,
     place_facts,
     process_options,
     repeats,
     shell_defaults,
     siblings,
     step_lengths,
+    unused_modules,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason, names_waits
@@ -88,7 +88,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
-    Circumstance("nothing is seen to import it", 1, orphans.is_orphan),
+    Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),

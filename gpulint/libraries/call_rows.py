@@ -1,4 +1,4 @@
-"""What all rows on functions have in common."""
+"""What all rows on functions and classes have in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpulint.libraries.names import words
 
 
 class CallRow:
-    """A row on functions, by their qualified names, and on methods where it has some."""
+    """A row on functions and classes, by their qualified names, and on methods where it has some."""
 
     __slots__ = ()
     calls: tuple[str, ...]

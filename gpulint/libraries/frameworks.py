@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpulint.libraries.call_rows import CallRow
 from gpulint.libraries.names import words
 from gpulint.records import dataclass
 
@@ -123,28 +124,18 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(CallRow):
     """Data sets that every worker would read as a whole: they divide nothing among workers, or have threads of their
     own."""
 
-    classes: tuple[str, ...]
+    calls: tuple[str, ...]
     """Patterns of the qualified names of classes and functions that make one."""
     unless: str = ""
     """The name of what divides the data set, where it is passed."""
 
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self.classes[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a data set has one of these words."""
-        return words(self.classes)
-
 
 @dataclass(frozen=True, slots=True)
-class GradientFree:
+class GradientFree(CallRow):
     """Functions and classes that make models which switch gradients off themselves when they are called."""
 
     calls: tuple[str, ...]
@@ -153,16 +144,6 @@ class GradientFree:
     """A pattern of the model, as the first argument names it; any model if nothing is given."""
     unless: str = ""
     """The parameter that makes a plain model, where it is passed as false."""
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self.calls[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a model has one of these words."""
-        return words(self.calls)
 
 
 @dataclass(frozen=True, slots=True)

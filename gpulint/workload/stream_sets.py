@@ -51,7 +51,7 @@ def _is_stream(project: Project, owner: NodeRef) -> bool:
     assert isinstance(owner.node, ast.ClassDef)
     bases = project.fact(Resolver).base_names(owner.module, owner.node)
     return any(base.endswith("IterableDataset") for base in bases) or any(
-        matches(row.classes, bases) for row in _rows(project) if not row.unless
+        matches(row.calls, bases) for row in _rows(project) if not row.unless
     )
 
 
@@ -59,7 +59,7 @@ def _is_known(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call makes a stream of a library that nothing divides."""
     names = project.fact(Resolver).call_names(module, call)
     return any(
-        matches(row.classes, names)
+        matches(row.calls, names)
         and not (row.unless and any(last_name(part) == row.unless for part in walk(call) if isinstance(part, ast.expr)))
         for row in _rows(project)
     )

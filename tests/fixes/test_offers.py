@@ -209,7 +209,7 @@ def train(model, loader):
 
 
 def test_a_log_that_counts_its_own_steps_is_not_written_less_often(job: MakeJob) -> None:
-    assert "counts by its own step" in job(
+    assert "counts its own steps" in job(
         {"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + len(images)", more="")}
     ).refusal("GPU305")
     assert job({"train.py": LOGS_EACH_STEP.format(step="step", more="")}).offer("GPU305").safety is Safety.UNSAFE

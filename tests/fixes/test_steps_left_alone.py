@@ -101,7 +101,7 @@ CASES = {
                 print(step, loss.item())
             """
         },
-        "has 8 rounds only",
+        "has 8 rounds, too few",
     ),
     "a mask that may have fewer axes than what it picks from": (
         "GPU305",

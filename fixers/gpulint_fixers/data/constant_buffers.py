@@ -52,7 +52,7 @@ def as_buffers(project: Project, module: ModuleIndex, function: ast.AST) -> Fix 
     if above is None or any("\n" in line for line in lines):
         return None
     return Fix(
-        "hold it as a buffer, which moves to the GPU with the module; it has to be moved as a whole",
+        "register it as a buffer, which moves to the GPU with the module; the whole module has to be moved",
         Safety.UNSAFE,
         (above, *edits),
     )

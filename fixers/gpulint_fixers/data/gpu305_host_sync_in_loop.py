@@ -11,7 +11,6 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
-from gpulint.placement.sync_points import SyncKind
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
@@ -24,26 +23,18 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
-from gpulint_fixers.waits.device_reads import uses_other_library
-from gpulint_fixers.waits.device_values import handed_over, logged
+from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
-from gpulint_fixers.waits.lists.method_lists import kept_by_object
-from gpulint_fixers.waits.logs.abort_tests import test_less_often
-from gpulint_fixers.waits.logs.log_conditions import under_condition
-from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
 from gpulint_fixers.waits.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
-from gpulint_fixers.waits.removed_waits import remove_wait
-from gpulint_fixers.waits.returns.returned_reads import returned
+from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
 from gpulint_fixers.waits.step_tests import (
     branches_around,
     chosen_branches,
     inner_loop,
-    is_lightning_log,
-    is_read_by_optimizer,
     joined_branches,
     micro_batches,
     shown,
@@ -52,13 +43,7 @@ from gpulint_fixers.waits.step_tests import (
     trained_on,
     trains_inside,
 )
-from gpulint_fixers.waits.sums.device_sums import accumulated
-from gpulint_fixers.waits.sums.running_extremes import extreme
-from gpulint_fixers.waits.unread_values import is_removal, without_discarded
-from gpulint_fixers.waits.uses import by_use
-
-_MOST = 200
-"""Statements of a loop's body, all of which are looked at for each finding."""
+from gpulint_fixers.waits.unread_values import is_removal
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -79,7 +64,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return masked if stays is None else stays
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     if inner is not None:
-        summed = _fix(project, found)
+        summed = repair(project, found)
         return _in_rounds(project, found, summed, inner) if isinstance(summed, Fix) else made
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
@@ -89,14 +74,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> Fix | Declined:
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
-    others = [(one, _fix(project, one.payload)) for one in _findings(project, found.module)]
-    if (stays := stays_in_rounds(found, inner, others)) is not None:
-        return stays
-    return _as_safe_as(made, (fixed for one, fixed in others if _is_inside(found.module, one.payload, inner)))
+    others = _waits_of_rounds(project, found.module, inner)
+    stays = stays_in_rounds(found, inner, others)
+    return _as_safe_as(made, (fixed for _, fixed in others)) if stays is None else stays
 
 
-def _is_inside(module: ModuleIndex, wait: object, loop: ast.AST) -> bool:
-    return isinstance(wait, HostWait) and loop in module.syntax.ancestors(wait.statement)
+@query
+def _waits_of_rounds(project: Project, module: ModuleIndex, inner: ast.For) -> list[tuple[Finding, Fix | Declined]]:
+    """The waits inside of an inner loop, each with its fix."""
+    return [
+        (one, repair(project, one.payload))
+        for one in _findings(project, module)
+        if isinstance(one.payload, HostWait) and inner in module.syntax.ancestors(one.payload.statement)
+    ]
 
 
 def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Declined | None:
@@ -115,7 +105,7 @@ def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Decl
 def _later(finding: Finding, project: Project) -> Fix | Declined:
     """Read after the loop or every N steps; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
-    made = _fix(project, found)
+    made = repair(project, found)
     if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
     if is_removal(made):
@@ -259,7 +249,7 @@ def _waits_in(
         found = finding.payload
         if not isinstance(found, HostWait) or not (sites := sites_in(project, module, found, loop)):
             continue
-        fixed = _fix(project, found)
+        fixed = repair(project, found)
         chosen = chosen_branches(found.module, found.statement) if found.context.calls else frozenset[ast.AST]()
         made += ((finding, fixed, branches_around(module, site, loop) | chosen) for site in sites)
     return tuple(made)
@@ -304,46 +294,6 @@ def _texts(project: Project, module: ModuleIndex, loop: ast.AST) -> list[tuple[a
         if not project.fact(Guards).is_periodic(module, statement):
             found.append((statement, branches_around(module, statement, loop)))
     return found
-
-
-@query
-def _fix(project: Project, found: object) -> Fix | Declined:
-    if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
-        return Declined("the tensor has to be copied as a whole before the loop over its elements")
-    statement = found.statement
-    if not isinstance(statement, ast.stmt):
-        return test_less_often(project, found)
-    if is_read_by_optimizer(found.module, statement):
-        return Declined("the optimizer reads the loss in each call of the function as well")
-    if is_barrier(found):
-        return remove_wait(found.module, statement, "do not wait for all queued work in every step")
-    if (removed := without_discarded(found.module, statement)) is not None:
-        return removed
-    if is_lightning_log(found.module, statement):
-        return handed_over(found)
-    loop = found.context.loop.node
-    if (less := logged_by_call(project, found)) is not None:
-        return less
-    if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
-        inner = inner_loop(found.module, statement)
-        adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
-        if inner is not None and adds and not predates_device_argument(found.module):
-            assert isinstance(statement, ast.AugAssign)
-            return accumulated(project, found, statement, inner)
-        if inner is not None and isinstance(largest := extreme(project, found, statement, inner), Fix):
-            return largest
-        kept = kept_by_object(project, found, statement)
-        return kept if isinstance(kept, Fix) else returned(project, found, statement)
-    if len(loop.body) > _MOST:
-        return Declined(f"the loop has more than {_MOST} statements")
-    if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
-        return Declined("the value decides what the program does next")
-    if predates_device_argument(found.module):
-        return Declined("the code is for PyTorch before 0.4, whose variables are no numbers")
-    if uses_other_library(found.module):
-        return Declined("the module does not say whether this is a tensor of PyTorch")
-    under = under_condition(project, found.module, statement, loop)
-    return by_use(project, found, statement, loop) if under is None else under
 
 
 FIXER = Fixer("GPU305", fix)

@@ -56,7 +56,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if any(keyword.arg == "requires_grad" for keyword in made.keywords):
         return Declined("creating it on the GPU would make it a leaf tensor")
     if any(keyword.arg == "pin_memory" for keyword in made.keywords):
-        return Declined("only tensors of the host can be in pinned memory")
+        return Declined("only tensors in host memory can be pinned")
     start = syntax.offsets(payload.transfer.value)[1]
     tail = syntax.source.text[start : syntax.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":

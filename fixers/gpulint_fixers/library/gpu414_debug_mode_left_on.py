@@ -70,7 +70,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if edit is None:
         return Declined("the switch is not a separate statement")
     if edit.text:
-        return Declined("the switch is all that its block does")
+        return Declined("its block contains nothing else")
     twins = _twins(document, finding, edit)
     if isinstance(twins, Declined):
         return twins

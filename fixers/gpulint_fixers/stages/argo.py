@@ -102,7 +102,7 @@ def edits(found: Found, project: Project, script: str, body: str, *, stops: bool
     if stage is None:
         return "its command could not be divided"
     if of_pod := _OF_POD.search(str(stage)):
-        return f"it depends on `{of_pod[1]}`, which is another one in another pod"
+        return f"it depends on `{of_pod[1]}`, which differs between pods"
     inputs = found.values.get("inputs") or {}
     needs = bool(inputs.get("artifacts")) or _INPUTS.search(str(stage)) is not None
     if needs:

@@ -127,7 +127,7 @@ def _before_entry(
     inputs = called.get("inputs") or {}
     parameters = inputs.get("parameters") or []
     if inputs.keys() - {"parameters"} or not all(isinstance(one, dict) and one.get("name") for one in parameters):
-        return f"{name}, with which the workflow begins, has inputs other than parameters"
+        return f"{name}, the entrypoint, has inputs other than parameters"
     entry = f"prepare-and-{name}"
     if entry in {template.at("name").text for template in spec.at("templates").elements}:
         return f"a template {entry} exists already"

@@ -99,7 +99,7 @@ def _logged(project: Project, module: ModuleIndex, run: tuple[ast.stmt, ...], lo
     if isinstance(when, Declined):
         return when
     if any(map(_counts_itself, run)):
-        return Declined("the log counts by its own step, which only advances where it is written")
+        return Declined("the logger counts its own steps, which advance only when it is called")
     edits = throttled(document, module, [*run], when)
     if isinstance(edits, Declined):
         return edits

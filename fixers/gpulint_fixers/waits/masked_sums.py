@@ -28,7 +28,7 @@ def summed_by_mask(found: HostWait) -> Fix | None:
     if not known or len(known) != len(edits):
         return None
     return Fix(
-        "add up zeros where the mask does not hold, instead of what it picks; sums may be rounded otherwise",
+        "add up zeros where the mask does not hold, instead of what it picks; sums may be rounded differently",
         Safety.UNSAFE,
         known,
     )

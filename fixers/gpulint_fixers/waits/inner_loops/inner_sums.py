@@ -60,15 +60,14 @@ def rounds_wait(
 def stays_in_rounds(
     found: HostWait, inner: ast.For, others: Iterable[tuple[Finding, Fix | Declined]]
 ) -> Declined | None:
-    """Return why a sum on the GPU gains nothing: each round of the loop waits elsewhere as well, which no fix
-    changes."""
+    """Return why a sum on the GPU gains nothing: of the ``others`` in the loop, one makes each round wait, and no fix
+    changes that."""
     here = branches_around(found.module, found.statement, inner)
     for finding, fixed in others:
         other = finding.payload
         if (
             isinstance(other, HostWait)
             and not isinstance(fixed, Fix)
-            and inner in other.module.syntax.ancestors(other.statement)
             and branches_around(other.module, other.statement, inner) <= here
         ):
             return Declined(f"each round waits in line {finding.span.line} as well, which no fix changes")

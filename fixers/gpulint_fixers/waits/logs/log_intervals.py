@@ -56,11 +56,11 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
     if (line := scaler_above(project, module, loop, at)) is not None:
         return Declined(f"the scaler of gradients waits in line {line}, right before the value is read")
     if counter != running(module, loop) and may_be_short(project, module, loop):
-        return Declined(f"with such large batches an epoch may have fewer than {EVERY} steps, too few to skip some")
+        return Declined(f"with such large batches an epoch may have fewer than {EVERY} steps, the log interval")
     rounds = 0 if counter == running(module, loop) else most_rounds(project, module, loop)
     every = next((number for number in _SHORTER if not rounds or 2 * number <= rounds), None)
     if every is None:
-        return Declined(f"the loop has {rounds} rounds only, too few to log every so often")
+        return Declined(f"the loop has {rounds} rounds, too few for a log interval")
     return Interval(f"{counter} % {every} == 0", edits, str(every))
 
 

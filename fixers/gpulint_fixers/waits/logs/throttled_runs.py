@@ -88,10 +88,9 @@ def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
 def _is_same(module: ModuleIndex, branch: ast.If, test: str) -> bool:
     """Return whether a block runs under the same condition, which its first line says and nothing else, perhaps in
     other parentheses."""
-    syntax = module.syntax
-    head = syntax.source.line(branch.lineno).strip()
-    one_line = head.startswith("if") and head.endswith(":") and branch.test.end_lineno == branch.lineno
-    if branch.orelse or not one_line or head.strip("if (:)") != syntax.text(branch.test).strip("if (:)"):
+    source, end = module.syntax.source, module.syntax.offsets(branch.test)[1]
+    head_end = source.offset(branch.lineno + 1, 1)
+    if branch.orelse or end > head_end or source.text[end:head_end].strip(" \t)\r\n") != ":":
         return False
     return ast.dump(branch.test) == ast.dump(ast.parse(test, mode="eval").body)
 

@@ -34,7 +34,7 @@ def extreme(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
     if isinstance(reads, Declined):
         return reads
     if len(reads) != 1 or reads[0].whole is not value or reads[0].copies or is_integer(found.module, reads[0].tensor):
-        return Declined("more is done with the number than comparing it")
+        return Declined("the number is used for more than a comparison")
     variable = variable_of(project, found, loop, name)
     initial = variable.initial()
     if not initial or not all(value is call or _is_start(value) for value in initial):
@@ -45,7 +45,7 @@ def extreme(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
     syntax, tensor = found.module.syntax, reads[0].tensor
     text = syntax.text(tensor)
     if "\n" in text or "#" in text:
-        return Declined("the expression has several lines")
+        return Declined("the expression spans several lines")
     plain = text if isinstance(tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
     detached = "" if is_detached(tensor) else ".detach()"
     edit = Edit(syntax.path, syntax.span(call), f"{plain}{detached}.clamp({_BOUNDS[function]}={name})")

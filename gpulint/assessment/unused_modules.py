@@ -22,7 +22,7 @@ MAX_USERS = 6
 """Most importing modules that are looked at."""
 
 
-def is_orphan(subject: Subject) -> bool:
+def is_unused(subject: Subject) -> bool:
     """Return whether a place is in a function of a module that no other file names and that does nothing by itself."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook or subject.jobs or module.function(node) is None:
@@ -30,11 +30,11 @@ def is_orphan(subject: Subject) -> bool:
     hooks = (context.loop for context in subject.contexts if isinstance(context.loop.node, FUNCTIONS))
     if any(hook.module is module for hook in hooks):
         return False
-    return _is_orphan(subject.project, module)
+    return _is_unused(subject.project, module)
 
 
 @query
-def _is_orphan(project: Project, module: ModuleIndex) -> bool:
+def _is_unused(project: Project, module: ModuleIndex) -> bool:
     """Return whether only modules that nothing uses use a module, if any."""
     users = [project.module_at(user) for user in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS + 1)]
     chain = [module, *(user for user in users if user is not None)]

@@ -1,0 +1,129 @@
+"""Repairs of single waits, by what the statement does with the number."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.fix import Declined, Fix
+from gpulint.placement.sync_points import SyncKind
+from gpulint.project import Project
+from gpulint.query import query
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LOOPS, LoopNode
+from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.waits.barriers import is_barrier
+from gpulint_fixers.waits.device_reads import uses_other_library
+from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
+from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
+from gpulint_fixers.waits.lists.device_tables import recorded
+from gpulint_fixers.waits.lists.method_lists import kept_by_object
+from gpulint_fixers.waits.logs.abort_tests import test_less_often
+from gpulint_fixers.waits.logs.log_conditions import under_condition
+from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
+from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
+from gpulint_fixers.waits.removed_waits import remove_wait
+from gpulint_fixers.waits.returns.returned_reads import returned
+from gpulint_fixers.waits.step_tests import (
+    inner_loop,
+    is_lightning_log,
+    is_read_by_optimizer,
+)
+from gpulint_fixers.waits.sums.device_sums import accumulated
+from gpulint_fixers.waits.sums.keyed_sums import keyed
+from gpulint_fixers.waits.sums.object_sums import kept_in_object
+from gpulint_fixers.waits.sums.running_extremes import extreme
+from gpulint_fixers.waits.sums.summing_objects import added_by_object
+from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
+from gpulint_fixers.waits.unread_values import without_discarded
+
+_MOST = 200
+"""Statements of a loop's body, all of which are looked at for each finding."""
+
+
+@query
+def repair(project: Project, found: object) -> Fix | Declined:
+    """The repair of one wait, whatever other waits of the loop do to its gain."""
+    if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
+        return Declined("the tensor has to be copied as a whole before the loop over its elements")
+    statement = found.statement
+    if not isinstance(statement, ast.stmt):
+        return test_less_often(project, found)
+    if is_read_by_optimizer(found.module, statement):
+        return Declined("the optimizer reads the loss in each call of the function as well")
+    if is_barrier(found):
+        return remove_wait(found.module, statement, "do not wait for all queued work in every step")
+    if (removed := without_discarded(found.module, statement)) is not None:
+        return removed
+    if is_lightning_log(found.module, statement):
+        return handed_over(found)
+    loop = found.context.loop.node
+    if (less := logged_by_call(project, found)) is not None:
+        return less
+    if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
+        inner = inner_loop(found.module, statement)
+        adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
+        if inner is not None and adds and not predates_device_argument(found.module):
+            assert isinstance(statement, ast.AugAssign)
+            return accumulated(project, found, statement, inner)
+        if inner is not None and isinstance(largest := extreme(project, found, statement, inner), Fix):
+            return largest
+        kept = kept_by_object(project, found, statement)
+        return kept if isinstance(kept, Fix) else returned(project, found, statement)
+    if len(loop.body) > _MOST:
+        return Declined(f"the loop has more than {_MOST} statements")
+    if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
+        return Declined("the value decides what the program does next")
+    if predates_device_argument(found.module):
+        return Declined("the code is for PyTorch before 0.4, whose variables are no numbers")
+    if uses_other_library(found.module):
+        return Declined("the module does not say whether this is a tensor of PyTorch")
+    under = under_condition(project, found.module, statement, loop)
+    return _by_use(project, found, statement, loop) if under is None else under
+
+
+def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
+    """Return the number kept on the GPU for a sum, a list, a meter or a table, or its log every N steps."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List(elts=[value])):
+            return listed(project, found, statement, loop, name, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as target), args=[value])):
+            if whole_read(value) is not None:
+                return gathered(project, found, statement, loop, target, value, rows=False)
+            return listed(project, found, statement, loop, target.id, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend", value=ast.Name() as target), args=[value])):
+            return gathered(project, found, statement, loop, target, value, rows=True)
+        case ast.AugAssign(
+            target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
+        ):
+            return gathered(project, found, statement, loop, target, statement.value, rows=True)
+        case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
+            return kept_in_object(project, found)
+        case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
+            return accumulated(project, found, statement, loop)
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(attr="append", value=ast.Subscript() | ast.Attribute() as entry), args=[_]
+            )
+        ):
+            return recorded(project, found, statement, loop, entry)
+        case ast.AugAssign(target=ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())), op=ast.Add()):
+            return keyed(project, found, statement, loop)
+        case ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add()):
+            stored = stored_in_tensor(project, found, statement)
+            return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
+            made = metered(project, found, call, loop)
+            added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            return added if isinstance(added, Fix) else made
+        case ast.Assign():
+            return assigned(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
+            made = added_by_object(project, found, call)
+            if isinstance(made, Fix):
+                return made
+    if logs(project, found.module, statement):
+        outer = outermost(project, found.module, statement, loop)
+        return logged(project, found, run_of(project, found.module, outer, set()), loop)
+    return Declined("the value is used in the same step")
