@@ -14,7 +14,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
-from gpulint.workload.main_guards import is_unguarded, ways_from_programs
+from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.worker_supply import loads_in_process
@@ -61,10 +61,10 @@ def cannot_start_workers(subject: Subject) -> bool:
     loader = _loader(subject)
     if loader is None or subject.is_notebook or subject.jobs:
         return False
-    ways = ways_from_programs(subject.project, loader.call)
-    return is_unguarded(ways) and (
-        any(is_of_another_system(place.module) for way in ways for place in way)
-        or all(is_of_another_folder(subject.project, way[-1].module.path.parent) for way in ways)
+    route = route_to(subject.project, loader.call)
+    return route.is_unguarded and (
+        any(map(is_of_another_system, route.modules))
+        or all(is_of_another_folder(subject.project, start.module.path.parent) for start in route.starts)
     )
 
 

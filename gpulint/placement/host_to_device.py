@@ -233,6 +233,7 @@ class HostToDevice:
                 table.setdefault(module.function(move.node), []).append(move)
         return table
 
+    @query
     def _makes_on_gpu(self, module: ModuleIndex, function: FunctionNode, call: NodeRef | None, depth: int) -> bool:
         """Return whether a function names a GPU as the place of a tensor. A parameter of a helper is what ``call``
         hands to it."""
@@ -250,10 +251,21 @@ class HostToDevice:
                     return True
         return depth > 0 and any(
             isinstance(helper.node, FUNCTIONS)
-            and self._makes_on_gpu(helper.module, helper.node, NodeRef(module, inner), depth - 1)
+            and self._makes_on_gpu(
+                helper.module,
+                helper.node,
+                NodeRef(module, inner) if self._is_handed_device(helper.module, helper.node) else None,
+                depth - 1,
+            )
             for inner in calls
             for helper in self._project.fact(Resolver).callees(module, inner)
         )
+
+    @query
+    def _is_handed_device(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        """Return whether a parameter of a function may be the place of a tensor."""
+        devices = (device for call in module.calls_of(function) for device in _devices_named(call))
+        return any(isinstance(device, ast.Name) and device.id in parameters(function) for device in devices)
 
     def _moved_fields(self, module: ModuleIndex, node: ast.expr) -> frozenset[str]:
         """Return what the function that has ``node`` moves of it to a GPU: names of fields, ``*`` for all, nothing."""

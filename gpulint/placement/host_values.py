@@ -13,7 +13,7 @@ from gpulint.libraries.names import matches, words
 from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
-from gpulint.query import cyclic
+from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
@@ -192,6 +192,7 @@ class HostValues:
         )
 
 
+@query
 def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
     """Return what a module appends to what a name stands for; None if it stores something there in another way."""
     parents = module.syntax.parents

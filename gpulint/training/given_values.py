@@ -21,8 +21,9 @@ MAX_CALLS = 2
 """Most calls between the test and the place."""
 
 
+@query
 def is_for_missing_argument(
-    project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS, among: frozenset[Path] = frozenset()
+    project: Project, module: ModuleIndex, node: ast.AST, among: frozenset[Path] = frozenset(), calls: int = MAX_CALLS
 ) -> bool:
     """Return whether a place only runs if a parameter is None, in its function or in all that call it, and each call
     in the tree, or in the modules ``among`` others, passes something for it."""
@@ -34,7 +35,7 @@ def is_for_missing_argument(
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(
         not isinstance(site.node, CallbackCall)
-        and is_for_missing_argument(project, site.module, site.node, calls - 1, among)
+        and is_for_missing_argument(project, site.module, site.node, among, calls - 1)
         for site in sites
     )
 

@@ -23,6 +23,7 @@ _OF_DATA = regex.compile(r"(Generator|Scaler|Encoder|Binarizer|Vectorizer|Impute
 _TRAINS = ("fit", "fit_generator", "Trainer", "train")
 
 
+@query
 def only_programs_without_training_call(
     project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS
 ) -> bool:

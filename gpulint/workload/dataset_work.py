@@ -89,6 +89,7 @@ def _only_stacks(project: Project, loader: Loader) -> bool:
     return bool(functions) and all(_arranges(project, function, _MAX_HELPERS) for function in functions)
 
 
+@query
 def _arranges(project: Project, function: NodeRef, helpers: int) -> bool:
     """Return whether a function, and the functions of the tree that it calls, only arrange, pad and stack."""
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)):

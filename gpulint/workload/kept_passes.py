@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -29,6 +30,7 @@ MIN_NAME = 4
 """Characters of a text that names a file."""
 
 
+@query
 def is_kept(project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS) -> bool:
     """Return whether a place runs only while a file is missing that its function writes, or that the functions which
     call it write."""

@@ -4,19 +4,17 @@ would run the whole program again, and fail."""
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
+from gpulint.semantic.callers import callers
 from gpulint.semantic.operating_systems import may_run_on_macos
-from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import NodeRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 MAX_CALLERS = 4
 """Calls through which the program that makes a loader is looked for."""
@@ -25,26 +23,35 @@ _HOMES = regex.compile(r"""['"]([A-Z]:(\\{1,2}|/)\w|/Users/\w)|\bos\.name\s*==\s
 """Paths of Windows and macOS."""
 
 
-def ways_from_programs(project: Project, place: NodeRef, calls: int = MAX_CALLERS) -> list[tuple[NodeRef, ...]]:
-    """The calls by which a place is reached from outside of all functions, the last first."""
-    return list(_ways(project, place, (), calls))
+class Route(NamedTuple):
+    """How programs reach a place."""
+
+    starts: list[NodeRef]
+    """The calls outside of all functions, or the place itself if it is there."""
+    modules: list[ModuleIndex]
+    """Those of all calls that lead to the place."""
+
+    @property
+    def is_unguarded(self) -> bool:
+        """Whether no program reaches the place through ``if __name__ == "__main__"``."""
+        return bool(self.starts) and not any(map(_is_in_main, self.starts))
 
 
-def is_unguarded(ways: list[tuple[NodeRef, ...]]) -> bool:
-    """Return whether none of the ways to a place goes through ``if __name__ == "__main__"``."""
-    return bool(ways) and not any(_is_in_main(way[-1]) for way in ways)
+def route_to(project: Project, place: NodeRef) -> Route:
+    """Return from where a place is reached, through a few calls."""
+    found = list(callers(project, place, MAX_CALLERS))
+    return Route([at.ref for at in found if at.function is None], list(dict.fromkeys(at.ref.module for at in found)))
 
 
 def would_run_again(project: Project, place: NodeRef) -> bool:
     """Return whether a place is reached without a main guard in a program that may run on macOS, whose lines end as on
     Windows, or whose tree names folders of Windows or macOS. Jobs run on Linux."""
-    ways = ways_from_programs(project, place)
-    if not is_unguarded(ways) or place.module.path.suffix == ".ipynb":
+    route = route_to(project, place)
+    if not route.is_unguarded or place.module.path.suffix == ".ipynb":
         return False
-    if any(True for way in ways for _ in project.fact(JobIndex).launches_of(way[-1].module.path)):
+    if any(project.fact(JobIndex).launches_of(start.module.path) for start in route.starts):
         return False
-    modules = {at.module for way in ways for at in way}
-    if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in modules):
+    if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in route.modules):
         return True
     return _is_from_another_system(project)
 
@@ -53,16 +60,6 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
 def _is_from_another_system(project: Project) -> bool:
     """Return whether a program of the tree names a folder of Windows or macOS."""
     return any(project.matches(path, _HOMES) for path in project.python_files)
-
-
-def _ways(project: Project, place: NodeRef, way: tuple[NodeRef, ...], calls: int) -> Iterator[tuple[NodeRef, ...]]:
-    way = (*way, place)
-    function = place.module.function(place.node)
-    if function is None:
-        yield way
-        return
-    for site in project.fact(Resolver).call_sites(place.module, function) if calls else ():
-        yield from _ways(project, site, way, calls - 1)
 
 
 def _is_in_main(place: NodeRef) -> bool:

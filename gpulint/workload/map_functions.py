@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -59,6 +60,7 @@ def has_state(project: Project, module: ModuleIndex, function: ast.expr, depth: 
     return bool(_STATE.search(last_name(function)))
 
 
+@query
 def _idles(project: Project, function: NodeRef, depth: int) -> bool:
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)) or depth == 0:
         return False

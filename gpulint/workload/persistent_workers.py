@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
+from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
@@ -38,7 +39,7 @@ def against_persistence(project: Project, loader: Loader) -> str:
     """Return why the workers of a loader should end with each pass; empty where nothing says so."""
     if _is_restarted(project, loader):
         return RESTARTED
-    return PILED_UP if _piles_up(project, loader.call, _CALLS) else ""
+    return PILED_UP if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)) else ""
 
 
 def _is_restarted(project: Project, loader: Loader) -> bool:
@@ -79,16 +80,6 @@ def _zips_with_itself(loop: ast.AST) -> bool:
     assert isinstance(loop, ast.For | ast.AsyncFor)
     sources = [ast.unparse(source) for source in unwrap_zipped(loop.iter)]
     return len(sources) > len({*sources})
-
-
-def _piles_up(project: Project, made: NodeRef, calls: int) -> bool:
-    """Return whether rounds of a loop each keep what a call makes, in the function of the call or in its callers."""
-    if _is_kept(project, made):
-        return True
-    function = made.module.function(made.node)
-    if function is None or calls == 0:
-        return False
-    return any(_piles_up(project, site, calls - 1) for site in project.fact(Resolver).call_sites(made.module, function))
 
 
 def _is_kept(project: Project, made: NodeRef) -> bool:

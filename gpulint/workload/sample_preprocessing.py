@@ -158,6 +158,7 @@ class SamplePreprocessing:
         calls = self._project.fact(LoopContexts).calls_in(loop.module, loop.node)
         return any(self._project.fact(Guards).is_without_gradients(loop.module, call) for call in calls)
 
+    @query
     def heavy(
         self, module: ModuleIndex, function: FunctionNode, depth: int = MAX_HELPERS, changes: bool = False
     ) -> PreprocessingStep | None:

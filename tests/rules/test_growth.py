@@ -72,6 +72,17 @@ REPEATED = {
         "def submit{n}():\n    args = parser.parse_args()\n    kind = args.kind\n"
         "    PyTorch('train.py', 'src', instance_type=kind, hyperparameters=dict(n={n})).fit()\n",
     ),
+    "calls of a function by itself": (
+        SETUP + "def start():\n    make(data)\n\ndef make(d):\n    loader = DataLoader(d, 8)\n"
+        "    for x in loader:\n        model(x.cuda()).sum().backward()\n        optimizer.step()\n",
+        "    make(d)\n",
+    ),
+    "calls of a collate function by itself": (
+        SETUP
+        + "def start():\n    for x in DataLoader(data, 8, collate_fn=put):\n        model(x.cuda()).sum().backward()\n"
+        "        optimizer.step()\n\ndef put(samples):\n",
+        "    put(samples)\n",
+    ),
     "ignored loaders": (SETUP + STEP, "l{n} = DataLoader(data)  # gpulint: ignore[GPU303]\n"),
 }
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from gpulint.fix import Declined, Edit, NewFile
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.values.constants import Constants
@@ -116,25 +117,28 @@ def _chains(project: Project, context: LoopContext) -> Iterator[dict[FunctionNod
     if isinstance(loop.node, LOOPS):
         outermost = [up for up in loop.module.syntax.ancestors(loop.node) if isinstance(up, LOOPS)]
         node = outermost[-1] if outermost else loop.node
-        yield dict(_leading(project, NodeRef(loop.module, node), 0))
+        chain = dict[FunctionNode | None, int]()
+        for at in callers(project, NodeRef(loop.module, node), _MAX_CALLERS):
+            line: int = at.ref.node.lineno  # type: ignore[attr-defined]
+            chain[at.function] = min(line, chain.get(at.function, line))
+        yield chain
 
 
-def _leading(project: Project, at: NodeRef, depth: int) -> Iterator[tuple[FunctionNode | None, int]]:
-    function = at.module.function(at.node)
-    yield function, at.node.lineno  # type: ignore[attr-defined]
-    if function is not None and depth < _MAX_CALLERS:
-        for site in project.fact(Resolver).call_sites(at.module, function):
-            if site.module.function(site.node) is not function:
-                yield from _leading(project, site, depth + 1)
-
-
-def _later(project: Project, at: NodeRef, chains: list[dict[FunctionNode | None, int]], depth: int = 0) -> bool:
+def _later(project: Project, at: NodeRef, chains: list[dict[FunctionNode | None, int]]) -> bool:
     """Return whether ``at`` may run inside or after the loops. Only what is seen to run before them does not."""
-    function = at.module.function(at.node)
-    known = [chain[function] for chain in chains if function in chain]
-    if known:
-        return any(at.node.lineno >= line for line in known)  # type: ignore[attr-defined]
-    sites = (
-        project.fact(Resolver).call_sites(at.module, function) if function is not None and depth < _MAX_CALLERS else ()
-    )
-    return not sites or any(_later(project, site, chains, depth + 1) for site in sites)
+    seen = set[FunctionNode]()
+
+    def may_follow(at: NodeRef, calls: int) -> bool:
+        function = at.module.function(at.node)
+        known = [chain[function] for chain in chains if function in chain]
+        if known:
+            return any(at.node.lineno >= line for line in known)  # type: ignore[attr-defined]
+        if function is None or not calls:
+            return True
+        if function in seen:
+            return False  # its callers are asked already
+        seen.add(function)
+        sites = project.fact(Resolver).call_sites(at.module, function)
+        return not sites or any(may_follow(site, calls - 1) for site in sites)
+
+    return may_follow(at, _MAX_CALLERS)

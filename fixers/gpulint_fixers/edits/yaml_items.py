@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -14,6 +15,8 @@ from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
 
 _MAX_DEPTH = 60
+_MAX_NODES = 10_000
+"""Aliases of aliases may stand for more than fits into memory."""
 _SHORT = 60
 _AT_KEY = regex.compile(r"^( *)[\w.-]+:\n\1- ", re.MULTILINE)
 """A list whose dashes are below the first letter of its key."""
@@ -23,20 +26,24 @@ class NotPlainError(ValueError):
     """A node with tags, or that contains itself."""
 
 
-def plain(node: Node, depth: int = 0) -> Any:
+def plain(node: Node) -> Any:
     """Return a node as maps, lists and scalars, with aliases and merge keys in full.
 
     Raises:
         NotPlainError: its value is not known.
     """
-    if depth > _MAX_DEPTH:
+    return _plain(node, 0, iter(range(_MAX_NODES)))
+
+
+def _plain(node: Node, depth: int, left: Iterator[int]) -> Any:
+    if depth > _MAX_DEPTH or next(left, None) is None:
         raise NotPlainError
     if node.kind == "list":
-        return [plain(child, depth + 1) for child in node.children]
+        return [_plain(child, depth + 1, left) for child in node.children]
     if node.kind == "map":
         if any(key.startswith("\0") for key in node.fields):
             raise NotPlainError
-        return {key: plain(value, depth + 1) for key, (_, value) in node.fields.items()}
+        return {key: _plain(value, depth + 1, left) for key, (_, value) in node.fields.items()}
     if node.tag is not None and not (node.style and node.tag == "!"):
         raise NotPlainError
     if node.style:

@@ -129,6 +129,7 @@ def _collating(project: Project, loader: Loader) -> list[NodeRef]:
     return found
 
 
+@query
 def _moves(project: Project, module: ModuleIndex, node: ast.AST, depth: int) -> bool:
     """Return whether a function, or a class or one that it inherits from, moves anything to a device, by itself or in
     functions of the tree that it calls."""

@@ -11,6 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.given_values import is_for_missing_argument
@@ -49,7 +50,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
     """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so."""
     if may_have_no_workers(project, loader):
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
-    if is_for_missing_argument(project, loader.module, loader.node, among=_users_of_default(project, workers)):
+    if is_for_missing_argument(project, loader.module, loader.node, _users_of_default(project, workers)):
         return "each call in the tree passes a loader of its own, so that this one is not made"
     if is_for_a_look(loader):
         return "the loader is for a look at a few samples, for which starting workers takes longer"
@@ -210,6 +211,7 @@ def _looks_up(project: Project, loader: Loader) -> bool:
     )
 
 
+@query
 def _is_plain(project: Project, function: NodeRef, helpers: int) -> bool:
     """Return whether a function, and those of the tree that it calls, compute on arrays in memory at most."""
     resolver = project.fact(Resolver)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 from gpulint import regex
@@ -14,7 +13,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.callers import callers
 from gpulint.training.loader_calls import Loader
 from gpulint.workspace.module_index import NodeRef
 
@@ -32,17 +31,9 @@ _MAX_CALLERS = 4
 def may_have_no_workers(project: Project, loader: Loader) -> bool:
     """Return whether the loader is made in a daemonic process, such as one of a ``multiprocessing.Pool``. Those may not
     have children."""
-    return any(_handed_to_daemon(ref) for ref in _around(project, NodeRef(loader.module, loader.node), 0))
-
-
-def _around(project: Project, at: NodeRef, depth: int) -> Iterator[NodeRef]:
-    """The functions that lead to a place."""
-    function = at.module.function(at.node)
-    if function is not None:
-        yield NodeRef(at.module, function)
-        if depth < _MAX_CALLERS:
-            for site in project.fact(Resolver).call_sites(at.module, function):
-                yield from _around(project, site, depth + 1)
+    around = callers(project, NodeRef(loader.module, loader.node), _MAX_CALLERS)
+    functions = {at.function: at.ref.module for at in around if at.function is not None}
+    return any(_handed_to_daemon(NodeRef(module, function)) for function, module in functions.items())
 
 
 def _handed_to_daemon(function: NodeRef) -> bool:

@@ -40,6 +40,7 @@ def may_differentiate(project: Project, module: ModuleIndex, function: FunctionN
     return _reaches(project, module, function, frozenset(names), handed, _DEPTH)
 
 
+@query
 def _reaches(
     project: Project, module: ModuleIndex, function: FunctionNode, names: frozenset[str], handed: bool, depth: int
 ) -> bool:

@@ -6,6 +6,7 @@ import ast
 
 from gpulint.documents.python import walk
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
@@ -16,6 +17,7 @@ _MAKES_AXIS = frozenset({"zeros", "ones", "empty", "full"})
 _GIVES_AXIS = frozenset({"unsqueeze", "view", "reshape", "expand"})
 
 
+@query
 def keeps_axis(project: Project, module: ModuleIndex, tensor: ast.expr, steps: int = MAX_STEPS) -> bool:
     """Return whether a tensor may have an axis of length 1, by what computes it, also in functions of the tree."""
     if not steps:
