@@ -1,5 +1,5 @@
-"""Whether anything in a tree shows that its programs run on three or more GPUs: jobs, launchers, options, lists of
-devices, what is written about them."""
+"""Whether anything shows that a program runs on three or more GPUs: its jobs, commands that start it, lists of devices
+and defaults in its own modules, and configuration files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.file_facts import is_of_others_or_measures
 from gpulint.assessment.jobs import gpus_of
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import stored
 
 if TYPE_CHECKING:
@@ -40,17 +42,12 @@ _SEVERAL = regex.compile(
     re.IGNORECASE,
 )
 """Settings of three or more GPUs, in code, commands and configurations. One number after ``gpu`` is which GPU it is."""
-_SAID = regex.compile(
-    rb"\b([3-9]|16|32|64|three|four|eight)[-\s]{0,2}(x|\xc3\x97)?\s?((nvidia|tesla|geforce|quadro|rtx|gtx)\s)*"
-    rb"(gpus?|[avhpk]\d{2,3}|titan|[2-5]0[6-9]0|1080)s?\b",
-    re.IGNORECASE,
-)
-"""Three or more GPUs in a README."""
 _STARTED = (
     r"(?:VISIBLE_DEVICES=[\"'\\\\]*(?P<gpus>[\d,]+)[\"'\\\\]*\s+)?"
-    r"\b(?:python[\d.]*|torchrun)\s[^\n|;&]{{0,300}}?\b{name}\b"
+    r"\b(?:python[\d.]*|torchrun)\s[^\n|;&]{{0,300}}?\b{names}\b(?P<options>(?:[^\n\\|;&]|\\\n){{0,600}})"
 )
-"""A command that starts a program."""
+"""A command that starts one of some programs."""
+_SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"})
 _TEXTS = frozenset(
     {".py", ".ipynb", ".sh", ".sbatch", ".slurm", ".pbs", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"}
 )
@@ -64,22 +61,30 @@ MANY = 3
 
 
 def shows_few_gpus(subject: Subject) -> bool:
-    """Return whether no job that runs the place holds three or more GPUs, and no text of the tree names as many, or all
-    commands in its texts show the program one."""
+    """Return whether no job that runs the place holds three or more GPUs, and nothing else names as many for the
+    program, or all commands in the texts of the tree show it one."""
     counts = [gpus_of(job) for job in subject.jobs if job.gpus is not None]
     if any(count is not None and count >= MANY for count in counts):
         return False
     if counts and None not in counts:
         return True
-    return not _names_several(subject.project) or _is_always_shown_one(subject.project, subject.path)
+    return not _is_given_several(subject.project, subject.path)
 
 
-@stored("commands with one GPU")
-def _is_always_shown_one(project: Project, path: Path) -> bool:
-    """Return whether commands in notes, notebooks and scripts start a program, each with one GPU."""
-    written = re.compile(_STARTED.format(name=re.escape(path.name)).encode())
-    shown = [match["gpus"] for text in texts_around(project, path) for match in written.finditer(text)]
-    return bool(shown) and all(gpus is not None and gpus.isdigit() for gpus in shown)
+@stored("several GPUs of a program")
+def _is_given_several(project: Project, path: Path) -> bool:
+    """Return whether a setting or a command names several GPUs for the programs that run a module."""
+    programs = [path, *project.fact(GpuPrograms).users(path)]
+    written = _STARTED.format(names=f"({'|'.join(re.escape(one.name) for one in programs)})")
+    pattern = re.compile(written.encode())
+    commands = [match for text in texts_around(project, path) for match in pattern.finditer(text)]
+    if any(_SEVERAL.search(match[0]) for match in commands):
+        return True
+    if commands and all(match["gpus"] is not None and match["gpus"].isdigit() for match in commands):
+        return False
+    modules = [one for program in programs for one in project.fact(MultiGpuUse).of(program).files]
+    settings = [one for one in project.files if one.suffix in _SETTINGS and not _is_aside(project, one)]
+    return any(_names_several(project, one) for one in dict.fromkeys((*modules, *settings)))
 
 
 def texts_around(project: Project, path: Path) -> Iterator[bytes]:
@@ -89,21 +94,12 @@ def texts_around(project: Project, path: Path) -> Iterator[bytes]:
     yield from (project.data(one)[:MAX_BYTES] for one in dict.fromkeys((*texts, *notes)))
 
 
-@stored("several GPUs")
-def _names_several(project: Project) -> bool:
-    notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
-    texts = [path for path in project.files if path.suffix in _TEXTS and not _is_aside(project, path)]
-    return any(_SAID.search(project.data(path)[:MAX_BYTES]) for path in notes) or any(
-        _names_several_itself(project, path) for path in (*texts, *notes)
-    )
-
-
 def _is_aside(project: Project, path: Path) -> bool:
     """Return whether a file tells nothing of the GPUs that the programs of the tree use."""
     return project.is_test(path) or is_of_others_or_measures(path.relative_to(project.root).as_posix())
 
 
 @stored("several GPUs in a file")
-def _names_several_itself(project: Project, path: Path) -> bool:
+def _names_several(project: Project, path: Path) -> bool:
     """An answer of its own for each file, so that an edit of one costs no search of the others."""
     return _SEVERAL.search(project.data(path)[:MAX_BYTES]) is not None

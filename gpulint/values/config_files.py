@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import MAX_DIGITS
-from gpulint.query import query
+from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
@@ -38,7 +38,9 @@ MAX_DEFAULTS = 3
 """Depth to which configurations that Hydra puts together are followed."""
 _IS_GLOBAL = b"@package _global_"
 MAX_KEYS = 8
-"""Most keys and wrappers between a file and a value."""
+"""Most keys between a file and a value."""
+MAX_SOURCES = 100
+"""Most places of files that a mapping may be read from; of more, nothing is known."""
 LOADS = frozenset(
     {
         "yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads",
@@ -54,6 +56,15 @@ _WRAPS = frozenset(
 _MODULES = frozenset({"mmengine.config.Config.fromfile", "mmengine.Config.fromfile", "mmcv.Config.fromfile"})
 """Functions that read a Python file of settings, or another one."""
 _HYDRA = frozenset({"hydra.main", "hydra.main_decorator"})
+
+Source = tuple[Path, tuple[str, ...], Path | None]
+"""A file that a mapping is read from, the keys that lead to it, and the program on whose command line Hydra lets its
+values be set."""
+_NO_SOURCES: tuple[Source, ...] = ()
+
+
+def _bounded(found: tuple[Source, ...], *_: object) -> tuple[Source, ...]:
+    return found if len(found) <= MAX_SOURCES else ()
 
 
 class ConfigFiles:
@@ -106,7 +117,7 @@ class ConfigFiles:
         key, base = step(ref.node)
         if base is None:
             return False
-        files = list(self._sources(ref.module, base))
+        files = self._sources(ref.module, base)
         if not files:
             return self._fills(ref, base) and not mentioning(self._project, key)
         return not any(
@@ -149,31 +160,30 @@ class ConfigFiles:
             for inner, below in self._parts(part, depth + 1):
                 yield inner, (*home, *below)
 
-    def _sources(
-        self, module: ModuleIndex, base: ast.expr, seen: frozenset[ast.AST] = frozenset()
-    ) -> Iterator[tuple[Path, tuple[str, ...], Path | None]]:
-        """Files of the tree that the mapping ``base`` may have been loaded from, with the keys that lead to it, and the
-        program on whose command line Hydra lets its values be set."""
+    @cyclic(_NO_SOURCES, _bounded)
+    def _sources(self, module: ModuleIndex, base: ast.expr) -> tuple[Source, ...]:
+        """Files of the tree that the mapping ``base`` may have been loaded from."""
+        found: dict[Source, None] = {}
         for origin in self._project.fact(Resolver).points_to(module, base):
             node = origin.node
-            if node in seen or len(seen) > MAX_KEYS:
-                continue  # `config = dict(config)` in a loop
             key, inner = step(node)
             if trial_config.holds_hyperparameters(origin):
-                yield from (
-                    (path, (trial_config.KEY,), None) for path in trial_config.experiments(self._project, origin.module)
-                )
+                files = trial_config.experiments(self._project, origin.module)
+                found |= dict.fromkeys((path, (trial_config.KEY,), None) for path in files)
             elif inner is not None:
-                for path, prefix, program in self._sources(origin.module, inner, seen | {node}):
-                    yield path, (*prefix, key), program
+                outer = self._sources(origin.module, inner)
+                found |= dict.fromkeys(
+                    (path, (*prefix, key), program) for path, prefix, program in outer if len(prefix) < MAX_KEYS
+                )
             elif isinstance(node, ast.Call):
                 names = self._project.fact(Resolver).call_names(origin.module, node)
                 if names & (LOADS | _MODULES) and node.args:
-                    yield from ((path, (), None) for path in self._opened(origin, node.args[0]))
+                    found |= dict.fromkeys((path, (), None) for path in self._opened(origin, node.args[0]))
                 elif names & _WRAPS and node.args:
-                    yield from self._sources(origin.module, node.args[0], seen | {node})
+                    found |= dict.fromkeys(self._sources(origin.module, node.args[0]))
             elif isinstance(node, ast.arg):
-                yield from ((path, (), origin.module.path) for path in self._hydra(origin, node))
+                found |= dict.fromkeys((path, (), origin.module.path) for path in self._hydra(origin, node))
+        return tuple(found)
 
     def _opened(self, ref: NodeRef, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
         """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""

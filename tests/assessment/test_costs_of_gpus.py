@@ -147,10 +147,14 @@ def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpu
 @pytest.mark.parametrize(
     ("beside", "level"),
     [
-        ({"tools/run.sh": "python run.py --gpus 4\n"}, "high"),
-        ({"benchmarks/run.sh": "python run.py --gpus 4\n"}, "low"),
-        ({"third_party/run.sh": "python run.py --gpus 4\n"}, "low"),
-        ({"run.sh": "CUDA_VISIBLE_DEVICES=3 python train.py\n", "tools/run.sh": "python run.py --gpus 4\n"}, None),
+        ({"tools/run.sh": "python train.py --gpus 4\n"}, "high"),
+        ({"tools/run.sh": "python train.py \\\n  --gpu_ids 0,1,2,3\n"}, "high"),
+        ({"start.py": "from train import main\nmain(gpus=[0, 1, 2, 3])\n"}, "high"),
+        ({"configs/base.yaml": "gpus: [0, 1, 2, 3]\n"}, "high"),
+        ({"tools/run.sh": "python run.py --gpus 4\n"}, "low"),
+        ({"run.py": "start(gpus=[0, 1, 2, 3])\n"}, "low"),
+        ({"README.md": "We trained on 8 V100 GPUs.\n"}, "low"),
+        ({"run.sh": "CUDA_VISIBLE_DEVICES=3 python train.py\n", "configs/base.yaml": "gpus: [0, 1, 2, 3]\n"}, None),
     ],
 )
 def test_what_others_run_on_several_gpus_says_nothing_of_the_program(
@@ -257,7 +261,7 @@ def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
 def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
     tmp_path: Path, wrapped: str, level: str
 ) -> None:
-    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "Needs four GPUs."}
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "README.md": "python train.py --gpus 4"}
     assert levels(tmp_path, files, "GPU352") == [level]
 
 
@@ -342,7 +346,7 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
         f"    if count > 1:\n        model = nn.DataParallel(model)\n{after}    for batch in loader:\n"
         "        model(batch.cuda()).sum().backward()\n        optimizer.step()\n\ntrain(data, sgd, -1, 4)\n"
     )
-    assert levels(tmp_path, {"net.py": "", name: text, "README.md": "Needs four GPUs."}, "GPU352") == [level]
+    assert levels(tmp_path, {"net.py": "", name: text, "README.md": f"python {name} --gpus 4"}, "GPU352") == [level]
 
 
 @pytest.mark.parametrize(
@@ -350,12 +354,12 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
     [
         ("", "low"),
         ("Train on GPU 3.", "low"),
-        ("We train on 4 A100 GPUs.", "high"),
-        ("We train on 2 A100 GPUs.", "low"),
-        ("CUDA_VISIBLE_DEVICES=0,1,2", "high"),
-        ("CUDA_VISIBLE_DEVICES=0,1", "low"),
-        ("num_gpus: 128", "high"),
-        ("multi_gpu: true", "low"),
+        ("We train on 4 A100 GPUs.", "low"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 python train.py", "high"),
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", "low"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 python other.py", "low"),
+        ("python train.py --num_gpus 4", "high"),
+        ("python train.py --multi_gpu", "low"),
     ],
 )
 def test_data_parallel_counts_where_something_shows_a_third_gpu(tmp_path: Path, readme: str, level: str) -> None:
@@ -434,8 +438,9 @@ def test_one_process_by_default_exchanges_nothing(tmp_path: Path, default: int, 
 @pytest.mark.parametrize(("shown", "level"), [("CUDA_VISIBLE_DEVICES=0 ", "low"), ("", "high")])
 def test_commands_in_notes_say_how_many_gpus_a_program_gets(tmp_path: Path, shown: str, level: str) -> None:
     program = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
-    notes = f"On a machine with 4 GPUs:\n\n    {shown}python train.py --config a.yaml\n"
-    assert levels(tmp_path, {"net.py": "", "train.py": program, "README.md": notes}, "GPU352") == [level]
+    notes = f"Start it:\n\n    {shown}python train.py --config a.yaml\n"
+    files = {"net.py": "", "train.py": program, "a.yaml": "gpus: [0, 1, 2, 3]\n", "README.md": notes}
+    assert levels(tmp_path, files, "GPU352") == [level]
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (4, "high")])

@@ -127,6 +127,17 @@ def test_python(tmp_path: Path, kind: str) -> None:
     assert growth(tmp_path, "scan", "--no-cache", kind=kind) < 4.5
 
 
+def test_look_ups_in_a_loop(tmp_path: Path) -> None:
+    """Each level of a walk through a configuration may come from any of the look-ups."""
+    walks = "".join(f"    if test({n}):\n        config = config['k{n}']\n" for n in range(12))
+    (tmp_path / "config.yaml").write_text("size: 3\n")
+    (tmp_path / "train.py").write_text(
+        f"import yaml\n{SETUP}config = yaml.safe_load(open('config.yaml'))\nwhile steps():\n{walks}"
+        f"loader = DataLoader(data, batch_size=config['size'])\n{STEP}"
+    )
+    assert calls(tmp_path, "scan", "--no-cache") < 5_000_000
+
+
 def cells(folder: Path, kind: str, size: int) -> None:
     def cell(code: str) -> dict[str, object]:
         return {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": code}
