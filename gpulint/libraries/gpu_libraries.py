@@ -25,7 +25,9 @@ class Libraries:
 
     def __init__(self, models: Models) -> None:
         rows: tuple[Library, ...] = models.rows("library")
-        self.gpu = frozenset(module for row in rows for module in row.modules)
+        self.if_moved = frozenset(module for row in rows for module in row.modules_if_moved)
+        """Top-level modules that compute on a GPU only what the program puts there."""
+        self.gpu = self.if_moved | {module for row in rows for module in row.modules}
         """Top-level modules whose programs may well run on a GPU."""
         self.no_gpu = frozenset(
             module for row in rows for modules in (row.modules_if_told, row.modules_on_cpu) for module in modules
@@ -41,6 +43,12 @@ class Libraries:
 
 
 HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
+MOVES = regex.compile(
+    rf"{HINT.pattern}|\.(?:to|cpu|compile)\(|\b(?:mps|xpu|hpu|nccl|distributed|DataParallel)\b|accelerat"
+    r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(",
+    re.IGNORECASE,
+)
+"""What a program that uses PyTorch on a GPU has: it moves something there, or loads what was saved there."""
 OPAQUE = regex.compile(
     r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|importlib|__import__|exec|execv\w*|spawn\w*|instantiate)\b"
 )

@@ -29,6 +29,8 @@ class Library:
     name: str
     modules: tuple[str, ...] = ()
     """Top-level modules whose programs may well run on a GPU."""
+    modules_if_moved: tuple[str, ...] = ()
+    """The same, but they compute on a GPU only what the program puts there."""
     modules_if_told: tuple[str, ...] = ()
     """Top-level modules that use a GPU only when told to."""
     modules_on_cpu: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ class Library:
     @property
     def words(self) -> frozenset[str]:
         """A file that uses the library has one of these words."""
-        return frozenset((*self.modules, *self.gpu_words))
+        return frozenset((*self.modules, *self.modules_if_moved, *self.gpu_words))
 
 
 @dataclass(frozen=True, slots=True)

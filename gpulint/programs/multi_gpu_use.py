@@ -19,6 +19,7 @@ from gpulint.finding import Place
 from gpulint.libraries.gpu_libraries import (
     FRAMEWORKS,
     HINT,
+    MOVES,
     OPAQUE,
     PLAIN_COMMANDS,
     SECOND_DEVICE,
@@ -133,10 +134,23 @@ class Program:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
         if self.libraries:
             return Use.YES
-        known = self._heads <= self._libraries.no_gpu | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
-        if not known or self._path is None or self.mentions(HINT) or self.mentions(OPAQUE):
-            return Use.UNKNOWN
-        return Use.NO
+        return Use.NO if self._imports_only(self._libraries.no_gpu) and not self.mentions(HINT) else Use.UNKNOWN
+
+    @query_property
+    def stays_on_cpu(self) -> bool:
+        """Whether a program of PyTorch moves nothing to a GPU, and imports nothing else that may use one."""
+        libraries = self._libraries
+        return (
+            bool(self.libraries)
+            and self._imports_only(libraries.no_gpu | libraries.if_moved)
+            and not self.mentions(MOVES)
+        )
+
+    def _imports_only(self, known: frozenset[str]) -> bool:
+        """Return whether a program imports only some packages beside the standard library, and starts nothing else."""
+        heads = known | sys.stdlib_module_names
+        is_whole = self._path is not None and len(self._imported) < MAX_MODULES
+        return is_whole and self._heads <= heads and not self.mentions(OPAQUE)
 
     @property
     def libraries(self) -> frozenset[str]:
@@ -239,7 +253,7 @@ class MultiGpuUse:
         for start in job.launches:
             program = self.started(start)
             if program is not None:
-                answers.add(program.use)
+                answers.add(Use.NO if program.stays_on_cpu else program.use)
             elif start.script is None and not _is_tool(start):
                 answers.add(Use.UNKNOWN)
         for item in job.commands:

@@ -1,6 +1,7 @@
 """What it detects
 A job that requests GPUs and starts nothing that could use one: shell commands that compute nothing, builds, and
-programs that import, with everything that they import from the tree, only libraries for the CPU.
+programs that import, with everything that they import from the tree, only libraries for the CPU, or PyTorch besides and
+move nothing to a GPU.
 
 Recognizes which libraries may use a GPU (PyTorch, TensorFlow, Keras, JAX, RAPIDS, CuPy, PaddlePaddle, MXNet, ONNX
 Runtime, vLLM and many more; an unknown import suppresses the finding); Slurm, PBS, LSF and SGE directives; job specs of
@@ -147,7 +148,10 @@ def _idle(job: Job, project: Project) -> str | None:
     inline = [start for start in job.launches if start.module is not None]
     if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
         names = ", ".join(path.name for path in job.programs[:3])
-        return f"{names or 'the Python in its commands'} uses no GPU library"
+        names = names or "the Python in its commands"
+        started = (project.fact(MultiGpuUse).started(start) for start in job.launches)
+        moved = any(program is not None and program.stays_on_cpu for program in started)
+        return f"{names} moves nothing to one" if moved else f"{names} uses no GPU library"
     return None
 
 
