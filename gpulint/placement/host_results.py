@@ -120,6 +120,14 @@ def leaves_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return bool(found) and all(is_cpu(one.node) for one in found)
 
 
+def queues_copy(call: ast.Call) -> bool:
+    """``x.to("cpu", non_blocking=True)``, which PyTorch puts into pinned memory without waiting"""
+    return last_name(call.func) == "to" and any(
+        keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
 def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``"""
     return bool(project.fact(Resolver).call_names(module, call) & _CREATORS)

@@ -20,6 +20,7 @@ from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
 from gpulint.values.moving_thresholds import passes_mark
 from gpulint.values.option_tests import asked_options
+from gpulint.values.remainders import is_power_of_two, named_divisor
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     if is_by_chance(project, module, test, holds):
         return True
     for part in walk(test):
-        if _is_rest(part):
-            if not _is_always_one(project.fact(Constants).of(module, part.right)):
+        divisor = part.right if _is_rest(part) else named_divisor(module, part) if isinstance(part, ast.Name) else None
+        if divisor is not None:
+            if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
         elif isinstance(part, ast.Call) and (
             _EVERY.search(last_name(part.func))
@@ -92,7 +94,9 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and passes_mark(module, test, part, holds):
+        elif isinstance(part, ast.Compare) and (
+            passes_mark(module, test, part, holds) or (holds and is_power_of_two(part))
+        ):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch
