@@ -94,9 +94,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and (
-            passes_mark(module, test, part, holds) or (holds and is_power_of_two(part))
-        ):
+        elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch

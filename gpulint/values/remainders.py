@@ -24,7 +24,7 @@ def named_divisor(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
     return None
 
 
-def is_power_of_two(test: ast.AST) -> bool:
+def is_power_of_two(test: ast.AST, holds: bool) -> bool:
     """``step & (step - 1) == 0``, which holds less and less often."""
     match test:
         case ast.Compare(
@@ -34,5 +34,5 @@ def is_power_of_two(test: ast.AST) -> bool:
             ops=[ast.Eq()],
             comparators=[ast.Constant(value=0)],
         ):
-            return ast.dump(now) == ast.dump(again)
+            return holds and ast.dump(now) == ast.dump(again)
     return False
