@@ -39,10 +39,10 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> 
     """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
     1000``."""
     match part:
-        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name(id=name)]):
-            pass
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Lt() | ast.LtE()]):
-            pass
+        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name() | ast.Attribute() as mark]):
+            name = ast.unparse(mark)
+        case ast.Compare(left=ast.Name() | ast.Attribute() as mark, ops=[ast.Lt() | ast.LtE()]):
+            name = ast.unparse(mark)
         case _:
             return False
     branch = module.syntax.parents.get(test)
@@ -50,10 +50,10 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> 
         return False
     for statement in branch.body:
         match statement:
-            case ast.AugAssign(target=ast.Name(id=moved), op=ast.Add(), value=step) if moved == name:
+            case ast.AugAssign(target=target, op=ast.Add(), value=step) if ast.unparse(target) == name:
                 return not _is_one(step)
-            case ast.Assign(targets=[ast.Name(id=moved)], value=ast.BinOp(left=left, op=ast.Add(), right=right)) if (
-                moved == name
+            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)) if (
+                ast.unparse(target) == name
             ):
                 return not (_is_one(left) or _is_one(right))
     return False

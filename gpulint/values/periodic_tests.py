@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from gpulint import regex
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
-from gpulint.query import query
+from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -189,18 +189,36 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
 
 
 def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``."""
+    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``; a
+    function that returns ``True`` under such a condition alone."""
     for callee in project.fact(Resolver).callees(module, call):
         function = callee.node
-        if not isinstance(function, FUNCTIONS) or len(function.body) > 2:
+        if not isinstance(function, FUNCTIONS):
             continue
-        last = function.body[-1]
+        if _returns_true_seldom(project, callee.module, function):
+            return True
+        last = function.body[-1] if len(function.body) < 3 else None
         for part in walk(last.value) if isinstance(last, ast.Return) and last.value is not None else ():
             if _is_rest(part):
                 given = argument_of(function, call, part.right.id) if isinstance(part.right, ast.Name) else None
                 if given is None or not _is_always_one(project.fact(Constants).of(module, given)):
                     return True
     return False
+
+
+@cyclic(False)
+def _returns_true_seldom(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """``if step >= self.due: self.due += 100; return True``, and ``return False`` otherwise."""
+    returned = [one for one in project.fact(Resolver).returns(function) if not _is_no(one)]
+    return bool(returned) and all(
+        isinstance(one, ast.Constant)
+        and any(is_periodic(project, module, test, holds) for test, holds in conditions(module, one))
+        for one in returned
+    )
+
+
+def _is_no(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed: bool = True) -> bool:

@@ -13,6 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import (
@@ -58,6 +59,8 @@ _ADDS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
+_NAMES_OF_TERMS = regex.compile(r"(loss|metric)(es|s)?(_?(names?|keys?|types?|list))?['\"]?\]?$", re.IGNORECASE)
+"""Lists of the terms of a loss, or of their names."""
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
@@ -77,7 +80,11 @@ def in_one_round(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST)
     for versions in methods:
         most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop))
         alone += most
-    return alone
+    together = list[SyncPoint]()
+    for sync in sorted(alone, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
+        if not any(exclude(module, sync.node, other.node) for other in together[-_COMPARED:]):
+            together.append(sync)
+    return together
 
 
 def _versions(module: ModuleIndex, syncs: Sequence[SyncPoint]) -> tuple[list[list[list[SyncPoint]]], list[SyncPoint]]:
@@ -158,6 +165,8 @@ def _usual(loop: ast.AST) -> int | None:
             return PARAMETERS if _WEIGHTS.search(last_name(named)) else TABLE
         case ast.Subscript(slice=ast.Constant(value="params")):
             return PARAMETERS
+        case ast.Name() | ast.Attribute() | ast.Subscript() if _NAMES_OF_TERMS.search(ast.unparse(source)):
+            return TABLE
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
     return None
@@ -186,8 +195,12 @@ def _source(loop: ast.AST) -> ast.expr:
 
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether each loop of its own function that a place is in says how many rounds it has."""
-    return all(_stated(module, inner) is not None for inner in inner_loops(module, node, loop))
+    """Return whether each loop of its own function that a place is in says how many rounds it has, and all get to the
+    place."""
+    return not any(True for _ in conditions(module, node, loop)) and all(
+        _stated(module, inner) is not None and not any(isinstance(part, ast.Break) for part in walk(inner))
+        for inner in inner_loops(module, node, loop)
+    )
 
 
 def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
