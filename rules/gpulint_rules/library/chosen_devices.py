@@ -64,12 +64,19 @@ def _sets(target: ast.expr, value: ast.expr, option: str) -> bool:
 
 
 def names_gpu(program: Program) -> bool:
-    """Return whether a program takes a GPU by its name, whatever its options are (``device = "cuda:0"``)."""
+    """Return whether a program takes a GPU by its name, whatever its options are (``device = "cuda:0"``,
+    ``model.cuda()``)."""
     modules = program.modules_where(lambda project, path: project.word_index.holds(path, b"cuda"))
+    return any(_names_gpu_itself(module) for module in modules)
+
+
+def _names_gpu_itself(module: ModuleIndex) -> bool:
     return any(
         isinstance(text.value, str) and _CUDA.fullmatch(text.value) and _is_place(module, text)
-        for module in modules
         for text in module.syntax.of(ast.Constant)
+    ) or any(
+        module.function(call) is None and not any(conditions(module, call))
+        for call in module.calls_by_name.get("cuda", ())
     )
 
 

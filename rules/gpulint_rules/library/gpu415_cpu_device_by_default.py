@@ -243,9 +243,9 @@ def _packages(imported: set[str]) -> set[str]:
 
 
 def _wheels(job: Job, project: Project) -> Iterator[Finding]:
-    """Builds for the CPU in an install line; TensorFlow's only where no other library computes."""
+    """Builds for the CPU in an install line; of a single library only where no other one computes."""
     programs = [program for start in job.launches if (program := project.fact(MultiGpuUse).started(start)) is not None]
-    others = any(program.libraries & {"jax", *_OTHERS} for program in programs)
+    used = frozenset(library for program in programs for library in program.libraries) & {"jax", *_OTHERS}
     for item in job.commands:
         words = [word.text for word in item.command.argv]
         if "install" not in words[:4] or item.command.conditional:
@@ -253,7 +253,7 @@ def _wheels(job: Job, project: Project) -> Iterator[Finding]:
         if "--extra-index-url" in words:
             continue
         found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
-        if found is not None and not (others and found.startswith("tensorflow")):
+        if found is not None and (_CPU_WHEELS.search(found) or not used - {found.partition("[")[0]}):
             message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 
