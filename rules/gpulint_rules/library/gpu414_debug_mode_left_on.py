@@ -42,10 +42,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.job import JobLaunch
-from gpulint.launch.job_index import JobIndex
-from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
-from gpulint.programs.evaluation_programs import only_runs_trained_models
+from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.programs.single_gpu import forms_no_group
@@ -59,6 +56,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.library.debug_places import differentiates_nothing, gets_to_programs, is_switched_on
 
 _ANOMALY = frozenset(
     {
@@ -84,8 +82,6 @@ _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
-_FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
-"""Names of images to write code in."""
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
@@ -109,11 +105,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         module = project.module(document)
         if module is not None and setting.node is not None:
-            if project.fact(Guards).is_debugging(module, setting.node) or _is_switched_on(
-                project, module, setting.node
-            ):
+            if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
                 continue
-        elif not _gets_to_programs(project, document, setting):
+        elif not gets_to_programs(project, document, setting):
             continue
         yield RULE.finding(
             document.path,
@@ -132,8 +126,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             and not project.fact(Guards).is_debugging(module, call)
             and not project.fact(Guards).is_off_by_default(module, call)
             and not project.fact(Guards).is_error_path(module, call)
-            and not _is_switched_on(project, module, call)
-            and not _differentiates_nothing(project, module, call)
+            and not is_switched_on(project, module, call)
+            and not differentiates_nothing(project, module, call)
             and not _is_wanted(document, module, call, project)
         ):
             yield RULE.finding(
@@ -144,45 +138,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
-
-
-def _is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a mode is in a function that is called only where an option asks for it, or something went wrong:
-    ``if args.strict: strict_mode()``."""
-    function, guards = module.function(node), project.fact(Guards)
-    sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
-    return bool(sites) and all(
-        guards.is_off_by_default(site.module, site.node)
-        or guards.is_debugging(site.module, site.node)
-        or guards.is_error_path(site.module, site.node)
-        for site in sites
-    )
-
-
-def _differentiates_nothing(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether anomaly detection is on in a program that only runs trained models: it checks backward passes."""
-    return "anomaly" in last_name(call.func) and only_runs_trained_models(project, module)
-
-
-def _gets_to_programs(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
-    """Return whether a variable of a launcher is set where programs that train are started, not for a test before
-    them alone; of an image, whether it is one to run jobs in."""
-    if document.kind is Kind.DOCKERFILE:
-        return not _FOR_WORK.search(document.path.as_posix())
-    if document.kind is not Kind.SHELL:
-        return True
-    index = project.fact(JobIndex)
-    starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
-    trains = [start for start in starts if _may_train(project, start)]
-    return not trains or any(
-        setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
-        for start in trains
-    )
-
-
-def _may_train(project: Project, start: JobLaunch) -> bool:
-    program = project.fact(MultiGpuUse).started(start)
-    return start.launch.trains or (start.launch.code is None and (program is None or program.trains))
 
 
 def _is_wanted(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> bool:
