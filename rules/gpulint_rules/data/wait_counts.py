@@ -251,7 +251,7 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
         case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
             return _length(module, inner, depth)
         case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
-            return _length(module, inner, depth)
+            return _length(module, inner, max(depth, 1))
         case ast.Call(func=ast.Name(id="zip"), args=parts):
             return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
         case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:
