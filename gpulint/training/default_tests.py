@@ -110,7 +110,7 @@ def _bindings(module: ModuleIndex, name: ast.Name | ast.Attribute) -> Sequence[B
 
 
 def _parts_of_choice(value: ast.expr | None) -> list[tuple[ast.expr, bool]]:
-    """What must hold for ``open(path) if path else None`` to be something."""
+    """Return what must hold for ``open(path) if path else None`` to be something."""
     match value:
         case ast.IfExp(test=test, orelse=ast.Constant(value=None | False)):
             return [*parts_of(test, True)]

@@ -77,7 +77,7 @@ def _only_infers_in(
 
 
 def statement_of(module: ModuleIndex, call: ast.Call) -> ast.AST | None:
-    """What the wrapper is part of, with all that is called of it (``net = DataParallel(net).cuda().eval()``)."""
+    """Return what the wrapper is part of, with all that is called of it (``net = DataParallel(net).cuda().eval()``)."""
     return module.syntax.parents.get(_chained(module, call))
 
 

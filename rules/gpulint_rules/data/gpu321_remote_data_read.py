@@ -59,7 +59,7 @@ _OUTPUT = regex.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging
 _NO_PROGRAM = regex.compile(
     r"(^|\s)#(?!SBATCH|PBS|BSUB|\$)|(^|[;&|(])\s*(echo|printf|aws|gsutil|gcloud|s5cmd|azcopy|rclone|hdfs|hadoop)\b"
 )
-"""What stands before an option of a comment, of text, or of a command that copies."""
+"""What comes before an option in a comment, in text, or in a command that copies."""
 _READ_ONCE = regex.compile(r"\.(pt|pth|ckpt|safetensors|bin|onnx|ya?ml|json|cfg|toml|model|vocab)$")
 """Ends of weights, settings and lists, which are read once."""
 _LOCAL_OPTION = regex.compile(r"--?[\w.-]*(local|(data|shard)\w*_?cache)[\w.-]*[=\s]+[\"']?[/$.~{]")
