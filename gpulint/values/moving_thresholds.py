@@ -8,8 +8,10 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
+_CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time"})
+_ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 
 
@@ -21,6 +23,14 @@ def passes_mark(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: b
         or (holds and (_moves_threshold(module, test, part) or _moves_to_next(module, test, part)))
         or _starts_anew(module, test, part, holds)
     )
+
+
+def asks_outside(part: ast.AST) -> bool:
+    """Return whether a test asks the clock, or whether a file is there: ``time.time() > self.due``,
+    ``os.path.exists("dump")``."""
+    if isinstance(part, ast.Compare):
+        return any(isinstance(one, ast.Call) and last_name(one.func) in _CLOCKS for one in walk(part))
+    return isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
 
 
 def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:

@@ -59,8 +59,6 @@ _ADDS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
-_NAMES_OF_TERMS = regex.compile(r"(loss|metric)(es|s)?(_?(names?|keys?|types?|list))?['\"]?\]?$", re.IGNORECASE)
-"""Lists of the terms of a loss, or of their names."""
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
@@ -165,8 +163,6 @@ def _usual(loop: ast.AST) -> int | None:
             return PARAMETERS if _WEIGHTS.search(last_name(named)) else TABLE
         case ast.Subscript(slice=ast.Constant(value="params")):
             return PARAMETERS
-        case ast.Name() | ast.Attribute() | ast.Subscript() if _NAMES_OF_TERMS.search(ast.unparse(source)):
-            return TABLE
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
     return None
@@ -246,6 +242,11 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
             return None if None in keys else len(keys)
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
             return count
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name) as count]):
+            given = [one.value for one in module.scope(count).lookup(name)]
+            match given:
+                case [ast.Constant(value=int(rounds))]:
+                    return rounds
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[inner])]):
             return _length(module, inner, depth)
         case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
