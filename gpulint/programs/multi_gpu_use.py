@@ -128,13 +128,17 @@ class Program:
             return self._inline.syntax.source.text
         return self._project.python_text(path)
 
+    def imports_only(self, names: frozenset[str]) -> bool:
+        """Return whether all that it imports is of the tree, known to use no GPU, or has one of some names."""
+        known = self._libraries.no_gpu | sys.stdlib_module_names | names
+        return self._heads <= known and len(self._imported) < MAX_MODULES
+
     @query_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
         if self.libraries:
             return Use.YES
-        known = self._heads <= self._libraries.no_gpu | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
-        if not known or self._path is None or self.mentions(HINT) or self.mentions(OPAQUE):
+        if not self.imports_only(frozenset()) or self._path is None or self.mentions(HINT) or self.mentions(OPAQUE):
             return Use.UNKNOWN
         return Use.NO
 

@@ -250,7 +250,7 @@ def _has_no_use(project: Project, module: ModuleIndex) -> bool:
     program = project.fact(MultiGpuUse).of(module.path)
     if program.loads_by_name or not program.trains or next(project.fact(GpuPrograms).users(module.path), None):
         return False
-    return not program.mentions(_LAYERS) and program.libraries <= {"torch"}
+    return not program.mentions(_LAYERS) and program.imports_only(frozenset({"torch"}))
 
 
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
