@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex, NodeRef
+    from gpulint.workspace.module_index import ModuleIndex
 
 LEAST = 2
 """Branches on one value from which on each is a choice among several."""
@@ -51,11 +52,15 @@ def is_of_other_class(project: Project, module: ModuleIndex, node: ast.AST, dept
     default is chosen (``elif args.model == "baseline": model = Baseline()``), as of those that inherit from it."""
     owner = module.class_of(node)
     init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None) if owner else None
-    if not isinstance(init, FUNCTIONS):
-        return False
-    sites = project.fact(Resolver).call_sites(module, init)
+    if isinstance(init, FUNCTIONS):
+        sites = list(project.fact(Resolver).call_sites(module, init))
+    else:
+        own = module.calls_by_name.get(owner.name, ()) if owner is not None and not owner.bases else ()
+        sites = [NodeRef(module, call) for call in own]
+    guards = project.fact(Guards)
     return bool(sites) and all(
-        (depth > 0 and _inherits(site) and is_of_other_class(project, site.module, site.node, depth - 1))
+        guards.is_off_by_default(site.module, site.node)
+        or (depth > 0 and _inherits(site) and is_of_other_class(project, site.module, site.node, depth - 1))
         or any(
             holds and _excludes_default(project, site.module, test, known=True)
             for test, holds in conditions(site.module, site.node)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.jobs import MANY_GPUS, gpus_of, most_gpus
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
@@ -15,6 +17,7 @@ from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.rule import Kind
+from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -143,7 +146,14 @@ def is_without_gpu_jobs(subject: Subject) -> bool:
 
 
 def keeps_cache(subject: Subject) -> bool:
-    """Return whether the jobs name a folder for what libraries download, other than one of the node."""
+    """Return whether the jobs, or the call itself, name a folder for what libraries download, other than one of the
+    node."""
+    call = subject.node
+    if isinstance(call, ast.Call) and (folder := keyword_value(call, "cache_dir")) is not None:
+        assert subject.module is not None
+        known = subject.project.fact(Constants).of(subject.module, folder)
+        if known.every(lambda value: isinstance(value, str) and _is_kept(value)):
+            return True
     return bool(subject.jobs) and all(any(_keeps(subject, one) for one in job.env) for job in subject.jobs)
 
 
@@ -153,8 +163,11 @@ def _keeps(subject: Subject, setting: Setting) -> bool:
 
 def _keeps_folder(setting: Setting) -> bool:
     """Return whether a setting names a folder that is not one of the node."""
-    value = setting.value or ""
-    return value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
+    return _is_kept(setting.value or "")
+
+
+def _is_kept(folder: str) -> bool:
+    return folder.startswith("/") and not folder.startswith(("/tmp", "/dev", "/root", "/home"))
 
 
 def _is_on_shared_disk(subject: Subject, setting: Setting) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,13 @@ _CREATORS = frozenset(
     "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
     "torch.BoolTensor torch.Tensor".split()
 )
+_MAPS = frozenset({"tree_map", "map_structure", "apply_to_collection", "recursive_apply"})
+_RECEIVES = {
+    "get": regex.compile(r"^ray$|(^|_)(q|queue)$", re.IGNORECASE),
+    "result": regex.compile(r"^f$|fut(ure)?s?(_|$)|(^|_)(job|task|handle)$", re.IGNORECASE),
+    "recv": regex.compile(r"conn|pipe|sock|remote", re.IGNORECASE),
+}
+"""Methods that give what another process or thread has sent, with the names of their owners."""
 _OF_MODELS = ("__init__", "__call__", "forward")
 
 
@@ -118,6 +126,27 @@ def leaves_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return device is not None and is_cpu(device)
     found = project.fact(Resolver).points_to(module, device)
     return bool(found) and all(is_cpu(one.node) for one in found)
+
+
+def queues_copy(call: ast.Call) -> bool:
+    """``x.to("cpu", non_blocking=True)``, which PyTorch puts into pinned memory without waiting"""
+    return last_name(call.func) == "to" and any(
+        keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
+def comes_to_host(
+    project: Project, module: ModuleIndex, call: ast.Call, is_host: Callable[[ModuleIndex, ast.expr], bool]
+) -> bool:
+    """``tree_map(lambda t: t.cpu(), losses)``; ``ray.get(result)``, ``future.result()``, ``queue.get()``, which another
+    process most likely sends through host memory"""
+    name = last_name(call.func)
+    if name in _MAPS:
+        return any(isinstance(part, ast.Lambda) and is_host(module, part.body) for part in call.args)
+    if not isinstance(call.func, ast.Attribute) or name not in _RECEIVES:
+        return False
+    return bool(_RECEIVES[name].search(last_name(call.func.value)))
 
 
 def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

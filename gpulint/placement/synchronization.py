@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.expressions import is_weight
-from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model
+from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
@@ -183,7 +183,7 @@ class SyncPoints:
             value = call.args[0] if row.kind == "read" and call.args else None
             return SyncPoint(call, SyncKind.BARRIER if value is None else SyncKind.READ, value)
         if isinstance(func, ast.Attribute):
-            if moves_model(module, call):
+            if moves_model(module, call) or queues_copy(call):
                 return None
             leaves = casts_to_host(call) or (name == "to" and leaves_gpu(self._project, module, call))
             if leaves and self._is_tensor(module, func.value):

@@ -13,6 +13,7 @@ from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
 from gpulint.placement.host_results import (
     casts_to_host,
+    comes_to_host,
     copies_to_host,
     draws_on_host,
     framework_steps,
@@ -95,7 +96,7 @@ class TensorLocations:
         match node:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
-                if roots & _HOST_ROOTS:
+                if roots & _HOST_ROOTS or comes_to_host(self._project, module, node, self.is_host):
                     return True
                 if isinstance(func, ast.Attribute):
                     if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node) or casts_to_host(node):

@@ -15,7 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, dotted
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command, Script
@@ -90,11 +90,25 @@ def _entry(
     known = project.fact(Constants).of(module, value)
     # None, the default of an option that has to be given, cannot be put into the environment; `str(None)` can.
     told = known.complete and len(known.values) == 1 and (known.values[0].value is not None or _is_text(value))
+    told = told and not _is_what_was(module, project, value, str(known_key.values[0].value))
     text = str(known.values[0].value) if told else None
     statement = module.syntax.parents.get(node)
     span = module.syntax.span(statement if isinstance(statement, ast.Assign | ast.Expr) else node)
     yield EnvironmentSetting(
         str(known_key.values[0].value), text, span, node, project.fact(Guards).is_conditional(module, node)
+    )
+
+
+def _is_what_was(module: ModuleIndex, project: Project, value: ast.expr, name: str) -> bool:
+    """Return whether the value is what the variable was before: ``old`` of ``old = os.environ.get(name, "")``."""
+    reads = (ref.node for ref in project.fact(Resolver).points_to(module, value))
+    return any(
+        isinstance(read, ast.Call)
+        and dotted(read.func).removeprefix("os.") in ("environ.get", "getenv", "environ.pop")
+        and bool(read.args)
+        and isinstance(read.args[0], ast.Constant)
+        and read.args[0].value == name
+        for read in reads
     )
 
 

@@ -129,28 +129,26 @@ class Program:
             return self._inline.syntax.source.text
         return self._project.python_text(path)
 
+    def imports_only(self, names: frozenset[str]) -> bool:
+        """Return whether all that it imports is of the tree, known to use no GPU, or has one of some names."""
+        known = self._libraries.no_gpu | sys.stdlib_module_names | names
+        return self._heads <= known and len(self._imported) < MAX_MODULES
+
     @query_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
         if self.libraries:
             return Use.YES
-        return Use.NO if self._imports_only(self._libraries.no_gpu) and not self.mentions(HINT) else Use.UNKNOWN
+        return Use.NO if self.imports_only(frozenset()) and not self._may_use_gpu(HINT) else Use.UNKNOWN
 
     @query_property
     def stays_on_cpu(self) -> bool:
         """Whether a program of PyTorch moves nothing to a GPU, and imports nothing else that may use one."""
-        libraries = self._libraries
-        return (
-            bool(self.libraries)
-            and self._imports_only(libraries.no_gpu | libraries.if_moved)
-            and not self.mentions(MOVES)
-        )
+        return bool(self.libraries) and self.imports_only(self._libraries.if_moved) and not self._may_use_gpu(MOVES)
 
-    def _imports_only(self, known: frozenset[str]) -> bool:
-        """Return whether a program imports only some packages beside the standard library, and starts nothing else."""
-        heads = known | sys.stdlib_module_names
-        is_whole = self._path is not None and len(self._imported) < MAX_MODULES
-        return is_whole and self._heads <= heads and not self.mentions(OPAQUE)
+    def _may_use_gpu(self, signs: re.Pattern[str]) -> bool:
+        """Return whether a program has a sign of a GPU, starts something else, or is not known."""
+        return self._path is None or self.mentions(signs) or self.mentions(OPAQUE)
 
     @property
     def libraries(self) -> frozenset[str]:

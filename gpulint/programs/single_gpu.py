@@ -28,9 +28,12 @@ def only_on_one_gpu(project: Project, file: Path) -> bool:
 
 
 def _is_single(project: Project, launched: Launched) -> bool:
-    """Return whether a job requests one GPU on one node for what it starts there, once."""
+    """Return whether a job requests one GPU on one node for what it starts there, once, or starts it beside others with
+    GPUs of its own (``CUDA_VISIBLE_DEVICES=$i python train.py &``)."""
     job, start = launched.job, launched.start
     gpus = visible(job, start, project.config.gpus_per_node)
+    if start.launch.command.background and "CUDA_VISIBLE_DEVICES" in start.env and gpus is not None:
+        return gpus.value in (None, 1)
     nodes = job.nodes
     if gpus is None or gpus.value != 1 or (nodes is not None and nodes.value != 1):
         return False

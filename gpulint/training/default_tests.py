@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, dotted
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _OF_JOBS = regex.compile(r"RANK|WORLD|SLURM|PBS|SGE|LSB|CUDA|GPU|MASTER|NODE|TPU|WANDB|^(SM|AML|KUBERNETES|RAY)_")
 """Variables that a launcher, a scheduler or a platform sets."""
+_COMPARES: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+}
+_KEEPS = frozenset({"lower", "upper", "strip"})
+"""Methods of a text that say the same of it."""
 _FILLS = ("append", "extend", "add", "update", "insert")
 
 
@@ -28,22 +40,110 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             if not _reads_environment(test) or _OF_JOBS.search(name):
                 return _fails_for_text(constants, module, test, wanted)
             return wanted and all(isinstance(one, ast.Constant) and not one.value for one in default)
-        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as operator], comparators=[right]):
+        case ast.Compare(left=asked, ops=[compares], comparators=[given]) if (
+            found := _environment_default(asked)
+        ) is not None:
+            return _decides(found[0], compares, given) is (not wanted)
+        case ast.Compare(
+            left=ast.Name() | ast.Attribute() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[right]
+        ):
             return (
                 isinstance(right, ast.Constant)
                 and right.value is None
-                and wanted is isinstance(operator, ast.IsNot)
+                and wanted is isinstance(compares, ast.IsNot)
                 and constants.of(module, left).every(lambda value: value is None)
             )
         case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
             return wanted and constants.of(module, left).every(lambda value: value == 0)
         case ast.Compare(
-            left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as operator], comparators=[text]
+            left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
         ):
-            inside = wanted is isinstance(operator, ast.In)
+            inside = wanted is isinstance(compares, ast.In)
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
     return False
+
+
+def fails_for_number(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
+    """Return whether all known values of a setting, which somebody may change, decide a comparison with a number
+    otherwise than ``wanted``: ``args.log_level >= 2`` with the default 1."""
+    match test:
+        case ast.Compare(
+            left=ast.Name() | ast.Attribute() | ast.Subscript() as left,
+            ops=[compares],
+            comparators=[ast.Constant(value=int() | float() as limit)],
+        ) if type(compares) in _COMPARES:
+            known = project.fact(Constants).of(module, left)
+            holds = _COMPARES[type(compares)]
+            return all(value.source != "literal" for value in known.values) and known.every(
+                lambda value: isinstance(value, int | float) and holds(value, limit) is not wanted
+            )
+    return False
+
+
+def ways_to_be_set(module: ModuleIndex, part: ast.expr, wanted: bool) -> list[list[tuple[ast.expr, bool]]]:
+    """Return what must hold for each statement that gives a name a value, where a test asks for one (``if stats is not
+    None``, ``if stats``); [] if nothing is asked for, or nothing need hold."""
+    match part:
+        case ast.Compare(
+            left=ast.Name() | ast.Attribute() as name, ops=[compares], comparators=[ast.Constant(value=None)]
+        ):
+            if wanted is not isinstance(compares, ast.IsNot | ast.NotEq):
+                return []
+        case ast.Name() | ast.Attribute() as name if wanted:
+            pass
+        case _:
+            return []
+    ways = [
+        [*_parts_of_choice(one.value), *_parts_around(module, one.node)]
+        for one in _bindings(module, name)
+        if not (isinstance(one.value, ast.Constant) and not one.value.value)
+    ]
+    return ways if all(ways) else []
+
+
+def _bindings(module: ModuleIndex, name: ast.Name | ast.Attribute) -> Sequence[Binding]:
+    if isinstance(name, ast.Name):
+        return module.scope(name).lookup(name.id)
+    owner = module.class_of(name) if isinstance(name.value, ast.Name) and name.value.id == "self" else None
+    return module.attributes.get((owner, name.attr), []) if owner is not None else []
+
+
+def _parts_of_choice(value: ast.expr | None) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for ``open(path) if path else None`` to be something."""
+    match value:
+        case ast.IfExp(test=test, orelse=ast.Constant(value=None | False)):
+            return [*parts_of(test, True)]
+    return []
+
+
+def _parts_around(module: ModuleIndex, node: ast.AST) -> list[tuple[ast.expr, bool]]:
+    return [part for test, holds in conditions(module, node) for part in parts_of(test, holds)]
+
+
+def _environment_default(asked: ast.expr) -> tuple[object] | None:
+    """``"0"`` of ``os.environ.get("TRACE", "0").lower()``, as the only part of a tuple."""
+    while isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr in _KEEPS:
+        asked = asked.func.value
+    match asked:
+        case ast.Call(args=[ast.Constant(value=str(name)), *default]) if _reads_environment(asked):
+            if _OF_JOBS.search(name) or not all(isinstance(one, ast.Constant) for one in default):
+                return None
+            return (default[0].value if default and isinstance(default[0], ast.Constant) else None,)
+    return None
+
+
+def _decides(value: object, compares: ast.cmpop, given: ast.expr) -> bool | None:
+    """Return how a value compares with a text, or one of several; None if that is unknown."""
+    match given:
+        case ast.Constant(value=str(text)) if isinstance(compares, ast.Eq | ast.NotEq):
+            return (value == text) is isinstance(compares, ast.Eq)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts) if isinstance(
+            compares, ast.In | ast.NotIn
+        ):
+            texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+            return (value in texts) is isinstance(compares, ast.In) if len(texts) == len(parts) else None
+    return None
 
 
 def _reads_environment(call: ast.Call) -> bool:

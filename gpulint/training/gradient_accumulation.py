@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -80,10 +81,41 @@ def _in_turns(
     step = next((call for call in calls if _updates(call) and _is_seldom(project, module, call, loop)), None)
     if step is None:
         return None
+    backwards = [call for call in backwards if not _is_used_at_once(project, module, call, calls, loop)]
     backward = next((call for call in backwards if not _exclude(module, call, step, loop)), None)
     if backward is None or project.fact(Guards).is_periodic(module, backward, loop):
         return None
     return backward, step, _last_step(module, step, loop)
+
+
+def _is_used_at_once(
+    project: Project, module: ModuleIndex, backward: ast.Call, calls: list[ast.Call], loop: LoopNode
+) -> bool:
+    """Return whether an optimizer steps after a backward pass in each round, as that of a critic does before the
+    generator's turn."""
+    after = [call for call in calls if call.lineno > backward.lineno]
+    following = next((call.lineno for call in after if last_name(call.func) == "backward"), math.inf)
+    return any(
+        call.lineno < following
+        and last_name(call.func) == "step"
+        and not _is_seldom(project, module, call, loop)
+        and not any(conditions(module, call, loop))
+        and (_updates(call) or _is_of_optimizer(project, module, call))
+        for call in after
+    )
+
+
+def _is_of_optimizer(project: Project, module: ModuleIndex, step: ast.Call) -> bool:
+    resolver = project.fact(Resolver)
+    made = resolver.points_to(module, step.func.value) if isinstance(step.func, ast.Attribute) else ()
+    return any(
+        isinstance(one.node, ast.Call)
+        and any(
+            name.startswith("torch.optim.") and "lr_scheduler" not in name
+            for name in resolver.call_names(one.module, one.node)
+        )
+        for one in made
+    )
 
 
 def _is_of_nothing(module: ModuleIndex, backward: ast.Call) -> bool:

@@ -16,7 +16,7 @@ from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exi
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
-from gpulint.training.default_tests import fails_by_default
+from gpulint.training.default_tests import fails_by_default, fails_for_number, ways_to_be_set
 from gpulint.training.first_runs import fills_once, runs_once
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -37,6 +37,10 @@ _SEVERAL = regex.compile(
     r"(^|[._])(is_)?(distributed|dist|ddp|multi_?gpu|multiprocessing_distributed)(_run|_training)?$"
 )
 """Names of flags for several processes."""
+_OF_GPUS = regex.compile(r"gpu|device|rank|world|proc|node|dist|local", re.IGNORECASE)
+"""Names of numbers of GPUs or processes, which whoever has several sets."""
+MAX_NAMES = 2
+"""Names that a switch is followed through, at most."""
 _DEBUG = regex.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace"
     r"|(do_)?visuali[sz]e|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)",
@@ -134,18 +138,31 @@ class Guards:
     ) -> bool:
         """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, nor
         do those for ``several`` processes unless they should: whoever has several GPUs sets them."""
-        for test, holds in conditions(module, node, until):
-            for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds)):
-                if fails_by_default(self._project, module, part, wanted):
-                    return True
-                if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
-                    if wanted and not several and _SEVERAL.search(ast.unparse(part)):
-                        continue
-                    known = self._project.fact(Constants).of(module, part)
-                    constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
-                    if constants and all(bool(value) is not wanted for value in constants):
-                        return True
-        return False
+        return any(
+            self._fails_by_default(module, part, wanted, several)
+            for test, holds in conditions(module, node, until)
+            for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds))
+        )
+
+    def _fails_by_default(
+        self, module: ModuleIndex, part: ast.expr, wanted: bool, several: bool, depth: int = 0
+    ) -> bool:
+        if fails_by_default(self._project, module, part, wanted):
+            return True
+        is_open = not isinstance(part, ast.Compare) or (not several and _OF_GPUS.search(ast.unparse(part.left)))
+        if not is_open and fails_for_number(self._project, module, part, wanted):
+            return True
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+            if wanted and not several and _SEVERAL.search(ast.unparse(part)):
+                return False
+            known = self._project.fact(Constants).of(module, part)
+            constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
+            if constants and all(bool(value) is not wanted for value in constants):
+                return True
+        ways = ways_to_be_set(module, part, wanted) if depth < MAX_NAMES else []
+        return bool(ways) and all(
+            any(self._fails_by_default(module, one, asked, several, depth + 1) for one, asked in way) for way in ways
+        )
 
     def answers_peer(self, module: ModuleIndex, node: ast.AST, until: ast.AST) -> bool:
         """Return whether ``node`` is in a loop inside of ``until`` that takes requests from another program while one

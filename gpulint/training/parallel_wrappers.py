@@ -27,7 +27,7 @@ _NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict", "trai
 def only_infers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether the wrapped model is only called without gradients, or unwrapped, in its function or module (an
     attribute that its function does not call ``eval()`` of: in its class)."""
-    assigned, function = module.syntax.parents.get(_chained(module, call)), module.function(call)
+    assigned, function = statement_of(module, call), module.function(call)
     if not isinstance(assigned, ast.Assign):
         return False
     if function is not None and _serves(function):
@@ -74,6 +74,11 @@ def _only_infers_in(
     if _Use.RETURNED in uses and not _evaluates(home):
         return False
     return _Use.OTHER not in uses and bool({_Use.INFERS, _Use.RETURNED} & set(uses))
+
+
+def statement_of(module: ModuleIndex, call: ast.Call) -> ast.AST | None:
+    """Return what the wrapper is part of, with all that is called of it (``net = DataParallel(net).cuda().eval()``)."""
+    return module.syntax.parents.get(_chained(module, call))
 
 
 def _written_as(module: ModuleIndex, target: str, attribute: bool) -> list[ast.Name] | list[ast.Attribute]:

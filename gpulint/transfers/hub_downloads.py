@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
+from gpulint.documents.python import walk
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
 from gpulint.libraries.operations import HubAlias, HubDownload
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee
 from gpulint.transfers.download_table import DownloadTable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _FETCH = frozenset({"snapshot_download", "hf_hub_download"})
 """Functions of the hub that return where they have put what they fetched."""
+_ON_DISK = frozenset({"exists", "isdir", "isfile", "is_dir", "is_file"})
 _SETTINGS = regex.compile(r"\.(json|txt|md|ya?ml|model|jinja|py)$")
 """Ends of patterns for files without weights."""
 
@@ -50,11 +53,16 @@ class HubDownloads:
         known = self._identifier(module, call, row)
         if any(isinstance(ref.node, ast.Call) and last_name(ref.node.func) in _FETCH for ref in known.unknown):
             return None  # the path of what was fetched there
+        if self._is_looked_up(module, call):
+            return None
+        launched = any(value.source == "launcher" for value in known.values)
         near = (self._project.root, module.path.parent)
         for value in known.values:
             text = value.value
             if not isinstance(text, str) or self._is_written(module, call, text):
                 continue
+            if launched and value.source == "environment":
+                continue  # a default, where a launcher sets the variable
             if files and "/" not in text:
                 continue  # a builder that reads the files
             if self._is_id(text, row, near):
@@ -96,6 +104,27 @@ class HubDownloads:
             return text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near, self._project.exists)
         return is_model_id(text, near, self._project.exists) or (
             row.name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
+        )
+
+    def _is_looked_up(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Return whether a copy on the disk counts first, by a function that looks for it (``resolve("org/name")``) or
+        a test around the call, or a table that a configuration fills gives the name."""
+        given = call.args[0] if call.args else None
+        if isinstance(given, ast.Call) and any(
+            isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
+            for ref in self._project.fact(Resolver).callees(module, given)
+            for part in walk(ref.node)
+        ):
+            return True
+        if isinstance(given, ast.Subscript) and any(
+            isinstance(fill.func, ast.Attribute) and ast.unparse(fill.func.value) == ast.unparse(given.value)
+            for fill in module.calls_by_name.get("update", ())
+        ):
+            return True
+        return any(
+            not wanted and isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
+            for test, holds in conditions(module, call)
+            for part, wanted in parts_of(test, holds)
         )
 
     def _is_small(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:

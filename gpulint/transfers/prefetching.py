@@ -15,6 +15,7 @@ from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import model_of_image, served_model
 from gpulint.launch.transfer_commands import download_tool
+from gpulint.libraries.downloads import HUB
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.query import query
@@ -25,6 +26,7 @@ from gpulint.workspace.module_index import last_name
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
+    from gpulint.launch.job import Job
     from gpulint.programs.gpu_jobs import GpuJobCommand
     from gpulint.project import Project
 
@@ -43,6 +45,10 @@ _VOLUME = regex.compile(
     re.MULTILINE,
 )
 """Storage of a service that outlives it."""
+_SUBMITS = frozenset({b"sbatch", b"qsub", b"bsub", b"kubectl"})
+_CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"})
+_CACHE = regex.compile("|".join(sorted(_CACHES)) + r"|huggingface(/|$)|hf[_-]?(home|cache|hub)\b", re.IGNORECASE)
+"""Folders that hold what was fetched from the hub."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -91,14 +97,17 @@ class Prefetching:
         return any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
 
     def _separate_step(self, download: Download) -> Place | None:
-        """A program of the same folder, named for it, that makes the same call."""
+        """A program named for it that makes the same call: of the same folder, or of one for scripts above it that
+        names the same."""
         home = download.call.module.path
-        for path in self._fetchers().get(home.parent, ()):
-            if path == home:
+        for path in (path for paths in self._fetchers().values() for path in paths):
+            above = bool(download.what) and _serves(path, home)
+            if path == home or not (path.parent == home.parent or above):
                 continue
             other = self._project.module_at(path)
             for item in self._project.fact(Downloads).in_module(other) if other is not None else ():
-                if item.name == download.name and (not item.what or not download.what or item.what == download.what):
+                same = item.what == download.what
+                if same if above else item.name == download.name and (not item.what or not download.what or same):
                     return Place(path, item.call.module.syntax.span(item.node), "fetched here, before the job")
         return None
 
@@ -122,10 +131,13 @@ class Prefetching:
 
     @query
     def _fetching_commands(self) -> list[tuple[Place, str]]:
-        """Commands that download, in shell scripts that are named for it and hold no GPUs, with their words."""
+        """Commands that download, in shell scripts that are named for it, or submit jobs, and hold no GPUs, with their
+        words."""
         found = list[tuple[Place, str]]()
         for path in self._project.files:
-            if self._project.kind(path) is not Kind.SHELL or not _FETCHES.search(path.stem):
+            if self._project.kind(path) is not Kind.SHELL:
+                continue
+            if not _FETCHES.search(path.stem) and not self._project.word_index.holds_one(path, _SUBMITS):
                 continue
             document = self._project.document(path)
             jobs = self._project.fact(JobIndex).jobs_in(path)
@@ -138,7 +150,7 @@ class Prefetching:
         return found
 
     def _launcher(self, download: Download) -> Place | None:
-        """A launcher that copies an archive of that name before it starts the program."""
+        """A launcher that copies an archive of that name, or the cache of the hub, before it starts the program."""
         wanted = _plain(download.what.rpartition("/")[2])
         if len(wanted) < 4:
             return None
@@ -146,7 +158,8 @@ class Prefetching:
             start.job for start in self._project.fact(JobIndex).launches_of(download.call.module.path)
         ):
             for item in job.commands:
-                if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
+                words = [word.text for word in item.command.argv[1:]] if item.command.name in _COPIES else []
+                if any(wanted in _plain(text) or (HUB in download.origin and _is_cache(job, text)) for text in words):
                     return item.place
         return None
 
@@ -165,6 +178,13 @@ class Prefetching:
                 if name.search(run[0]):
                     return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
         return None
+
+
+def _is_cache(job: Job, text: str) -> bool:
+    """Return whether a word of a job's command is the folder in which the hub's files are kept."""
+    words = (word.text.partition("=") for item in job.commands for word in item.command.argv)
+    folders = (folder for name, _, folder in words if name in _CACHES and folder)
+    return _CACHE.search(text) is not None or text.startswith(tuple(folders))
 
 
 def _wanted(download: Download) -> list[tuple[str, str]]:

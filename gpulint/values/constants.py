@@ -107,6 +107,11 @@ class Constants:
 
     def of(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> ConstantSet:
         """The possible constants of an expression."""
+        if (first := _first_choice(module, node)) is not None and (chosen := self._of(module, first)).every(bool):
+            return chosen  # the rest of `chosen or default` does not count
+        return self._of(module, node, path)
+
+    def _of(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> ConstantSet:
         values: list[Value] = []
         unknown: list[NodeRef] = []
         for ref in self._project.fact(Resolver).points_to(module, node, path):
@@ -270,6 +275,15 @@ class Constants:
                 known = self.of(ref.module, part)
                 text += "/" + (str(known.values[0].value) if known.complete and len(known.values) == 1 else "{}")
             yield Value(text, value.place, value.source)
+
+
+def _first_choice(module: ModuleIndex, node: ast.AST) -> ast.expr | None:
+    """``args.model`` of ``args.model or "large"``, also by a name that is bound once."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        node = value if value is not None else node
+    return node.values[0] if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else None
 
 
 def _is_small(value: Value) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from gpulint import regex
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import ModuleIndex, last_name
+
+_END = regex.compile(r"^len$|(^|_)(total|max|num|n|last|final)_")
+"""Names of how many rounds there are."""
 
 
 def is_among_last(module: ModuleIndex, test: ast.Compare) -> bool:
@@ -19,7 +23,7 @@ def is_among_last(module: ModuleIndex, test: ast.Compare) -> bool:
     while isinstance(least, ast.Call) and last_name(least.func) in ("max", "int") and least.args:
         least = next((given for given in least.args if not isinstance(given, ast.Constant)), least.args[0])
     while isinstance(least, ast.BinOp) and isinstance(least.op, ast.Sub):
-        if not isinstance(least.right, ast.Constant):
+        if not isinstance(least.right, ast.Constant) or _END.search(last_name(least.left)):
             return True
         least = least.left
     return False

@@ -1,4 +1,5 @@
-"""Tests for how far a number has come since a mark, which is moved on each time they hold."""
+"""Tests for how far a number has come since a mark, which is moved on each time they hold, and of what is counted or
+collected up to a number, and then starts anew."""
 
 from __future__ import annotations
 
@@ -7,14 +8,29 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
+_CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time"})
+_ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 
 
 def passes_mark(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
-    """Return whether a part of a test asks how far a number has come since a mark, which is moved on in the loop."""
-    return _waits_since(module, part) or (holds and _moves_threshold(module, test, part))
+    """Return whether a part of a test asks how far a number has come since a mark, which is moved on in the loop, or
+    whether enough has come together, which then starts anew."""
+    return (
+        _waits_since(module, part)
+        or (holds and (_moves_threshold(module, test, part) or _moves_to_next(module, test, part)))
+        or _starts_anew(module, test, part, holds)
+    )
+
+
+def asks_outside(part: ast.AST) -> bool:
+    """Return whether a test asks the clock, or whether a file is there: ``time.time() > self.due``,
+    ``os.path.exists("dump")``."""
+    if isinstance(part, ast.Compare):
+        return any(isinstance(one, ast.Call) and last_name(one.func) in _CLOCKS for one in walk(part))
+    return isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
 
 
 def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
@@ -33,10 +49,10 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> 
     """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
     1000``."""
     match part:
-        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name(id=name)]):
-            pass
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Lt() | ast.LtE()]):
-            pass
+        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name() | ast.Attribute() as mark]):
+            name = ast.unparse(mark)
+        case ast.Compare(left=ast.Name() | ast.Attribute() as mark, ops=[ast.Lt() | ast.LtE()]):
+            name = ast.unparse(mark)
         case _:
             return False
     branch = module.syntax.parents.get(test)
@@ -44,10 +60,10 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> 
         return False
     for statement in branch.body:
         match statement:
-            case ast.AugAssign(target=ast.Name(id=moved), op=ast.Add(), value=step) if moved == name:
+            case ast.AugAssign(target=target, op=ast.Add(), value=step) if ast.unparse(target) == name:
                 return not _is_one(step)
-            case ast.Assign(targets=[ast.Name(id=moved)], value=ast.BinOp(left=left, op=ast.Add(), right=right)) if (
-                moved == name
+            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)) if (
+                ast.unparse(target) == name
             ):
                 return not (_is_one(left) or _is_one(right))
     return False
@@ -67,3 +83,64 @@ def _set_in_loop(module: ModuleIndex, name: ast.Name) -> bool:
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False
     return False
+
+
+def _moves_to_next(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> bool:
+    """``if window != last: last = window`` of ``window = step // 100``."""
+    branch = module.syntax.parents.get(test)
+    if not isinstance(part.ops[0], ast.NotEq | ast.Gt) or not isinstance(branch, ast.If):
+        return False
+    for now, mark in ((part.left, part.comparators[0]), (part.comparators[0], part.left)):
+        if isinstance(mark, ast.Name | ast.Attribute) and _is_whole_part(module, now):
+            return any(_sets(statement, mark) for statement in branch.body)
+    return False
+
+
+def _is_whole_part(module: ModuleIndex, node: ast.expr) -> bool:
+    """``step // 100``, also by a name."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope(node).lookup(node.id)
+        node = bindings[0].value if len(bindings) == 1 and bindings[0].value is not None else node
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and not _is_one(node.right)
+
+
+def _starts_anew(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
+    """``if count >= 100: count = 0``, ``if len(rows) < 100: return`` before ``rows.clear()``."""
+    branch = module.syntax.parents.get(test)
+    if not isinstance(branch, ast.If) or len(part.ops) > 1:
+        return False
+    reached = ast.GtE | ast.Gt | ast.Eq if holds else ast.Lt | ast.LtE | ast.NotEq
+    if not isinstance(part.ops[0], reached) or _is_one(part.comparators[0]):
+        return False
+    after = branch.body
+    if not holds:
+        place = module.syntax.place(branch)
+        after = getattr(module.syntax.parents[branch], place[0])[place[1] + 1 :] if place is not None else []
+    match part.left:
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() | ast.Attribute() as rows]):
+            return any(_sets(statement, rows) or _clears(statement, rows) for statement in after)
+        case ast.Name() | ast.Attribute() as count:
+            return _is_counted(module, count) and any(_sets(statement, count) for statement in after)
+    return False
+
+
+def _sets(statement: ast.stmt, owner: ast.expr) -> bool:
+    return isinstance(statement, ast.Assign) and ast.unparse(owner) in map(ast.unparse, statement.targets)
+
+
+def _clears(statement: ast.stmt, owner: ast.expr) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=cleared, attr="clear"))):
+            return ast.unparse(cleared) == ast.unparse(owner)
+    return False
+
+
+def _is_counted(module: ModuleIndex, count: ast.expr) -> bool:
+    """Return whether the function of a test counts a number up or down (``count += 1``), or its class does."""
+    home = module.class_of(count) if isinstance(count, ast.Attribute) else module.function(count)
+    text = ast.unparse(count)
+    return any(
+        (module.class_of(one) if isinstance(count, ast.Attribute) else module.function(one)) is home
+        and ast.unparse(one.target) == text
+        for one in module.syntax.of(ast.AugAssign)
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from gpulint import regex
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
-from gpulint.query import query
+from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -18,8 +18,9 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
-from gpulint.values.moving_thresholds import passes_mark
+from gpulint.values.moving_thresholds import asks_outside, passes_mark
 from gpulint.values.option_tests import asked_options
+from gpulint.values.remainders import is_power_of_two, named_divisor
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
@@ -55,14 +56,11 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     if is_by_chance(project, module, test, holds):
         return True
     for part in walk(test):
-        if _is_rest(part):
-            if not _is_always_one(project.fact(Constants).of(module, part.right)):
+        divisor = part.right if _is_rest(part) else named_divisor(module, part) if isinstance(part, ast.Name) else None
+        if divisor is not None:
+            if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
-        elif isinstance(part, ast.Call) and (
-            _EVERY.search(last_name(part.func))
-            or _DUE.search(last_name(part.func))
-            or _says_when(project, module, part)
-        ):
+        elif asks_outside(part) or (isinstance(part, ast.Call) and _is_due(project, module, part)):
             return True
         elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
@@ -92,7 +90,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and passes_mark(module, test, part, holds):
+        elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
             return True  # `step >= steps - steps_per_epoch`: the last epoch
@@ -186,19 +184,44 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
+def _is_due(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    name = last_name(call.func)
+    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call)
+
+
 def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``."""
+    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``; a
+    function that returns ``True`` under such a condition alone."""
     for callee in project.fact(Resolver).callees(module, call):
         function = callee.node
-        if not isinstance(function, FUNCTIONS) or len(function.body) > 2:
+        if not isinstance(function, FUNCTIONS):
             continue
-        last = function.body[-1]
+        if _returns_true_seldom(project, callee.module, function):
+            return True
+        last = function.body[-1] if len(function.body) < 3 else None
         for part in walk(last.value) if isinstance(last, ast.Return) and last.value is not None else ():
+            if asks_outside(part):
+                return True
             if _is_rest(part):
                 given = argument_of(function, call, part.right.id) if isinstance(part.right, ast.Name) else None
                 if given is None or not _is_always_one(project.fact(Constants).of(module, given)):
                     return True
     return False
+
+
+@cyclic(False)
+def _returns_true_seldom(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """``if step >= self.due: self.due += 100; return True``, and ``return False`` otherwise."""
+    returned = [one for one in project.fact(Resolver).returns(function) if not _is_no(one)]
+    return bool(returned) and all(
+        isinstance(one, ast.Constant)
+        and any(is_periodic(project, module, test, holds) for test, holds in conditions(module, one))
+        for one in returned
+    )
+
+
+def _is_no(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed: bool = True) -> bool:

@@ -180,7 +180,7 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
         (
             "    if epoch > 3:\n        total += loss.item()\n    else:\n        loss.backward()\n        other += loss.item()\n",
             "low",
-            "every step, 2 waits",
+            "every step, the host waits for the GPU",
         ),
     ],
 )

@@ -29,6 +29,9 @@ def test_a_self_test_belongs_to_jobs_that_start_it(tmp_path: Path) -> None:
     assert found("train.py") == [f"low, {work}, in a self-test that no job runs"]
 
 
+NET = "from torch.nn import Conv2d as Net\n"
+
+
 @pytest.mark.parametrize(
     ("name", "head"),
     [
@@ -267,14 +270,14 @@ def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
 )
 def test_what_is_named_for_cpus_costs_no_gpu_time(tmp_path: Path, name: str, function: str, level: str) -> None:
     text = f"import torch\n\n\ndef {function}():\n    torch.backends.cudnn.enabled = False\n\n\n"
-    files = {"net.py": "", name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
+    files = {"net.py": NET, name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
     assert levels(tmp_path, files, "GPU414") == [level]
 
 
 @pytest.mark.parametrize("name", [".claude/skills/net/train.py", "skills/net/train.py", "net/train.py"])
 def test_what_explains_a_task_to_assistants_is_documentation(tmp_path: Path, name: str) -> None:
     head = "import torch\ntorch.backends.cudnn.enabled = False\n"
-    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", name: head + HEAD + IMAGES + TRAINING}
+    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", "net.py": NET, name: head + HEAD + IMAGES + TRAINING}
     assert levels(tmp_path, files, "GPU414") == ["high" if name.startswith("net") else "low"]
 
 
@@ -464,10 +467,10 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
 @pytest.mark.parametrize(
     ("lines", "levels_of_both"),
     [
-        ("vgg.eval()", ["low", "high"]),
-        ("vgg.eval()\nfor one in vgg.parameters():\n    one.requires_grad = False", ["low", "high"]),
+        ("vgg.eval()", ["high"]),
+        ("vgg.eval()\nfor one in vgg.parameters():\n    one.requires_grad = False", ["high"]),
         ("vgg.eval()\nother = torch.optim.SGD(vgg.parameters(), lr=0.1)", ["high", "high"]),
-        ("vgg.train()", ["high", "high"]),
+        ("vgg.train()", ["high"]),
     ],
 )
 def test_a_frozen_network_needs_no_wrapper_of_its_own(tmp_path: Path, lines: str, levels_of_both: list[str]) -> None:
@@ -477,7 +480,7 @@ def test_a_frozen_network_needs_no_wrapper_of_its_own(tmp_path: Path, lines: str
     files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + loop}
     assert levels(tmp_path, files, "GPU352") == levels_of_both
     alone = {**files, "train.py": files["train.py"].replace("    model = nn.DataParallel(model)", "    pass")}
-    assert levels(tmp_path / "alone", alone, "GPU352") == ["high"]
+    assert levels(tmp_path / "alone", alone, "GPU352") == levels_of_both[1:]
 
 
 @pytest.mark.parametrize(

@@ -351,3 +351,34 @@ def test_a_helper_that_a_step_calls_for_each_result_leads(tmp_path: Path, capsys
     write(tmp_path, text)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert "isnan" in shown["message"]
+
+
+def test_one_round_takes_one_branch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The waits that are counted are those of one way through the step."""
+    write(
+        tmp_path,
+        STEP
+        + "    if len(labels) > 8:\n"
+        + READS.replace("    ", "        ")
+        + "    else:\n"
+        + READS.replace("    ", "        "),
+    )
+    found = scanned(tmp_path, capsys, "GPU305", "low")
+    assert [one["impact"]["basis"].split(", ")[1] for one in found] == ["3 waits"] * 6
+
+
+@pytest.mark.parametrize(
+    ("inner", "told"),
+    [
+        ("rows.append(output[k].max().item())", "20 per step"),
+        ("if tasks[k] in wanted: rows.append(output[k].max().item())", ""),
+        ("if k == limit: break\n        rows.append(output[k].max().item())", ""),
+    ],
+)
+def test_rounds_are_told_that_all_get_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], inner: str, told: str
+) -> None:
+    write(tmp_path, STEP + "    for k in range(20):\n        " + inner + "\n")
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert ("per step" in shown["impact"]["basis"]) is bool(told)
+    assert told in shown["impact"]["basis"]

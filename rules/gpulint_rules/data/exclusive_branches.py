@@ -6,8 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
+from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -16,6 +18,16 @@ def exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
     """Return whether two places are branches of one test."""
     tests = {id(test): holds for test, holds in conditions(module, one)}
     return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other))
+
+
+def is_beside_training(project: Project, loop: NodeRef, reached: NodeRef) -> bool:
+    """Return whether the rounds of a loop that get to a place take no training step, as one loop trains and evaluates:
+    ``else: log(loss)`` of ``if optimizer is not None: loss.backward()``."""
+    if reached.module is not loop.module or not isinstance(loop.node, LOOPS):
+        return False
+    loops = project.fact(LoopContexts)
+    steps = [call for call in loops.calls_in(loop.module, loop.node) if loops.is_training_step(loop.module, call)]
+    return bool(steps) and all(exclude(loop.module, reached.node, step) for step in steps)
 
 
 def reached_with(module: ModuleIndex, node: ast.AST, places: Sequence[Node]) -> list[Node]:

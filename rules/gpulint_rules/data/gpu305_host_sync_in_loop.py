@@ -69,6 +69,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.exclusive_branches import is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice
@@ -165,9 +166,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node):
             continue
-        if belongs_to_other_phase(
-            project, context.loop, context.calls[0] if context.calls else NodeRef(module, sync.node)
-        ):
+        reached = context.calls[0] if context.calls else NodeRef(module, sync.node)
+        if belongs_to_other_phase(project, context.loop, reached) or is_beside_training(project, context.loop, reached):
             continue
         return context
     return None

@@ -35,15 +35,17 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
+from gpulint.launch.job import Job
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.storage import StorageLocations
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
@@ -54,6 +56,17 @@ _INPUT = regex.compile(
     re.IGNORECASE,
 )
 _OUTPUT = regex.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)
+_NO_PROGRAM = regex.compile(
+    r"(^|\s)#(?!SBATCH|PBS|BSUB|\$)|(^|[;&|(])\s*(echo|printf|aws|gsutil|gcloud|s5cmd|azcopy|rclone|hdfs|hadoop)\b"
+)
+"""What comes before an option in a comment, in text, or in a command that copies."""
+_READ_ONCE = regex.compile(r"\.(pt|pth|ckpt|safetensors|bin|onnx|ya?ml|json|cfg|toml|model|vocab)$")
+"""Ends of weights, settings and lists, which are read once."""
+_LOCAL_OPTION = regex.compile(r"--?[\w.-]*(local|(data|shard)\w*_?cache)[\w.-]*[=\s]+[\"']?[/$.~{]")
+"""Options for a folder on the node."""
+_STREAMING = regex.compile(r"^\s*(from|import) (streaming|litdata)\b", re.MULTILINE)
+"""Libraries that keep what they fetch, and fetch ahead."""
+_ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _READS = frozenset(
     (
         "open urlopen get read_csv read_parquet read_json load imread read_image GFile NpzFile File "
@@ -116,11 +129,31 @@ def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iter
             if not call.args or _is_builtin_open(module, call, project):
                 continue
             where = project.fact(StorageLocations).of(module, call.args[0])
+            if _is_outside_of_loops(module, call, function) or _fetches_missing(module, call):
+                continue
             if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
                 continue
             if per_item or project.fact(LoopContexts).enclosing_loops(module, call):
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(document, module, call, f"{last_name(call.func)} reads {where.text} for {unit}")
+
+
+def _is_outside_of_loops(module: ModuleIndex, call: ast.Call, function: FunctionNode | None) -> bool:
+    """Return whether ``__iter__`` reads something once in each pass, such as a list of files."""
+    return (
+        function is not None
+        and function.name == "__iter__"
+        and not any(isinstance(up, (*LOOPS, *COMPREHENSIONS)) for up in module.syntax.ancestors(call))
+    )
+
+
+def _fetches_missing(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether only what is not on the disk yet is read: ``if not os.path.exists(local)``."""
+    return any(
+        not wanted and isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
+        for test, holds in conditions(module, call)
+        for part, wanted in parts_of(test, holds)
+    )
 
 
 def _is_builtin_open(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
@@ -146,11 +179,18 @@ def _arguments(document: Document, project: Project) -> Iterator[Finding]:
     """``--input=gs://...`` in the command or arguments of a GPU task."""
     seen: set[int] = set()
     for job, evidence in project.fact(GpuJobs).held_in(document.path):
-        span = job.task.span
+        span, keeps = job.task.span, None
         for number in range(span.line, span.end_line + 1):
-            match = _INPUT.search(document.source.line(number))
+            line = document.source.line(number)
+            match = _INPUT.search(line)
             if match is None or number in seen or _OUTPUT.search(match[0].partition("://")[0]):
                 continue
+            if _NO_PROGRAM.search(line[: match.start()]) or _READ_ONCE.search(match["path"]):
+                continue
+            if keeps is None:
+                keeps = _keeps_copy(project, job)
+            if keeps:
+                break
             seen.add(number)
             start = document.source.offset(number, match.start() + 1)
             yield RULE.finding(
@@ -160,6 +200,17 @@ def _arguments(document: Document, project: Project) -> Iterator[Finding]:
                 help="copy the data to local disk in a step before the job, or mount a volume that contains it",
                 related=(evidence,),
             )
+
+
+def _keeps_copy(project: Project, job: Job) -> bool:
+    """Return whether the programs of a job keep what they read on a disk of their own, and fetch it ahead: an option
+    names the folder, or the library does so."""
+    span = job.task.span
+    text = "\n".join(map(job.document.source.line, range(span.line, span.end_line + 1)))
+    programs = (project.fact(MultiGpuUse).started(start) for start in job.launches)
+    return _LOCAL_OPTION.search(text) is not None or any(
+        program is not None and program.mentions(_STREAMING) for program in programs
+    )
 
 
 def _may_fire(gate: Gate) -> bool:

@@ -46,6 +46,9 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_TABLE = regex.compile(r"/[^/*{$]+\.(csv|tsv|ini)$")
+_FILE = Cost("data-copy", seconds=(1, 10), basis="one file")
+"""Most such files are small (assumed)."""
 _CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
 
 _FEW = regex.compile(r"--(?:assets|only|what)[= ]+(?:tokenizer|vocab|config)(?= --|$)")
@@ -68,6 +71,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     f"mount the data; {tool} then runs before the GPUs are allocated"
                 ),
                 related=(held.evidence,),
+                cost=_FILE if _is_one_file(held) else None,
             )
     yield from _on_own_disk(document, project)
     yield from _fetchers(document, project)
@@ -95,6 +99,12 @@ def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
                 related=(held.evidence,),
                 severity=Severity.INFO,
             )
+
+
+def _is_one_file(held: GpuJobCommand) -> bool:
+    """Return whether a command copies a single table, list or configuration by its name."""
+    given = [word.text for word in held.command.argv[1:] if "://" in word.text]
+    return len(given) == 1 and _TABLE.search(given[0]) is not None
 
 
 def _is_code(held: GpuJobCommand) -> bool:

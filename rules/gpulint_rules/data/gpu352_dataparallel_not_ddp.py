@@ -32,8 +32,12 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.impact import Cost
+from gpulint.launch.gpu_counts import devices as visible_devices
+from gpulint.programs.environment_variables import settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.programs.untrained_models import is_never_trained
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -77,22 +81,41 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or _is_unwrapped_by_callers(module, call)
             or is_dropped(module, call)
             or only_infers(project, module, call)
+            or is_never_trained(project, module, call)
             or only_runs_trained_models(project, module)
             or only_on_one_gpu(project, document.path)
+            or _sees_one_gpu(project, module)
         ):
             continue
         if functional and project.fact(Guards).is_without_gradients(module, call):
             continue  # the same, in one call
+        counts = {len(value) for value in devices.constants if isinstance(value, tuple)}
+        driven = f"{counts.pop()} GPUs" if devices.complete and len(counts) == 1 else "all GPUs"
         model = _model(module, call)
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
-            f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
+            f"{'data_parallel' if functional else 'DataParallel'} drives {driven} for {wrapped} from one process",
             help=f'pass {wrapped} to the Trainer unwrapped, with `strategy="ddp"`'
             if _is_for_lightning(project, module, call)
             else f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _sees_one_gpu(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the programs that run a module hide all GPUs but one from themselves, by an option that nothing
+    passes more for, too (``os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu``)."""
+    homes = [module, *filter(None, map(project.module_at, project.fact(GpuPrograms).users(module.path)))]
+    programs = [home for home in homes if "__main__" in home.syntax.source.text] or [module]
+    return all(_shows_itself_one(project, program) for program in programs)
+
+
+def _shows_itself_one(project: Project, program: ModuleIndex) -> bool:
+    document = project.document(program.path)
+    found = settings(document, project, frozenset({"CUDA_VISIBLE_DEVICES"})) if document is not None else ()
+    own = [one for one in found if one.node is not None]
+    return bool(own) and all(one.value is not None and len(visible_devices(one.value)) == 1 for one in own)
 
 
 def _model(module: ModuleIndex, call: ast.Call) -> str:

@@ -99,6 +99,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _chosen(module, call)
             or _others_use_nccl(project, module, call)
             or _has_no_gpus(module)
+            or _has_group_of_its_own(project, module)
             or _moves_with_nccl(project, module, call)
             or not _moves_to_gpu(module, project)
         ):
@@ -195,6 +196,20 @@ def _others_use_nccl(project: Project, module: ModuleIndex, call: ast.Call) -> b
         and values.value(module, other, "backend", 0).any(lambda value: value == "nccl")
         for other in module.calls_by_name.get("init_process_group", [])
         if other is not call
+    )
+
+
+def _has_group_of_its_own(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the models exchange their gradients in another group, which uses NCCL."""
+    wrappers = module.calls_by_name.get("DistributedDataParallel", []) + module.calls_by_name.get("DDP", [])
+    values = project.fact(Arguments)
+    return (
+        bool(wrappers)
+        and all(any(keyword.arg == "process_group" for keyword in call.keywords) for call in wrappers)
+        and any(
+            values.value(module, group, "backend", 2).any(lambda value: value == "nccl")
+            for group in module.calls_by_name.get("new_group", [])
+        )
     )
 
 

@@ -13,6 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import (
@@ -77,7 +78,11 @@ def in_one_round(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST)
     for versions in methods:
         most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop))
         alone += most
-    return alone
+    together = list[SyncPoint]()
+    for sync in sorted(alone, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
+        if not any(exclude(module, sync.node, other.node) for other in together[-_COMPARED:]):
+            together.append(sync)
+    return together
 
 
 def _versions(module: ModuleIndex, syncs: Sequence[SyncPoint]) -> tuple[list[list[list[SyncPoint]]], list[SyncPoint]]:
@@ -186,8 +191,12 @@ def _source(loop: ast.AST) -> ast.expr:
 
 
 def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether each loop of its own function that a place is in says how many rounds it has."""
-    return all(_stated(module, inner) is not None for inner in inner_loops(module, node, loop))
+    """Return whether each loop of its own function that a place is in says how many rounds it has, and all get to the
+    place."""
+    return not any(True for _ in conditions(module, node, loop)) and all(
+        _stated(module, inner) is not None and not any(isinstance(part, ast.Break) for part in walk(inner))
+        for inner in inner_loops(module, node, loop)
+    )
 
 
 def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
@@ -233,12 +242,17 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
             return None if None in keys else len(keys)
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
             return count
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name) as count]):
+            given = [one.value for one in module.scope(count).lookup(name)]
+            match given:
+                case [ast.Constant(value=int(rounds))]:
+                    return rounds
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[inner])]):
             return _length(module, inner, depth)
         case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
             return _length(module, inner, depth)
         case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
-            return _length(module, inner, depth)
+            return _length(module, inner, max(depth, 1))
         case ast.Call(func=ast.Name(id="zip"), args=parts):
             return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
         case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:

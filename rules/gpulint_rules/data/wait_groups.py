@@ -16,6 +16,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 from gpulint_rules.data.called_waits import called_wait
+from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.needed_waits import is_cast, is_needed, other_waits
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.shown_values import is_shown
@@ -60,6 +61,8 @@ class Group:
     """Places that wait for values that the step needs."""
     anyway: str = ""
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
+    first: ast.AST | None = None
+    """The place in the same module."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
@@ -98,7 +101,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     )
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None
-    first = min((sync.node.lineno for sync in staying), default=0)
+    first = min((sync.node for sync in staying), key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or (firm and few) else 1) + NEEDED * waits(module, own, loop),
         waits(module, needed, loop),
@@ -106,7 +109,8 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         len(deep),
         sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
         at_needed,
-        f"line {first}" if first else _place(project, module, called),
+        f"line {first.lineno}" if first is not None else _place(project, module, called),
+        first,
     )
 
 
@@ -124,7 +128,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
-    return Cost("host-wait", group.amount, basis=_basis(sync, group), own=own)
+    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own)
 
 
 def _needed_basis(group: Group) -> str:
@@ -134,7 +138,7 @@ def _needed_basis(group: Group) -> str:
     return f"the host needs {count} values" if count > 1 else "the host needs the value"
 
 
-def _basis(sync: SyncPoint, group: Group) -> str:
+def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
     """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
     parts = [f"{group.reads} waits"] if group.reads > 1 else []
     if group.inner:
@@ -144,7 +148,8 @@ def _basis(sync: SyncPoint, group: Group) -> str:
             parts.append(f"{group.times} per step")
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
-    if group.anyway and group.anyway != f"line {sync.node.lineno}":
+    beside = group.first is not None and exclude(module, sync.node, group.first)
+    if group.anyway and group.anyway != f"line {sync.node.lineno}" and not beside:
         parts.append(f"{group.anyway} waits in any case")
     return ", ".join(parts)
 

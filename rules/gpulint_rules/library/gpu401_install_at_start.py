@@ -71,6 +71,9 @@ _NOTHING = frozenset({("pip", "install"), ("pip3", "install")})
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
 """What it does is unknown; many such scripts find that nothing is missing (assumed)."""
+_OWN_CODE = regex.compile(r"\.{0,2}(/|$)")
+_OWN = Cost("install", seconds=(2, 10), basis="code of the tree alone")
+"""Without what it needs (assumed)."""
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 
@@ -282,12 +285,19 @@ def _finding(
         message,
         help=advice(payload.lines, held, project),
         payload=payload,
-        cost=_UNSEEN
-        if held is not None and held.command.name.endswith(".sh")
-        else Cost("install", items=items(payload.lines)),
+        cost=_cost(payload, held),
         related=(held.evidence,) if held is not None else (),
         cause=held.job.place if held is not None else None,
     )
+
+
+def _cost(payload: Installed, held: GpuJobCommand | None) -> Cost:
+    if held is not None and held.command.name.endswith(".sh"):
+        return _UNSEEN
+    named = items(payload.lines)
+    if held is not None and "--no-deps" in words_of(held.command) and named and all(map(_OWN_CODE.match, named)):
+        return _OWN
+    return Cost("install", items=named)
 
 
 RULE = Rule(

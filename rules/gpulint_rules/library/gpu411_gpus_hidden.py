@@ -61,6 +61,10 @@ _SERVES = regex.compile(
 )
 
 
+_OF_WORKERS = frozenset({"worker_init_fn", "initializer", "target"})
+"""Arguments that name a function for other processes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """The setting; ``node`` is the Python target."""
@@ -204,7 +208,12 @@ def _statement(module: ModuleIndex, node: ast.AST) -> ast.AST:
 def _in_helper(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether the setting is in a function other than the program's main one (a worker's process, a plot)."""
     function = module.function(node)
-    return function is not None and function.name not in ("main", "train", "run", "setup", "init", "__init__")
+    if function is None:
+        return False
+    return function.name not in ("main", "train", "run", "setup", "init", "__init__") or any(
+        keyword.arg in _OF_WORKERS and last_name(keyword.value) == function.name
+        for keyword in module.syntax.of(ast.keyword)
+    )
 
 
 def _in_launcher(document: Document, project: Project, setting: EnvironmentSetting, trouble: str) -> Iterator[Finding]:

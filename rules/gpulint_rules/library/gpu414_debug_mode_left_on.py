@@ -43,6 +43,8 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, settings
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -54,6 +56,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.library.debug_places import differentiates_nothing, gets_to_programs, is_switched_on
 
 _ANOMALY = frozenset(
     {
@@ -68,6 +71,12 @@ _GUARDS_RUN = regex.compile(
     r"\bnans?\b|\binf(s|inite|inity)?\b|unstable|instabilit|diverg|explod|\bkill\b", re.IGNORECASE
 )
 """Words of comments on what a mode protects a run from."""
+_LAYERS = regex.compile(
+    r"conv|gru|lstm|rnn|cnn|batch_?norm|bn\b|pool|ctc|resnet|u_?net|vgg|mobilenet|torchvision|torchaudio|timm|monai|"
+    r"diffusers|transformers|torch\.hub|torch\.load\(|jit\.load|smp\b|clip\b|vit|yolo|_geometric|grid_?sample|affine_grid",
+    re.IGNORECASE,
+)
+"""What runs cuDNN, or is part of a library with models that do."""
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
@@ -95,7 +104,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
         module = project.module(document)
-        if module is not None and setting.node is not None and project.fact(Guards).is_debugging(module, setting.node):
+        if module is not None and setting.node is not None:
+            if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
+                continue
+        elif not gets_to_programs(project, document, setting):
             continue
         yield RULE.finding(
             document.path,
@@ -113,6 +125,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             mode is not None
             and not project.fact(Guards).is_debugging(module, call)
             and not project.fact(Guards).is_off_by_default(module, call)
+            and not project.fact(Guards).is_error_path(module, call)
+            and not is_switched_on(project, module, call)
+            and not differentiates_nothing(project, module, call)
             and not _is_wanted(document, module, call, project)
         ):
             yield RULE.finding(
@@ -229,6 +244,15 @@ def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
     return twice and _RECURRENT.search(module.syntax.source.text) is not None
 
 
+def _has_no_use(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program and its modules are known to have no layer for which PyTorch takes cuDNN: nothing names
+    a convolution, a recurrent layer, a norm over batches or a library with models."""
+    program = project.fact(MultiGpuUse).of(module.path)
+    if program.loads_by_name or not program.trains or next(project.fact(GpuPrograms).users(module.path), None):
+        return False
+    return not program.mentions(_LAYERS) and program.imports_only(frozenset({"torch"}))
+
+
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for target, value, statement in module.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
@@ -243,6 +267,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
             and not _is_switched_back(module, statement)
             and not is_explained(document, module.syntax.span(statement))
             and not _differentiates_recurrent_layers_twice(module)
+            and not _has_no_use(project, module)
         ):
             yield RULE.finding(
                 document.path,

@@ -43,6 +43,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.library.chosen_devices import is_set_again, names_gpu
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(
@@ -78,7 +79,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if module is not None and program.use is Use.YES:
             yield from _jax(job, module, project)
         if module is not None and program.use is Use.YES and program.trains:
-            yield from _options(job, start, module)
+            if not names_gpu(program):
+                yield from _options(job, start, module)
             imported = {name for path in program.files for name in project.imports(path)}
             yield from _trainers(job, module, project)
             yield from _hidden_from_tensorflow(job, module, project, imported)
@@ -99,14 +101,27 @@ def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Findin
         name = next((flag for flag in flags if flag in _DEVICE | _SWITCHES), None)
         if name is None or not _is_off(name, keywords) or _also_automatic(module, name):
             continue
+        if is_set_again(module, _attribute(flags, keywords)):
+            continue
         place = Place(module.path, module.syntax.span(call))
         default = "is off" if name in _SWITCHES else "is 'cpu'"
         launcher = f"{start.place.path.name}:{start.place.span.line}"
+        alone = sum(other.script is None for other in job.launches) < 2
         message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
+        message += "" if alone else " while it runs"
         option = name if name in _SWITCHES else f"{name} {'gpu' if name == '--accelerator' else 'cuda'}"
         allowed = _choices(keywords)
         payload = None if allowed and option.split()[-1] not in (*allowed, name) else OnCpu(start, option)
         yield _finding(job, place, message, f"pass `{option}` in the launcher", payload, start)
+
+
+def _attribute(flags: tuple[str, ...], keywords: dict[str | None, ast.expr]) -> str:
+    """The attribute that holds the value of an option."""
+    dest = keywords.get("dest")
+    if isinstance(dest, ast.Constant):
+        return str(dest.value)
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
+    return long.lstrip("-").replace("-", "_")
 
 
 def _is_off(name: str, keywords: dict[str | None, ast.expr]) -> bool:
@@ -228,9 +243,9 @@ def _packages(imported: set[str]) -> set[str]:
 
 
 def _wheels(job: Job, project: Project) -> Iterator[Finding]:
-    """Builds for the CPU in an install line; TensorFlow's only where no other library computes."""
+    """Builds for the CPU in an install line; of a single library only where no other one computes."""
     programs = [program for start in job.launches if (program := project.fact(MultiGpuUse).started(start)) is not None]
-    others = any(program.libraries & {"jax", *_OTHERS} for program in programs)
+    used = frozenset(library for program in programs for library in program.libraries) & {"jax", *_OTHERS}
     for item in job.commands:
         words = [word.text for word in item.command.argv]
         if "install" not in words[:4] or item.command.conditional:
@@ -238,7 +253,7 @@ def _wheels(job: Job, project: Project) -> Iterator[Finding]:
         if "--extra-index-url" in words:
             continue
         found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
-        if found is not None and not (others and found.startswith("tensorflow")):
+        if found is not None and (_CPU_WHEELS.search(found) or not used - {found.partition("[")[0]}):
             message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 

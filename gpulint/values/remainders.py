@@ -1,0 +1,38 @@
+"""Tests of the rest of a division by its name (``rest = step % 100``), and of powers of two."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.workspace.module_index import ModuleIndex
+
+
+def named_divisor(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
+    """Return the divisor where a test compares a name for a rest with a number, or asks whether there is one: ``rest
+    == 0`` of ``rest = step % 100`` or ``_, rest = divmod(step, 100)``."""
+    up = module.syntax.parents.get(name)
+    if isinstance(up, ast.Compare) and (up.left is not name or not isinstance(up.ops[0], ast.Eq | ast.NotEq)):
+        return None
+    bindings = module.scope(name).lookup(name.id)
+    if not isinstance(up, ast.Compare | ast.UnaryOp | ast.BoolOp | ast.If) or len(bindings) != 1:
+        return None
+    match bindings[0].value, bindings[0].path:
+        case ast.BinOp(op=ast.Mod(), right=divisor), ():
+            return divisor
+        case ast.Call(func=ast.Name(id="divmod"), args=[_, divisor]), (1,):
+            return divisor
+    return None
+
+
+def is_power_of_two(test: ast.AST, holds: bool) -> bool:
+    """``step & (step - 1) == 0``, which holds less and less often."""
+    match test:
+        case ast.Compare(
+            left=ast.BinOp(
+                left=now, op=ast.BitAnd(), right=ast.BinOp(left=again, op=ast.Sub(), right=ast.Constant(value=1))
+            ),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            return holds and ast.dump(now) == ast.dump(again)
+    return False

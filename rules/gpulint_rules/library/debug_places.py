@@ -1,0 +1,61 @@
+"""Debug modes that are no part of a usual run: behind an option, in another program, in an image to write code in."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpulint import regex
+from gpulint.documents.base import Document
+from gpulint.launch.job import JobLaunch
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.environment_variables import EnvironmentSetting
+from gpulint.programs.evaluation_programs import only_runs_trained_models
+from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex, last_name
+
+_FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
+"""Names of images to write code in."""
+
+
+def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a mode is in a function that is called only where an option asks for it, or something went wrong:
+    ``if args.strict: strict_mode()``."""
+    function, guards = module.function(node), project.fact(Guards)
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
+    return bool(sites) and all(
+        guards.is_off_by_default(site.module, site.node)
+        or guards.is_debugging(site.module, site.node)
+        or guards.is_error_path(site.module, site.node)
+        for site in sites
+    )
+
+
+def differentiates_nothing(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether anomaly detection is on in a program that only runs trained models: it checks backward passes."""
+    return "anomaly" in last_name(call.func) and only_runs_trained_models(project, module)
+
+
+def gets_to_programs(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether a variable of a launcher is set where programs that train are started, not for a test before
+    them alone; of an image, whether it is one to run jobs in."""
+    if document.kind is Kind.DOCKERFILE:
+        return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix())
+    if document.kind is not Kind.SHELL:
+        return True
+    index = project.fact(JobIndex)
+    starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
+    trains = [start for start in starts if _may_train(project, start)]
+    return not trains or any(
+        setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
+        for start in trains
+    )
+
+
+def _may_train(project: Project, start: JobLaunch) -> bool:
+    program = project.fact(MultiGpuUse).started(start)
+    return start.launch.trains or (start.launch.code is None and (program is None or program.trains))
