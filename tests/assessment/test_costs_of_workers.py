@@ -230,3 +230,31 @@ def test_a_loader_for_samples_that_a_training_shows_now_and_then_is_read_in_no_s
         "high, every step",
         "low, every evaluation batch",
     ]
+
+
+@pytest.mark.parametrize(
+    ("start", "level"),
+    [
+        ("Process(target=train, args=('a',), daemon=True).start()\n", "low"),
+        ("worker = Process(target=train, args=('a',))\nworker.daemon = True\nworker.start()\n", "low"),
+        ("worker = Process(target=train, args=('a',))\nworker.daemon = False\nworker.start()\n", "high"),
+        ("Process(target=train, args=('a',)).start()\n", "high"),
+    ],
+)
+def test_a_daemonic_process_may_not_start_workers(tmp_path: Path, start: str, level: str) -> None:
+    data, loader = IMAGES.split("loader =")
+    body = "".join(f"    {line}\n" for line in f"loader ={loader}{TRAINING}".splitlines())
+    program = f"from multiprocessing import Process\n{HEAD}{data}def train(folder):\n{body}\n{start}"
+    (found,) = bases(tmp_path, {"train.py": program}, "GPU303")
+    assert found.startswith(level)
+    assert ("may not start workers" in found) is (level == "low")
+
+
+@pytest.mark.parametrize(("read", "level"), [("print(sum(photos.drawn))\n", "low"), ("print(len(photos))\n", "high")])
+def test_workers_would_change_copies_of_what_the_program_reads(tmp_path: Path, read: str, level: str) -> None:
+    getter = "    def __getitem__(self, index):\n"
+    data = IMAGES.replace(getter, getter + "        self.drawn[index] += 1\n")
+    data = data.replace("loader = DataLoader(Photos(paths)", "photos = Photos(paths)\nloader = DataLoader(photos")
+    assert "photos = " in data
+    (found,) = bases(tmp_path, {"train.py": HEAD + data + TRAINING + read}, "GPU303")
+    assert found.startswith(level)

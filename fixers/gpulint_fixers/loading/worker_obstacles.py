@@ -17,6 +17,7 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
@@ -27,7 +28,6 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
 from gpulint_fixers.loading.shared_states import shared_state
-from gpulint_fixers.loading.workers import may_have_no_workers
 
 SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 """Arguments of a loader that its workers get."""

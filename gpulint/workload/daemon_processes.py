@@ -1,0 +1,69 @@
+"""Loaders that are made in daemonic processes, such as those of a ``multiprocessing.Pool``.
+
+Those may not have children: starting a worker there raises an error.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+
+_POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
+_MAX_CALLERS = 4
+
+
+def may_have_no_workers(project: Project, loader: Loader) -> bool:
+    """Return whether the loader is made in a daemonic process."""
+    return any(_handed_to_daemon(ref) for ref in _around(project, NodeRef(loader.module, loader.node), 0))
+
+
+def _around(project: Project, at: NodeRef, depth: int) -> Iterator[NodeRef]:
+    """The functions that lead to a place."""
+    function = at.module.function(at.node)
+    if function is not None:
+        yield NodeRef(at.module, function)
+        if depth < _MAX_CALLERS:
+            for site in project.fact(Resolver).call_sites(at.module, function):
+                yield from _around(project, site, depth + 1)
+
+
+def _handed_to_daemon(function: NodeRef) -> bool:
+    """Return whether the module passes it to a pool's method, or to a process that it makes a daemon."""
+    name, module = getattr(function.node, "name", ""), function.module
+    pools = "Pool" in module.calls_by_name
+    for called in (*(_POOL if pools else ()), "Process"):
+        for call in module.calls_by_name.get(called, []):
+            given = [*call.args[: 1 if called != "Process" else 0], *(k.value for k in call.keywords)]
+            if (pools if called != "Process" else _is_daemon(module, call)) and any(
+                isinstance(part, ast.Name) and part.id == name for value in given for part in walk(value)
+            ):
+                return True
+    return False
+
+
+def _is_daemon(module: ModuleIndex, process: ast.Call) -> bool:
+    """``Process(target=train, daemon=True)``, and ``process.daemon = True`` behind ``process = Process(...)``"""
+    if any(keyword.arg == "daemon" and getattr(keyword.value, "value", True) for keyword in process.keywords):
+        return True
+    made = module.syntax.parents.get(process)
+    targets = made.targets if isinstance(made, ast.Assign) else ()
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == "daemon"
+        and isinstance(target.value, ast.Name)
+        and target.value.id in names
+        and module.scope(target) is module.scope(process)
+        and getattr(one.value, "value", True)
+        for one in (module.syntax.of(ast.Assign) if names else ())
+        for target in one.targets
+    )
