@@ -42,6 +42,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.guards import Guards
@@ -132,7 +133,7 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
-        if context is not None:
+        if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
 
 
@@ -207,6 +208,18 @@ def _sets_default_device(project: Project, module: ModuleIndex) -> bool:
     (``torch.set_default_device("cuda")``)."""
     users = (project.module_at(path) for path in project.fact(GpuPrograms).users(module.path))
     return any(name in user.calls_by_name for user in (module, *users) if user is not None for name in _DEFAULTS)
+
+
+def _is_within_device(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    """``with torch.device("cuda"):``, where all tensors are made"""
+    resolver = project.fact(Resolver)
+    return any(
+        "torch.device" in resolver.call_names(ref.module, ref.node)
+        for up in module.syntax.ancestors(made)
+        for context in contexts_of(up)
+        for ref in resolver.points_to(module, context)
+        if isinstance(ref.node, ast.Call)
+    )
 
 
 def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
