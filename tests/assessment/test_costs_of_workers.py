@@ -258,3 +258,16 @@ def test_workers_would_change_copies_of_what_the_program_reads(tmp_path: Path, r
     assert "photos = " in data
     (found,) = bases(tmp_path, {"train.py": HEAD + data + TRAINING + read}, "GPU303")
     assert found.startswith(level)
+
+
+@pytest.mark.parametrize(
+    ("command", "level"), [('["python", "train.py", "--workers", "8"]', "low"), ('["python", "train.py"]', "medium")]
+)
+def test_a_program_that_starts_the_training_gives_workers(tmp_path: Path, command: str, level: str) -> None:
+    option = (
+        "import argparse\n\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--workers', type=int, default=0)\nargs = parser.parse_args()\n"
+    )
+    training = (IMAGES + TRAINING).replace("shuffle=True", "num_workers=args.workers")
+    files = {"train.py": HEAD + option + training, "sweep.py": f"import subprocess\n\nsubprocess.run({command})\n"}
+    assert levels(tmp_path, files, "GPU303") == [level]
