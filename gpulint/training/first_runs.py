@@ -41,7 +41,7 @@ def fills_once(module: ModuleIndex, node: ast.AST) -> bool:
             return _looks_first(module, up, node)
         if isinstance(up, ast.If) and inner in up.body and (_fills_attribute(module, up) or _fills(module, up)):
             return True
-        if isinstance(up, ast.If) and inner in up.body and _adds_key(up.test, up.body):
+        if isinstance(up, ast.If) and inner in up.body and (_adds_key(up.test, up.body) or _fills_shared(module, up)):
             return True
         inner = up
     return False
@@ -59,6 +59,37 @@ def _adds_key(test: ast.expr, body: list[ast.stmt]) -> bool:
         for statement in body
         for part in walk(statement)
     )
+
+
+def _fills_shared(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if Warp.center is None: Warp.center = ...`` of a class, the same of a global variable, and ``made =
+    table.get(key)``, ``if made is None: ...; table[key] = made``"""
+    match branch.test:
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    stored = [
+        part
+        for statement in branch.body
+        for part in walk(statement)
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
+    ]
+    match left:
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name != "self" and ast.unparse(left) in map(ast.unparse, stored)
+        case ast.Name(id=name):
+            if name in module.scope(left).outer:
+                return any(isinstance(part, ast.Name) and part.id == name for part in stored)
+            tables = {
+                ast.unparse(one.value.func.value)
+                for one in module.scope(left).lookup(name)
+                if isinstance(one.value, ast.Call)
+                and isinstance(one.value.func, ast.Attribute)
+                and one.value.func.attr == "get"
+            }
+            return any(isinstance(part, ast.Subscript) and ast.unparse(part.value) in tables for part in stored)
+    return False
 
 
 def _looks_first(module: ModuleIndex, function: ast.AST, node: ast.AST) -> bool:

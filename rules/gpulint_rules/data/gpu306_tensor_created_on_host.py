@@ -94,7 +94,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         loop = context.loop.node
         of_tensor = "torch.tensor" in project.fact(Resolver).call_names(module, made.made)
         of_host = of_tensor and not _stays_the_same(module, made.made)
-        rounds = "in some iterations" if is_for_empty(module, made.transfer.node) else "at every iteration"
+        conditional = guards.is_conditional(module, made.made, loop)
+        rounds = "at every iteration" if not conditional else "where its condition holds"
+        if is_for_empty(module, made.transfer.node):
+            rounds = "in some iterations"
         yield RULE.finding(
             document.path,
             module.syntax.span(made.transfer.node),
@@ -106,7 +109,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 of_host,
                 reached_with(module, made.transfer.node, in_loop[loop]),
                 loop,
-                guards.is_conditional(module, made.made, loop),
+                conditional,
             ),
             payload=made,
             related=tuple(
@@ -133,6 +136,8 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
+        if random and context is not None and _is_seeded(module, context.loop.node):
+            continue  # the numbers are to be those of the CPU's generator
         if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
 
@@ -208,6 +213,11 @@ def _sets_default_device(project: Project, module: ModuleIndex) -> bool:
     (``torch.set_default_device("cuda")``)."""
     users = (project.module_at(path) for path in project.fact(GpuPrograms).users(module.path))
     return any(name in user.calls_by_name for user in (module, *users) if user is not None for name in _DEFAULTS)
+
+
+def _is_seeded(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether each round of a loop sets the seed (``torch.manual_seed(step)``)."""
+    return any(loop in module.syntax.ancestors(call) for call in module.calls_by_name.get("manual_seed", ()))
 
 
 def _is_within_device(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
