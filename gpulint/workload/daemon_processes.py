@@ -1,6 +1,6 @@
 """Loaders that are made in daemonic processes, such as those of a ``multiprocessing.Pool``.
 
-Those may not have children: starting a worker there raises an error.
+Those may not have children: starting a worker there raises an error. Celery runs its tasks in such processes as well.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 _POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
+_TASKS = frozenset({"task", "shared_task"})
 _MAX_CALLERS = 4
 
 
@@ -39,6 +40,11 @@ def _around(project: Project, at: NodeRef, depth: int) -> Iterator[NodeRef]:
 def _handed_to_daemon(function: NodeRef) -> bool:
     """Return whether the module passes it to a pool's method, or to a process that it makes a daemon."""
     name, module = getattr(function.node, "name", ""), function.module
+    if "celery" in module.packages and any(
+        last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in _TASKS
+        for decorator in getattr(function.node, "decorator_list", ())
+    ):
+        return True
     pools = "Pool" in module.calls_by_name
     for called in (*(_POOL if pools else ()), "Process"):
         for call in module.calls_by_name.get(called, []):
