@@ -79,6 +79,8 @@ class Pipeline:
     is_map: bool
 
 
+_SPREADS = regex.compile(r"\bmap_parallelization\s*=\s*True")
+"""An option that runs all maps of functions without a state on all cores."""
 _SERVES = regex.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
 """Modules and functions that read one request at a time."""
 
@@ -110,7 +112,7 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         if _is_glance(project, module, read) or _is_for_records(module, read):
             continue
         calls = [call for call in _pipeline(project, module, read) if not _ends_with(call, *_ITERATORS)]
-        if not calls or any(_ends_with(call, "prefetch") for call in calls):
+        if not calls or any(map(_prefetches, calls)):
             continue
         if _only_collects(module, read):
             continue
@@ -132,8 +134,18 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         )
 
 
+def _prefetches(call: NodeRef) -> bool:
+    """``data.prefetch(1)``, ``data.apply(tf.data.experimental.prefetch_to_device(device))``"""
+    applied = call.node.args[:1] if isinstance(call.node, ast.Call) and _ends_with(call, "apply") else []
+    return _ends_with(call, "prefetch") or any(
+        isinstance(one, ast.Call) and last_name(one.func) == "prefetch_to_device" for one in applied
+    )
+
+
 def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
-    for call in module.calls_by_name.get("map", []):
+    for call in () if regex.occurs(_SPREADS, document.source.text) else module.calls_by_name.get("map", []):
+        if _is_interleaved(module, call):
+            continue
         if _is_for_records(module, call) or _serves(module, call) or _leads_to(project, module, call, "cache"):
             continue  # what is kept is mapped in the first epoch alone
         if _is_serial_map(project, module, call):
@@ -145,6 +157,17 @@ def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> I
                 payload=Pipeline(NodeRef(module, call), is_map=True),
                 cost=_AHEAD if _leads_to(project, module, call, "prefetch") else None,
             )
+
+
+def _is_interleaved(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a map is in a function that several threads call at once: ``files.interleave(lambda file:
+    read(file).map(parse), num_parallel_calls=8)``."""
+    inner: ast.AST = call
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, ast.Call) and isinstance(inner, ast.Lambda) and last_name(up.func) == "interleave":
+            return any(keyword.arg == "num_parallel_calls" for keyword in up.keywords)
+        inner = up
+    return False
 
 
 def _leads_to(project: Project, module: ModuleIndex, call: ast.Call, name: str) -> bool:
