@@ -67,10 +67,10 @@ def _changes(project: Project, module: ModuleIndex, made: frozenset[ast.AST]) ->
 
 def _assignments(module: ModuleIndex) -> Iterator[tuple[ast.AST, list[ast.expr]]]:
     """Assignments to a part of something, and what that is a part of, from the innermost object outwards."""
-    for statement in module.syntax.of(ast.Assign, ast.AugAssign):
-        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
-            if isinstance(target, ast.Attribute | ast.Subscript):
-                yield statement, _around(target.value)
+    stores = [(one, target) for one in module.syntax.of(ast.Assign) for target in one.targets]
+    for statement, target in (*stores, *((one, one.target) for one in module.syntax.of(ast.AugAssign))):
+        if isinstance(target, ast.Attribute | ast.Subscript):
+            yield statement, _around(target.value)
 
 
 def _statements(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.AST, list[ast.expr]]]:
