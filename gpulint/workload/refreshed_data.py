@@ -35,7 +35,7 @@ def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex
 
 
 def _made(project: Project, loader: Loader) -> Iterator[ast.AST]:
-    """What makes the data set of a loader, and the data sets that it is a part of."""
+    """Yield what makes the data set of a loader, and the data sets that it is a part of."""
     resolver = project.fact(Resolver)
     for source in (*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)):
         yield from (ref.node for ref in resolver.points_to(source.module, source.node))
