@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
-from gpulint.assessment.image_sides import MAX_CLASSES, side, takes_slices
+from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -137,7 +137,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)
-    pixels, channels = (side(project, loader), _channels(loader.module)) if found == "image" else (0, 3)
+    pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
     return Batch(found, size if stated else _usual(found), stated, pixels, channels, flat, joined)
@@ -167,11 +167,19 @@ def _is_join(part: ast.AST) -> bool:
     )
 
 
+def _channels(project: Project, loader: Loader) -> int:
+    """One where all images of a module, or of that of the data set, are made grey (``transforms.Grayscale()``), else
+    three."""
+    modules = dict.fromkeys((loader.module, *(module for module, _ in classes_of(project, loader))))
+    told = {_colours(module) for module in modules} - {0}
+    return 1 if told == {1} else 3
+
+
 @query
-def _channels(module: ModuleIndex) -> int:
-    """One where all images of a module are made grey (``transforms.Grayscale()``), else three."""
+def _colours(module: ModuleIndex) -> int:
+    """One or three, or 0 where a module names neither grey images nor coloured ones."""
     text = module.syntax.source.text
-    return 1 if regex.occurs(_GREY, text) and not regex.occurs(_COLOUR, text) else 3
+    return 3 if regex.occurs(_COLOUR, text) else int(regex.occurs(_GREY, text))
 
 
 def _usual(kind: str) -> int:
@@ -231,6 +239,18 @@ def _of_text(text: str) -> str:
     if _VOLUME.search(said) and _SPACE.search(said) and not _PLANE.search(said):
         return "volume"
     return next((name for name, pattern in _KINDS if pattern.search(said)), "other")
+
+
+_ARRAYS = frozenset({"file", "compute", "loop"})
+"""Work for samples that are read as arrays."""
+
+
+def as_stored(work: ItemWork, batch: Batch) -> Batch:
+    """The batch, of no kind where its samples are read as arrays and nothing decodes or transforms them: they may be
+    features of the images or clips that the code speaks of."""
+    if batch.kind in ("image", "audio") and work.known and "file" in work.kinds and _ARRAYS.issuperset(work.kinds):
+        return dataclasses.replace(batch, kind="other", side=0)
+    return batch
 
 
 def named_by(work: ItemWork, batch: Batch) -> Batch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpulint.assessment.amounts import Batch, batch_of, in_words, named_by, sample_seconds
+from gpulint.assessment.amounts import Batch, as_stored, batch_of, in_words, named_by, sample_seconds
 from gpulint.assessment.assumptions import assumed
 from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle, table
@@ -97,6 +97,8 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
     batch: Batch = batch_of(subject, cost.loader)
     if row.by_sample:
         return _of_samples(subject, cost, batch)
+    if cost.loader is not None:
+        batch = as_stored(subject.project.fact(ItemWorks).of(cost.loader), batch)
     size = batch.bytes if cost.amount is None else cost.amount * batch.size
     low, high = figure("bandwidth", row.bandwidth)
     about = f"{'at least ' if batch.joined else '' if batch.stated else 'about '}{in_words(size)}"

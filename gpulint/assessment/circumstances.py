@@ -84,6 +84,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
+    Circumstance("all heirs of its class replace it", TO_LOW, place_facts.is_overridden),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
@@ -171,6 +172,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=frozenset({"pageable-transfer"})
     ),
     Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_KEPT_BY_WORKERS),
+    Circumstance("this process may not start workers", TO_LOW, worker_facts.may_not_start_workers, kinds=_IN_PROCESS),
+    Circumstance("the program reads what each sample changes", TO_LOW, worker_facts.counts_samples, kinds=_IN_PROCESS),
     Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(

@@ -103,6 +103,8 @@ _CHANGED = regex.compile(r"[_-](custom|modified|forked|fork|local|copy|patched)$
 _NOTES = (".md", ".rst", ".txt")
 _ORDERED = regex.compile(rb"""--[\w-]*workers[ =](\d+)\b""")
 """The number of workers in a command."""
+_LISTED = regex.compile(rb"""["']--[\w-]*workers["']\s*,\s*["'](\d+)["']|\s--[\w-]*workers[ =](\d+)\b""")
+"""The same in a program that starts others: ``["python", "train.py", "--workers", "8"]``."""
 
 
 def is_demo(subject: Subject) -> bool:
@@ -280,4 +282,6 @@ def _sets_workers(project: Project) -> bool:
     ]
     notes = [project.root / name for name in project.entries(project.root) if name.lower().endswith(_NOTES)]
     found += (int(match[1]) for path in notes for match in _ORDERED.finditer(project.data(path)))
+    programs = [path for path in project.python_files_with(b"workers") if not project.is_test(path)]
+    found += (int(match[1] or match[2]) for path in programs for match in _LISTED.finditer(project.data(path)))
     return bool(found) and all(found)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
+from gpulint.assessment.transform_sides import applied_side
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -47,15 +48,18 @@ VOLUME_AXES = 3
 
 
 def side(project: Project, loader: Loader) -> int:
-    """The side of the images that a loader gives out, by the transforms of its data sets, else by the code around it,
-    else by the modules of its data sets, else by the images that its module makes up (``model(torch.randn(1, 3, 64,
-    64))``); 0 if nothing tells."""
+    """The side of the images that a loader gives out, by the transforms that its data sets get or apply, else by the
+    code around it, else by the modules of its data sets, else by the images that its module makes up
+    (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
     if given := _largest_kept("\n".join(_transforms(project, loader))):
         return given
+    applied = [applied_side(project, module, owner) for module, owner in classes_of(project, loader)]
+    if applied and all(MIN_SIDE <= one <= MAX_SIDE for one in applied):
+        return max(applied)
     around = _text_around(loader.module, loader.node)
     if own := _largest_kept(around):
         return own
-    homes = dict.fromkeys(module for module, _ in _classes(project, loader) if module is not loader.module)
+    homes = dict.fromkeys(module for module, _ in classes_of(project, loader) if module is not loader.module)
     return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
 
 
@@ -70,7 +74,7 @@ def _transforms(project: Project, loader: Loader) -> Iterator[str]:
                         yield made.module.syntax.text(made.node)
 
 
-def _classes(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+def classes_of(project: Project, loader: Loader) -> list[tuple[ModuleIndex, ast.ClassDef]]:
     """The classes of a loader's data sets."""
     resolver = project.fact(Resolver)
     return [
@@ -165,7 +169,7 @@ def takes_slices(project: Project, loader: Loader) -> bool:
     """Return whether the samples of a loader are slices of volumes (``volume[:, :, index]``)."""
     return any(
         _cuts_slice(module, owner) or _is_about_slices(module.syntax.text(owner))
-        for module, owner in _classes(project, loader)
+        for module, owner in classes_of(project, loader)
     ) or _speaks_of_slices(loader.module)
 
 

@@ -14,7 +14,7 @@ from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
-from gpulint.semantic import operating_systems
+from gpulint.semantic import operating_systems, overridden_methods
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_in_unused, is_unused
 from gpulint.training import given_values
@@ -63,6 +63,12 @@ def is_not_called(subject: Subject) -> bool:
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
         return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
     return is_unused(subject.project, module, node)
+
+
+def is_overridden(subject: Subject) -> bool:
+    """Return whether a method of a base class holds the place, and each class that is made has one of its own."""
+    module, node = subject.module, subject.node
+    return module is not None and node is not None and overridden_methods.is_overridden(subject.project, module, node)
 
 
 def is_for_missing_argument(subject: Subject) -> bool:

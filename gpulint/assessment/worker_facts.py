@@ -11,12 +11,14 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
 from gpulint.semantic.points_to import Resolver
+from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_effects import changed_for_others
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -106,6 +108,18 @@ def keeps_samples(subject: Subject) -> bool:
     lose it at the end of the epoch unless the workers are persistent."""
     loader = _loader(subject)
     return loader is not None and subject.project.fact(ItemWorks).of(loader).keeps
+
+
+def may_not_start_workers(subject: Subject) -> bool:
+    """Return whether a daemonic process makes the loader, in which starting workers raises an error."""
+    loader = _loader(subject)
+    return loader is not None and may_have_no_workers(subject.project, loader)
+
+
+def counts_samples(subject: Subject) -> bool:
+    """Return whether each sample changes what the program reads later, which workers would not."""
+    loader = _loader(subject)
+    return loader is not None and bool(changed_for_others(subject.project, loader))
 
 
 def is_for_windows(subject: Subject) -> bool:

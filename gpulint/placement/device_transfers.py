@@ -221,11 +221,14 @@ class DeviceTransfers:
         return follows and not self._project.fact(GpuPrograms).runs_on_gpu(batch_read.where.module)
 
     def _was_on_gpu(self, transfer: Transfer, batch_read: BatchRead) -> bool:
-        """Return whether the value is a field of a sampled graph whose fields of that name are on the GPU."""
+        """Return whether the data sets of a batch hold it on the GPU, or the value is a field of a sampled graph whose
+        fields of that name are there."""
         from gpulint.placement.host_to_device import HostToDevice
 
         names = {child.attr for child in walk(transfer.value) if isinstance(child, ast.Attribute)}
         feeding = self._project.fact(HostToDevice)
+        if batch_read.loaders and all(map(feeding.yields_gpu_tensors, batch_read.loaders)):
+            return True
         fields = [feeding.gpu_fields(loader) for loader in batch_read.loaders]
         return bool(fields) and all(names & found or "*" in found for found in fields)
 

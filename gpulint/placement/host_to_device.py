@@ -157,7 +157,9 @@ class HostToDevice:
             for made in resolver.points_to(ref.module, ref.node):
                 if isinstance(made.node, FUNCTIONS) and self._moves(made.module, made.node):
                     return True
-                if isinstance(made.node, ast.Call) and binds_to_gpu(self._project, made.module, made.node):
+                if isinstance(made.node, ast.Call) and (
+                    binds_to_gpu(self._project, made.module, made.node) or self._makes_collator(made)
+                ):
                     return True
         if self.gpu_fields(loader):
             return True
@@ -220,6 +222,16 @@ class HostToDevice:
         if self._moves_of(module, function):
             return True
         return self._makes_on_gpu(module, function, None, MAX_HELPERS)
+
+    def _makes_collator(self, made: NodeRef) -> bool:
+        """Return whether a call makes an object that moves what it is called with to a GPU (``Collator(device)``)."""
+        assert isinstance(made.node, ast.Call)
+        resolver = self._project.fact(Resolver)
+        return any(
+            isinstance(called.node, FUNCTIONS) and self._moves(called.module, called.node)
+            for where, owner in resolver.classes_of(made.module, made.node)
+            if (called := resolver.method(where, owner, "__call__")) is not None
+        )
 
     def _moves_of(self, module: ModuleIndex, function: FunctionNode | None) -> list[Transfer]:
         """The transfers to a GPU whose innermost function is ``function``."""

@@ -31,32 +31,41 @@ def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> 
     getter = project.fact(Resolver).method(module, owner, "__getitem__")
     if getter is None:
         return False
-    names = {
-        part.value.attr
-        for part in walk(getter.node)
-        if isinstance(part, ast.Subscript)
-        and isinstance(part.ctx, ast.Load)
-        and isinstance(part.value, ast.Attribute)
-        and isinstance(part.value.value, ast.Name)
-        and part.value.value.id == "self"
-    }
+    names = {name for part in walk(getter.node) if (name := _looked_up(part))}
     return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
+
+
+def _looked_up(part: ast.AST) -> str:
+    """``images`` of ``self.images[index]`` and of ``self.images.items()``"""
+    match part:
+        case (
+            ast.Subscript(ctx=ast.Load(), value=ast.Attribute(value=ast.Name(id="self"), attr=name))
+            | ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr="items" | "values")
+            )
+        ):
+            return name
+    return ""
 
 
 def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: str) -> Iterator[NodeRef]:
     """Yield what an attribute is set to, and what is added to it."""
-    for where, binding in project.fact(Resolver).class_attribute(module, owner, name):
-        if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
-            yield NodeRef(where, binding.value)
-    for method in owner.body:
-        for part in walk(method) if isinstance(method, FUNCTIONS) else ():
+    resolver = project.fact(Resolver)
+    for where, binding in resolver.class_attribute(module, owner, name):
+        match binding.value:
+            case ast.Tuple(elts=elements) if len(binding.path) == 1 and binding.path[0] < len(elements):
+                yield NodeRef(where, elements[binding.path[0]])
+            case ast.expr() if binding.kind is BindingKind.ASSIGN and not binding.path:
+                yield NodeRef(where, binding.value)
+    for where, base in resolver.mro(module, owner):
+        for part in (part for method in base.body if isinstance(method, FUNCTIONS) for part in walk(method)):
             match part:
                 case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=held), attr=adds), args=[value]):
                     if held == name and adds in _ADDS:
-                        yield NodeRef(module, value)
+                        yield NodeRef(where, value)
                 case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=held))], value=value):
                     if held == name:
-                        yield NodeRef(module, value)
+                        yield NodeRef(where, value)
 
 
 def _is_on_gpu(project: Project, value: NodeRef) -> bool:

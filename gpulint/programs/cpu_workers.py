@@ -1,5 +1,5 @@
 """Which modules run without GPUs: workers of Ray's, Kubeflow's and Hugging Face's trainers, images for CPUs, and
-programs whose only device is the CPU."""
+programs whose only device is the CPU or that hide all GPUs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,39 @@ _RESOURCES = ("resources_per_node", "resources_per_worker")
 """What Kubeflow's and Ray's trainers give each worker."""
 _DEVICE = regex.compile(r"\b(?:cuda|device_map)\b")
 _ON_CPU = regex.compile(rb"""torch\.device\(\s*["']cpu["']\s*\)""")
+_HIDES = regex.compile(rb"""CUDA_VISIBLE_DEVICES["']\s*\]\s*=\s*["'](?:-1)?["']""")
 _CPU_IMAGE = regex.compile(r"(?:^|[-_./:])cpu(?:[-_.:/]|$)", re.IGNORECASE)
 """``tf2-cpu.2-12``, ``pytorch:latest-cpu``."""
 
 
 def may_use_no_gpus(text: bytes) -> bool:
     """Return whether a program has a word without which ``use_no_gpus`` cannot be true."""
-    return any(name.encode() in text for name in (*_ASKED, *_KEPT_OFF, *_RESOURCES)) or bool(_ON_CPU.search(text))
+    return any(name.encode() in text for name in (*_ASKED, *_KEPT_OFF, *_RESOURCES)) or any(
+        pattern.search(text) for pattern in (_ON_CPU, _HIDES)
+    )
 
 
 @query
 def use_no_gpus(module: ModuleIndex) -> bool:
     """Return whether a module is written for workers without GPUs."""
-    return _asks_for_cpus(module) or _asks_for_no_gpus(module) or _moves_to_cpu(module)
+    return _asks_for_cpus(module) or _asks_for_no_gpus(module) or _moves_to_cpu(module) or _hides_gpus(module)
+
+
+def _hides_gpus(module: ModuleIndex) -> bool:
+    """``os.environ["CUDA_VISIBLE_DEVICES"] = ""`` at the top of a program, which sets it to nothing else."""
+    shown = [
+        (value, statement)
+        for target, value, statement in module.stores.get("environ", ())
+        if isinstance(target, ast.Subscript)
+        and isinstance(target.slice, ast.Constant)
+        and target.slice.value == "CUDA_VISIBLE_DEVICES"
+    ]
+    return bool(shown) and all(
+        isinstance(value, ast.Constant)
+        and value.value in ("", "-1")
+        and isinstance(module.syntax.parents.get(statement), ast.Module)
+        for value, statement in shown
+    )
 
 
 def _moves_to_cpu(module: ModuleIndex) -> bool:

@@ -23,7 +23,12 @@ _CHOSEN = (ast.Dict, ast.Name, ast.Attribute, ast.Call, ast.Lambda)
 
 
 def items(resolver: Resolver, made: NodeRef, key: str) -> list[NodeRef]:
-    """Expressions that the dictionary which ``made`` evaluates to may have under a key."""
+    """Expressions that the dictionary which ``made`` evaluates to may have under a key, also once it was updated."""
+    found = _items(resolver, made, key)
+    return [*found, *_updated(resolver, made, key)] if found else found
+
+
+def _items(resolver: Resolver, made: NodeRef, key: str) -> list[NodeRef]:
     module = made.module
     match made.node:
         case ast.Dict(keys=keys, values=values):
@@ -122,6 +127,39 @@ def _last(module: ModuleIndex, given: list[tuple[ast.expr | None, ast.expr]], ke
         elif isinstance(name, ast.Constant) and name.value == key:
             return [*found, NodeRef(module, value)]
     return found
+
+
+def _updated(resolver: Resolver, made: NodeRef, key: str) -> Iterator[NodeRef]:
+    """Yield what ``settings.update(...)`` puts under a key of the dictionary that is made and named so."""
+    module = made.module
+    named = module.syntax.parents.get(made.node)
+    targets = named.targets if isinstance(named, ast.Assign) else ()
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    for call in module.calls_by_name.get("update", ()) if names else ():
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=name) as base) if name in names:
+                if module.scope(base).lookup(name) is not module.scope(made.node).lookup(name):
+                    continue
+            case _:
+                continue
+        yield from (NodeRef(module, keyword.value) for keyword in call.keywords if keyword.arg == key)
+        for given in (*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is None)):
+            for ref in resolver.points_to(module, given):
+                held = items(resolver, ref, key)
+                yield from held
+                if not held and not _lacks(ref, key):
+                    yield NodeRef(module, item_of(module, given, key))
+
+
+def _lacks(ref: NodeRef, key: str) -> bool:
+    """Return whether a dictionary that is written out, or what callers pass for ``**kwargs``, has no such key."""
+    match ref.node:
+        case ast.Dict(keys=keys):
+            return all(isinstance(one, ast.Constant) and one.value != key for one in keys)
+        case ast.arg():
+            arguments = ref.module.syntax.parents.get(ref.node)
+            return isinstance(arguments, ast.arguments) and arguments.kwarg is ref.node
+    return False
 
 
 def _passed(resolver: Resolver, parameter: NodeRef, key: str) -> Iterator[NodeRef]:

@@ -7,8 +7,10 @@ import ast
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.path_conditions import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
+_KEEPS = frozenset({"functools.cache", "cache", "lru_cache"})
+"""Decorators that keep what a function has returned."""
 _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 
 
@@ -30,16 +32,88 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def fills_once(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether ``node`` runs only until an attribute has a value, which its block gives (``if self.mask is
-    None: self.mask = ...``) and nothing takes away."""
+    """Return whether ``node`` runs only until something has a value, which its block gives and nothing takes away: an
+    attribute (``if self.mask is None: self.mask = ...``), perhaps one that grows (``or self.mask.size(0) < n``), a
+    variable outside of the loop, a key of a table (``if key not in table: table[key] = ...``)."""
     inner = node
     for up in module.syntax.ancestors(node):
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            return False
-        if isinstance(up, ast.If) and inner in up.body and _fills_attribute(module, up):
+            return _looks_first(module, up, node)
+        if isinstance(up, ast.If) and inner in up.body and (_fills_attribute(module, up) or _fills(module, up)):
+            return True
+        if isinstance(up, ast.If) and inner in up.body and (_adds_key(up.test, up.body) or _fills_shared(module, up)):
             return True
         inner = up
     return False
+
+
+def _adds_key(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """``if key not in table: table[key] = ...``"""
+    tables = {
+        ast.unparse(part.comparators[0])
+        for part, holds in parts_of(test, True)
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotIn if holds else ast.In)
+    }
+    return bool(tables) and any(
+        isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and ast.unparse(part.value) in tables
+        for statement in body
+        for part in walk(statement)
+    )
+
+
+def _fills_shared(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if Warp.center is None: Warp.center = ...`` of a class, the same of a global variable, and ``made =
+    table.get(key)``, ``if made is None: ...; table[key] = made``"""
+    match branch.test:
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    stored = [
+        part
+        for statement in branch.body
+        for part in walk(statement)
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
+    ]
+    match left:
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name != "self" and ast.unparse(left) in map(ast.unparse, stored)
+        case ast.Name(id=name):
+            if name in module.scope(left).outer:
+                return any(isinstance(part, ast.Name) and part.id == name for part in stored)
+            tables = {
+                ast.unparse(one.value.func.value)
+                for one in module.scope(left).lookup(name)
+                if isinstance(one.value, ast.Call)
+                and isinstance(one.value.func, ast.Attribute)
+                and one.value.func.attr == "get"
+            }
+            return any(isinstance(part, ast.Subscript) and ast.unparse(part.value) in tables for part in stored)
+    return False
+
+
+def _looks_first(module: ModuleIndex, function: ast.AST, node: ast.AST) -> bool:
+    """Return whether a decorator keeps the results of the function around ``node``, or the function returns what a
+    table has for a key, and adds to it else (``if key in table: return table[key]``)."""
+    if not isinstance(function, FUNCTIONS):
+        return False
+    if any(_KEEPS & {*_names(decorator)} for decorator in function.decorator_list):
+        return True
+    inner = next((up for up in function.body if up is node or up in module.syntax.ancestors(node)), None)
+    before = function.body[: function.body.index(inner)] if inner is not None else []
+    return any(
+        isinstance(statement, ast.If)
+        and isinstance(statement.body[-1], ast.Return)
+        and not statement.orelse
+        and _adds_key(ast.UnaryOp(ast.Not(), statement.test), function.body)
+        for statement in before
+    )
+
+
+def _names(decorator: ast.expr) -> tuple[str, ...]:
+    """``functools.lru_cache`` and ``lru_cache`` of ``@functools.lru_cache(maxsize=8)``"""
+    func = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (dotted(func), last_name(func))
 
 
 def _makes(body: list[ast.stmt]) -> bool:
@@ -122,13 +196,10 @@ def _is_in_init(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def _fills_attribute(module: ModuleIndex, branch: ast.If) -> bool:
-    """``if self.mask is None: self.mask = ...`` of an attribute that only ``__init__`` sets to None."""
-    match branch.test:
-        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name)) if _is_none(branch.test):
-            pass
-        case _:
-            return False
-    owner = module.class_of(branch)
+    """``if self.mask is None: self.mask = ...``, ``if not hasattr(self, "mask"): ...`` of an attribute that only
+    ``__init__`` sets to None."""
+    name = _missing(branch.test)
+    owner = module.class_of(branch) if name else None
     stores = module.attributes.get((owner, name), []) if owner is not None else []
     emptied = [
         module.function(one.node)
@@ -138,6 +209,31 @@ def _fills_attribute(module: ModuleIndex, branch: ast.If) -> bool:
     return any(one.node in branch.body for one in stores) and all(
         function is not None and function.name == "__init__" for function in emptied
     )
+
+
+def _missing(test: ast.expr) -> str:
+    """``mask`` of ``self.mask is None``, of ``not hasattr(self, "mask")``, and of both with ``or self.mask.size(0) <
+    n``: what is made anew where more is needed."""
+    match test:
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name)) if _is_none(test):
+            return name
+        case ast.UnaryOp(
+            op=ast.Not(), operand=ast.Call(func=ast.Name(id="hasattr"), args=[self, ast.Constant(value=name)])
+        ):
+            return str(name) if last_name(self) == "self" else ""
+        case ast.BoolOp(op=ast.Or(), values=[first, *others]) if name := _missing(first):
+            return name if all(_is_too_small(other, name) for other in others) else ""
+    return ""
+
+
+def _is_too_small(test: ast.expr, name: str) -> bool:
+    """``self.mask.size(0) < n``, ``n > self.length``, ``self.mask.size(0) != n``"""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.NotEq()], comparators=[_]):
+            return f"self.{name}" in ast.unparse(left)
+        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[right]):
+            return f"self.{name}" in ast.unparse(right)
+    return False
 
 
 def _is_none(test: ast.expr) -> bool:

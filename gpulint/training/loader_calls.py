@@ -11,12 +11,14 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.records import dataclass
-from gpulint.values.arguments import Argument, Arguments
-from gpulint.workspace.module_index import CallSite
+from gpulint.values.arguments import Argument, Arguments, ArgumentState
+from gpulint.workspace.module_index import CallSite, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_ATTRIBUTES = frozenset({"num_workers", "pin_memory"})
+"""Arguments that PyTorch's loaders keep as attributes, which may be set until the first batch is drawn."""
 TORCH_LOADER = "torch.utils.data.DataLoader"
 
 
@@ -68,4 +70,23 @@ def loader_argument(project: Project, loader: Loader, name: str) -> Argument:
     """Return what a loader gets for ``name``, by keyword or by its place in the signature."""
     signature = loader.row.signature if loader.row is not None else ()
     place = signature.index(name) if name in signature else None
-    return project.fact(Arguments).of(loader.module, loader.node, name, place)
+    found = project.fact(Arguments).of(loader.module, loader.node, name, place)
+    later = _set_later(loader, name) if name in _ATTRIBUTES else ()
+    if not later:
+        return found
+    return Argument(ArgumentState.SOMETIMES, (*found.refs, *later), found.unknown)
+
+
+def _set_later(loader: Loader, name: str) -> tuple[NodeRef, ...]:
+    """``loader.num_workers = 8`` in the function that makes the loader."""
+    module, variable = loader.module, loader.variable
+    function = module.function(loader.node) if variable else None
+    return tuple(
+        NodeRef(module, assigned.value)
+        for assigned in (module.syntax.of(ast.Assign) if variable else ())
+        for target in assigned.targets
+        if isinstance(target, ast.Attribute)
+        and target.attr == name
+        and ast.unparse(target.value) == variable
+        and module.function(assigned) is function
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.query import stored
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -39,14 +40,15 @@ def is_on_cpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _names_cpu(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
-    for keyword in made.keywords:
-        if keyword.arg in ("cpu", "accelerator", "device") and project.fact(Constants).of(module, keyword.value).every(
-            lambda value: value is True or value == "cpu"
-        ):
+    for name in ("cpu", "accelerator", "device"):
+        given = project.fact(Arguments).of(module, made, name)
+        known = [project.fact(Constants).of(ref.module, ref.node) for ref in given.refs]
+        if known and all(one.every(lambda value: value is True or value == "cpu") for one in known):
             return True
-        if keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0:
-            return True
-    return False
+    return any(
+        keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0
+        for keyword in made.keywords
+    )
 
 
 def trainers_on_cpu(project: Project, module: ModuleIndex) -> Iterator[bool]:

@@ -254,6 +254,9 @@ class Options:
                 yield Value(_typed(call, text), place, "launcher")
         if passed and all(passed):
             return
+        if (later := self._set_later(option.module, call)) is not None:
+            yield from later
+            return
         if last_name(call.func).startswith("DEFINE_"):
             if len(call.args) > 1:
                 yield from self._as_default(option.module, call.args[1])
@@ -267,6 +270,14 @@ class Options:
             default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
             if default is not None:
                 yield Value(default, self._project.fact(Constants).place(option), "default")
+
+    def _set_later(self, module: ModuleIndex, option: ast.Call) -> list[Value] | None:
+        """The default by ``parser.set_defaults(workers=8)``; none where that unpacks what is unknown."""
+        words = [word for call in module.calls_by_name.get("set_defaults", ()) for word in call.keywords]
+        given = [word for word in words if word.arg is None or word.arg in _dests(option)]
+        if any(word.arg is None for word in given):
+            return []
+        return [value for word in given for value in self._as_default(module, word.value)] if given else None
 
     def _positional(self, option: NodeRef, number: int) -> Iterator[Value]:
         """Yield what launchers pass for an argument that must be passed, whose default is never used."""

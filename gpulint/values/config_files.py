@@ -28,6 +28,7 @@ from gpulint.values.settings_modules import written
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from gpulint.launch.job import Launched
     from gpulint.project import Project
     from gpulint.values.constants import Value
 
@@ -90,6 +91,13 @@ class ConfigFiles:
             yield from (Value(typed(text), place, "launcher") for found in given for text, place in found if text)
             if given and all(given):
                 continue
+            others = [start for start, set_there in zip(starts, given, strict=True) if not set_there]
+            chosen = [self._of_group(path, keys, start) for start in others]
+            if any(value is None for found in chosen for value in found):
+                return
+            yield from (value for found in chosen for value in found if value is not None)
+            if chosen and all(chosen):
+                continue
             for part, package in self._parts(path):
                 if keys[: len(package)] != package:
                     continue
@@ -97,6 +105,26 @@ class ConfigFiles:
                 if found is not None:
                     yield Value(found[0], Place(part, found[1], "set here"), "config")
                     break
+
+    def _of_group(self, path: Path, keys: tuple[str, ...], start: Launched) -> list[Value | None]:
+        """The value of a key in the file that a command chooses for its group (``python train.py data=large``); None if
+        that is unknown or the file of another group may set it (``experiment=second``), [] if neither is chosen."""
+        from gpulint.values.constants import Value
+
+        dotted = ".".join(keys)
+        for word in start.start.launch.args:
+            group, equals, option = word.text.partition("=")
+            part = path.parent / group / f"{option}.yaml"
+            if not equals or not group or not self._project.is_file(part):
+                continue
+            values = self.read(part)
+            above = group.replace("/", ".") + "."
+            if dotted.startswith(above):
+                found = values.get(dotted.removeprefix(above))
+                return [Value(found[0], Place(part, found[1], "set here"), "config") if found is not None else None]
+            if dotted in values or any("override " in key and keys[0] in key for key in values):
+                return [None]
+        return []
 
     def sections(self, ref: NodeRef) -> Iterator[frozenset[str]]:
         """The keys right below ``cfg.loader`` in each of the files that it may be read from; none if it isn't there."""

@@ -18,6 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -28,6 +29,8 @@ _GETTERS = ("__getitem__", "__getitems__", "__iter__", "get")
 """Methods of data sets that make samples; ``get`` is PyG's."""
 _LAZY = ("set_transform", "with_transform")
 """Methods of Hugging Face's data sets that take what makes a sample when it is drawn."""
+_HELD = frozenset({"CacheDataset", "SmartCacheDataset"})
+"""Data sets of MONAI that read their samples before the first epoch."""
 _TRANSFORM = regex.compile(r"(^|_)(transforms?|trans|tfms?|aug(ment(ations?|or)?|s)?|preprocess\w*)(_|$)")
 """Names of what changes a sample."""
 _OF_ITSELF = regex.compile(r"self\.")
@@ -105,7 +108,7 @@ class ItemWorks:
             found, is_known = self._of_source(source)
             kinds |= found
             known = known and is_known
-            keeps = keeps or self._keeps(source)
+            keeps = keeps or self._keeps(source, alone=not found)
         kinds |= set(self._set_later(loader))
         for ref in loader_argument(self._project, loader, "collate_fn").refs:
             for made in self._project.fact(Resolver).points_to(ref.module, ref.node):
@@ -149,7 +152,8 @@ class ItemWorks:
         return {kind for function in functions for kind in self._of_callable(function)}
 
     def _of_chain(self, made: NodeRef) -> set[str]:
-        """``monai.data.Dataset(files, Compose([LoadImaged("image"), ...]))``: the first step reads a volume."""
+        """``monai.data.Dataset(files, Compose([LoadImaged("image"), ...]))``: the first step reads a volume, unless the
+        data set holds what the steps make up to the first random one."""
         assert isinstance(made.node, ast.Call)
         resolver = self._project.fact(Resolver)
         if not any(name.startswith("monai.data.") for name in resolver.call_names(made.module, made.node)):
@@ -157,6 +161,8 @@ class ItemWorks:
         chain = [*made.node.args[1:2], keyword_value(made.node, "transform")]
         origins = (ref.node for part in chain if part is not None for ref in resolver.points_to(made.module, part))
         names = {last_name(part.func) for node in origins for part in walk(node) if isinstance(part, ast.Call)}
+        if last_name(made.node.func) in _HELD:
+            return {"transform"} if any(name.startswith("Rand") for name in names) else set()
         return {"volume"} if any(name.startswith("LoadImage") for name in names) else set()
 
     def _set_later(self, loader: Loader) -> Iterator[str]:
@@ -181,7 +187,7 @@ class ItemWorks:
     # -- functions -----------------------------------------------------------------------------------------------------
 
     def _of_callable(self, made: NodeRef) -> set[str]:
-        """The work of a function, with those of the tree that it calls."""
+        """The work of a function, with those of the tree that it calls and that do not keep their results."""
         found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
         while todo and len(seen) < MAX_FUNCTIONS:
             ref, depth = todo.pop()
@@ -194,7 +200,8 @@ class ItemWorks:
                 found.add("loop")
             if depth < MAX_CALLS:
                 resolver = self._project.fact(Resolver)
-                todo += [(callee, depth + 1) for call in calls for callee in resolver.callees(ref.module, call)]
+                called = (callee for call in calls for callee in resolver.callees(ref.module, call))
+                todo += [(one, depth + 1) for one in called if not keeps_results(self._project, one)]
         return found
 
     def _of_call(self, module: ModuleIndex, call: ast.Call) -> Iterator[str]:
@@ -212,14 +219,20 @@ class ItemWorks:
         if last_name(call.func) == "convert" and any(getattr(part, "value", None) in _MODES for part in call.args):
             yield "image"
 
-    def _keeps(self, source: NodeRef) -> bool:
+    def _keeps(self, source: NodeRef, alone: bool) -> bool:
+        """Return whether a data set keeps its samples; if it does no other work for them (``alone``), perhaps in a
+        function that it calls."""
         resolver = self._project.fact(Resolver)
         assert isinstance(source.node, ast.expr)
-        getters = (
-            resolver.method(where, owner, "__getitem__")
-            for where, owner in resolver.classes_of(source.module, source.node)
-        )
-        return any(getter is not None and _stores(getter) for getter in getters)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            getter = resolver.method(where, owner, "__getitem__")
+            if getter is None:
+                continue
+            calls = (part for part in walk(getter.node) if alone and isinstance(part, ast.Call))
+            helpers = (callee for call in calls for callee in resolver.callees(getter.module, call))
+            if any(keeps_results(self._project, function) for function in (getter, *helpers)):
+                return True
+        return False
 
 
 def _is_mapped(call: ast.Call) -> bool:
@@ -236,22 +249,3 @@ def _is_loop(node: ast.AST) -> bool:
         searched = node.generators[0]
         return bool(searched.ifs) and bool(_OF_ITSELF.match(ast.unparse(searched.iter)))
     return False
-
-
-def _stores(getter: NodeRef) -> bool:
-    """Return whether a getter stores what it makes under its index, and reads it from there."""
-    assert isinstance(getter.node, FUNCTIONS)
-    targets = (target for part in walk(getter.node) if isinstance(part, ast.Assign) for target in part.targets)
-    stored = {
-        ast.unparse(target.value)
-        for target in targets
-        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Attribute)
-    }
-    return any(
-        isinstance(part, ast.Attribute)
-        and ast.unparse(part) in stored
-        and not (
-            isinstance(up := getter.module.syntax.parents.get(part), ast.Subscript) and isinstance(up.ctx, ast.Store)
-        )
-        for part in walk(getter.node)
-    )

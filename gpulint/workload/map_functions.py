@@ -21,9 +21,9 @@ MAX_DEPTH = 3
 _FREE = frozenset(
     "zeros ones constant fill shape size rank reshape expand_dims squeeze set_shape get_shape merge_with ensure_shape"
     " TensorShape identity len int float bool str set dict tuple list isinstance issubset keys values items get pop"
-    " update copy append".split()
+    " update copy append cast one_hot".split()
 )
-"""Calls that make a constant, or look at no more than a shape or the container of a sample."""
+"""Calls that make a constant, change a type, or look at no more than a shape or the container of a sample."""
 
 
 _STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)

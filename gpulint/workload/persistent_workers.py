@@ -1,4 +1,5 @@
-"""Loaders whose workers should not outlive a pass: the running pass would start again, or workers would pile up."""
+"""Loaders whose workers should not outlive a pass: the running pass would start again, workers would pile up, or go on
+with an old copy of the data set."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.workload.refreshed_data import is_refreshed
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 RESTARTED = "another iteration of the loader begins while one goes on, and persistent workers would restart that"
 PILED_UP = "a loop makes many such loaders and keeps them, and persistent workers of all would stay alive"
+CHANGED = "the data set changes between passes, which persistent workers would not see"
 _CALLS = 3
 """Calls through which a loader that functions return is followed."""
 _FEW = 4
@@ -39,7 +42,21 @@ def against_persistence(project: Project, loader: Loader) -> str:
     """Return why the workers of a loader should end with each pass; empty where nothing says so."""
     if _is_restarted(project, loader):
         return RESTARTED
-    return PILED_UP if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)) else ""
+    if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)):
+        return PILED_UP
+    return CHANGED if is_refreshed(project, loader, _users(project, loader)) else ""
+
+
+def _users(project: Project, loader: Loader) -> Iterator[ModuleIndex]:
+    """The modules that make a loader, draw from it, and have the loops around that."""
+    yield loader.module
+    loops = project.fact(LoopContexts)
+    for read in project.fact(BatchFlow).of_loader(loader.module, loader.node):
+        module = read.where.module
+        yield module
+        function = module.function(read.where.node)
+        contexts = loops.enclosing_loops_of_function(module, function) if function is not None else ()
+        yield from (context.loop.module for context in contexts)
 
 
 def _is_restarted(project: Project, loader: Loader) -> bool:

@@ -251,6 +251,58 @@ for epoch in range(9):
     assert impact.basis == "every step, 8 MB from pageable memory"
 
 
+_SIZED = """\
+SIDE = 32
+
+class Photos(Dataset):
+    def __init__(self, paths, side):
+        self.paths = paths
+        self.{first} = transforms.Compose([transforms.Resize(256), transforms.CenterCrop({size}), transforms.ToTensor()])
+        self.{second} = transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()])
+
+    def __getitem__(self, index):
+        return self.small(Image.open(self.paths[index]))
+
+    def preview(self, index):
+        return self.large(Image.open(self.paths[index]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "attributes", "said"),
+    [
+        ("32", ("small", "large"), "2 MB from pageable memory"),
+        ("(SIDE, SIDE)", ("small", "large"), "2 MB from pageable memory"),
+        ("side", ("small", "large"), "2 MB from pageable memory"),
+        ("32", ("large", "small"), "77 MB from pageable memory"),
+    ],
+)
+def test_images_have_the_side_of_the_transforms_that_make_a_sample(
+    tmp_path: Path, size: str, attributes: tuple[str, str], said: str
+) -> None:
+    first, second = attributes
+    data = "from PIL import Image\nfrom torchvision import transforms\nfrom torch.utils.data import Dataset\n"
+    data += _SIZED.format(size=size, first=first, second=second)
+    text = HEAD + "from data import Photos\n\nloader = DataLoader(Photos(paths, 32), batch_size=128, num_workers=8)\n"
+    (impact,) = impacts(tmp_path, {"net.py": "", "data.py": data, "train.py": text + TRAINING})["GPU301"]
+    assert impact.basis == f"every step, {said}"
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind"),
+    [
+        ("np.load(self.image_paths[index])", "samples"),
+        ("transform(np.load(self.image_paths[index]))", "images"),
+        ("Image.open(self.image_paths[index])", "images"),
+    ],
+)
+def test_features_that_are_read_are_no_images(tmp_path: Path, sample: str, kind: str) -> None:
+    text = (HEAD + IMAGES + TRAINING).replace("self.paths", "self.image_paths").replace("shuffle=True", "num_workers=8")
+    text = "import numpy as np\n" + text.replace("transform(Image.open(self.image_paths[index]))", sample)
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU301"]
+    assert impact.basis == f"every step, batches of 128 {kind} from pageable memory"
+
+
 def test_samples_that_are_joined_of_pieces_are_larger_than_an_image(tmp_path: Path) -> None:
     def said(sample: str) -> str:
         text = (HEAD + IMAGES + TRAINING).replace("batch_size=128", "batch_size=16, num_workers=4")

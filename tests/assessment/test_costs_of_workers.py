@@ -230,3 +230,88 @@ def test_a_loader_for_samples_that_a_training_shows_now_and_then_is_read_in_no_s
         "high, every step",
         "low, every evaluation batch",
     ]
+
+
+@pytest.mark.parametrize(
+    ("start", "level"),
+    [
+        ("Process(target=train, args=('a',), daemon=True).start()\n", "low"),
+        ("worker = Process(target=train, args=('a',))\nworker.daemon = True\nworker.start()\n", "low"),
+        ("worker = Process(target=train, args=('a',))\nworker.daemon = False\nworker.start()\n", "high"),
+        ("Process(target=train, args=('a',)).start()\n", "high"),
+    ],
+)
+def test_a_daemonic_process_may_not_start_workers(tmp_path: Path, start: str, level: str) -> None:
+    data, loader = IMAGES.split("loader =")
+    body = "".join(f"    {line}\n" for line in f"loader ={loader}{TRAINING}".splitlines())
+    program = f"from multiprocessing import Process\n{HEAD}{data}def train(folder):\n{body}\n{start}"
+    (found,) = bases(tmp_path, {"train.py": program}, "GPU303")
+    assert found.startswith(level)
+    assert ("may not start workers" in found) is (level == "low")
+
+
+@pytest.mark.parametrize(("read", "level"), [("print(sum(photos.drawn))\n", "low"), ("print(len(photos))\n", "high")])
+def test_workers_would_change_copies_of_what_the_program_reads(tmp_path: Path, read: str, level: str) -> None:
+    getter = "    def __getitem__(self, index):\n"
+    data = IMAGES.replace(getter, getter + "        self.drawn[index] += 1\n")
+    data = data.replace("loader = DataLoader(Photos(paths)", "photos = Photos(paths)\nloader = DataLoader(photos")
+    assert "photos = " in data
+    (found,) = bases(tmp_path, {"train.py": HEAD + data + TRAINING + read}, "GPU303")
+    assert found.startswith(level)
+
+
+@pytest.mark.parametrize(
+    ("command", "level"), [('["python", "train.py", "--workers", "8"]', "low"), ('["python", "train.py"]', "medium")]
+)
+def test_a_program_that_starts_the_training_gives_workers(tmp_path: Path, command: str, level: str) -> None:
+    option = (
+        "import argparse\n\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--workers', type=int, default=0)\nargs = parser.parse_args()\n"
+    )
+    training = (IMAGES + TRAINING).replace("shuffle=True", "num_workers=args.workers")
+    files = {"train.py": HEAD + option + training, "sweep.py": f"import subprocess\n\nsubprocess.run({command})\n"}
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("decorator", "level"), [("@app.task\n", "low"), ("@app.before\n", "high")])
+def test_a_task_of_celery_may_not_start_workers(tmp_path: Path, decorator: str, level: str) -> None:
+    data, loader = IMAGES.split("loader =")
+    body = "".join(f"    {line}\n" for line in f"loader ={loader}{TRAINING}".splitlines())
+    program = f"{HEAD}from celery import Celery\n\napp = Celery()\n\n{data}{decorator}def train(folder):\n{body}\ntrain('a')\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU303") == [level]
+
+
+_BASE = """\
+class Base:
+    def __init__(self, paths):
+        self.paths, self.model = paths, Net().cuda()
+
+    def loader(self):
+        return DataLoader(Photos(self.paths), batch_size=128)
+
+    def run(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for images, labels in self.loader():
+            self.model(images.cuda()).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("heir", "made", "level"),
+    [
+        ("def loader(self):\n        return DataLoader(Photos(self.paths), num_workers=8)", "Heir", "low"),
+        ("def loader(self):\n        return DataLoader(Photos(self.paths), num_workers=8)", "Base", "high"),
+        ("def loader(self):\n        return wrap(super().loader())", "Heir", "high"),
+        ("def other(self):\n        return 0", "Heir", "high"),
+    ],
+)
+def test_a_method_that_all_heirs_replace_makes_nothing(tmp_path: Path, heir: str, made: str, level: str) -> None:
+    base = HEAD + IMAGES.split("loader =")[0] + _BASE
+    program = f"from base import Base, DataLoader, Photos\n\n\nclass Heir(Base):\n    {heir}\n\n\n{made}(paths).run()\n"
+    (found,) = [
+        one
+        for one in bases(tmp_path, {"net.py": "", "base.py": base, "train.py": program}, "GPU303")
+        if "samples" not in one
+    ]
+    assert found.startswith(level)

@@ -70,6 +70,52 @@ def test_a_data_set_that_keeps_its_samples_costs_little(tmp_path: Path) -> None:
     assert basis.startswith("low") and basis.endswith("the data set keeps its samples")
 
 
+@pytest.mark.parametrize(
+    ("decorator", "level"),
+    [("@functools.cache\n", "low"), ("@lru_cache(maxsize=None)\n", "low"), ("@lru_cache\n", "high"), ("", "high")],
+)
+def test_a_function_that_keeps_what_it_reads_decodes_once(tmp_path: Path, decorator: str, level: str) -> None:
+    helper = f"import functools\nfrom functools import lru_cache\n\nimport cv2\n\n{decorator}def read(name):\n"
+    basis = found(tmp_path, helper + "    return cv2.imread(name)\n\n" + rows("return read(self.names[index]), 0"))
+    assert basis.startswith(level)
+    assert ("image decoding" in basis) is (level == "high")
+
+
+@pytest.mark.parametrize(
+    ("stored", "level"), [("cv2.imread(self.names[index])", "low"), ("h5py.File(self.names[index])", "high")]
+)
+def test_a_method_that_keeps_samples_reads_them_once_but_not_one_that_keeps_files(
+    tmp_path: Path, stored: str, level: str
+) -> None:
+    helper = (
+        "return self.load(index), 0\n\n"
+        "    def load(self, index):\n"
+        "        if index not in self.kept:\n"
+        f"            self.kept[index] = {stored}\n"
+        "        return self.kept[index][index]"
+    )
+    assert found(tmp_path, "import cv2\nimport h5py\n\n" + rows(helper)).startswith(level)
+
+
+@pytest.mark.parametrize(
+    ("data_set", "steps", "level"),
+    [
+        ("CacheDataset", "LoadImaged('image'), Spacingd('image')", "low"),
+        ("Dataset", "LoadImaged('image'), Spacingd('image')", "high"),
+    ],
+)
+def test_a_data_set_that_holds_volumes_reads_none_in_a_step(
+    tmp_path: Path, data_set: str, steps: str, level: str
+) -> None:
+    text = (
+        f"import monai.data\nfrom monai.transforms import Compose, LoadImaged, Spacingd\n\n"
+        f"volumes = monai.data.{data_set}(files, Compose([{steps}]))\nloader = DataLoader(volumes, batch_size=128)\n"
+    )
+    basis = found(tmp_path, text)
+    assert basis.startswith(level)
+    assert ("volumes read" in basis) is (level == "high")
+
+
 @pytest.mark.parametrize(("said", "level"), [("0 on Windows", "low"), ("processes", "medium")])
 def test_zero_workers_for_windows_cost_little(tmp_path: Path, said: str, level: str) -> None:
     option = (

@@ -140,3 +140,28 @@ def test_parts_that_hydra_puts_together(tmp_path: Path) -> None:
         [1],
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "batch"),
+    [("", [8]), ("data=big", [64]), ("experiment=second", []), ("data.batch=32", [32]), ("experiment=plain", [8])],
+)
+def test_a_command_chooses_the_file_of_a_group(tmp_path: Path, command: str, batch: list[int]) -> None:
+    for name, text in (
+        ("main", "defaults:\n  - data: small\nseed: 1\n"),
+        ("data/small", "batch: 8\n"),
+        ("data/big", "batch: 64\n"),
+        ("experiment/second", "# @package _global_\ndefaults:\n  - override /data: big\n"),
+        ("experiment/plain", "# @package _global_\nseed: 2\n"),
+    ):
+        path = tmp_path / "conf" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    code = "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef main(cfg):\n    look(cfg.data.batch)"
+    (tmp_path / "main.py").write_text(code)
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:1\npython main.py {command}\n")
+    project = Project(tmp_path, [tmp_path / "main.py", tmp_path / "job.sh"], Config(base=tmp_path))
+    module = project.module_at(tmp_path / "main.py")
+    assert module is not None
+    (call,) = module.calls_by_name["look"]
+    assert project.fact(Constants).of(module, call.args[0]).constants == batch

@@ -21,13 +21,14 @@ from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
+from gpulint.workload.sent_parts import SENT, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
-from gpulint_fixers.loading.worker_obstacles import SENT, SENT_BY_TRAINER, not_sent, obstacle, unpicklable
+from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
-from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
+from gpulint.semantic.operating_systems import is_of_another_system
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workload.sent_parts import SENT, may_spawn, unpicklable
+from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
 from gpulint_fixers.loading.shared_states import shared_state
-from gpulint_fixers.loading.workers import may_have_no_workers
 
-SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
-"""Arguments of a loader that its workers get."""
 SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
 _ARRAYS = ("torch.", "numpy.")
 _FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
@@ -42,8 +38,6 @@ _CONVERTS = frozenset(
 _STATISTICS = frozenset({"mean", "std", "var", "copy"})
 _HELPERS = 2
 """How many calls deep the helpers of a data set are followed."""
-_MOST = 40
-"""Most expressions that are looked at for what a worker could not be sent."""
 
 
 def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
@@ -104,20 +98,12 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     if is_of_another_system(call.module) and (name := _of_notebook(project, call)):
         return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
     part = unpicklable(project, call, names)
-    if part and any(map(may_run_on_macos, _programs(project, call.module))):
+    if part and may_spawn(project, call.module):
         return (
             f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent: "
             "define it at the top level of a module first"
         )
     return ""
-
-
-def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
-    """A module and those that import it."""
-    yield module
-    for path in project.fact(GpuPrograms).users(module.path):
-        if (user := project.module_at(path)) is not None:
-            yield user
 
 
 def _of_notebook(project: Project, call: NodeRef) -> str:
@@ -134,51 +120,6 @@ def _of_notebook(project: Project, call: NodeRef) -> str:
             if where is call.module:
                 return owner.name
     return ""
-
-
-def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
-    """Return the argument of a call that holds a lambda or an inner function; empty if none does."""
-    assert isinstance(call.node, ast.Call)
-    given = [(name, keyword_value(call.node, name)) for name in names]
-    if "dataset" in names and call.node.args:
-        given.append(("dataset", call.node.args[0]))
-    return next(
-        (
-            name
-            for name, value in given
-            if value is not None and any(map(_is_inner, _held(project, call.module, value)))
-        ),
-        "",
-    )
-
-
-def _is_inner(ref: NodeRef) -> bool:
-    """Return whether a value is a lambda, or a function that another one makes."""
-    inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
-    return isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None)
-
-
-def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
-    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``."""
-    resolver, seen = project.fact(Resolver), set[ast.AST]()
-    todo = [NodeRef(module, value)]
-    while todo and len(seen) < _MOST:
-        at = todo.pop(0)
-        for ref in resolver.points_to(at.module, at.node):
-            if ref.node in seen:
-                continue
-            seen.add(ref.node)
-            yield ref
-            todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
-
-
-def _parts(node: ast.AST) -> Iterable[ast.expr]:
-    match node:
-        case ast.Call(args=args, keywords=keywords):
-            return [*args, *(keyword.value for keyword in keywords)]
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return elements
-    return ()
 
 
 def is_stream(project: Project, loader: Loader) -> bool:

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.launch.gpu_counts import processes
 from gpulint.launch.job import Job, Launched
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.callers import callers
-from gpulint.training.loader_calls import Loader
-from gpulint.workspace.module_index import NodeRef
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
 USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
-_POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
 _ONE_TASK = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks[= ]|-n ?)1\b")
 _CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d]|ntasks-per-core")
-_MAX_CALLERS = 4
-
-
-def may_have_no_workers(project: Project, loader: Loader) -> bool:
-    """Return whether the loader is made in a daemonic process, such as one of a ``multiprocessing.Pool``. Those may not
-    have children."""
-    around = callers(project, NodeRef(loader.module, loader.node), _MAX_CALLERS)
-    functions = {at.function: at.ref.module for at in around if at.function is not None}
-    return any(_handed_to_daemon(NodeRef(module, function)) for function, module in functions.items())
-
-
-def _handed_to_daemon(function: NodeRef) -> bool:
-    """Return whether the module passes it to a pool's method, or to a process that it makes a daemon."""
-    name, module = getattr(function.node, "name", ""), function.module
-    pools = "Pool" in module.calls_by_name
-    for called in (*(_POOL if pools else ()), "Process"):
-        for call in module.calls_by_name.get(called, []):
-            daemon = any(k.arg == "daemon" and getattr(k.value, "value", True) for k in call.keywords)
-            given = [*call.args[: 1 if called != "Process" else 0], *(k.value for k in call.keywords)]
-            if (pools if called != "Process" else daemon) and any(
-                isinstance(part, ast.Name) and part.id == name for value in given for part in walk(value)
-            ):
-                return True
-    return False
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:

@@ -66,6 +66,7 @@ from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sent_parts import spawned_part
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process, shares_handle
@@ -154,6 +155,8 @@ def _advice(project: Project, loader: Loader) -> str:
     of = f" of `{loader.variable}`" if loader.variable else ""
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
+    if part := spawned_part(project, loader.call):
+        return f"define what `{part}` holds in a module (processes are spawned here), then set `num_workers=`"
     said = f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
     return said + (_OWN_CACHES if project.fact(ItemWorks).of(loader).keeps else "")
 

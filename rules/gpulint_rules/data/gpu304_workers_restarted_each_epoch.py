@@ -28,6 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -37,13 +38,16 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -78,9 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         ):
             continue
         epochs = _epochs(project, loader)
-        if epochs is None or _is_refreshed(module) or _is_refreshed(epochs.module):
-            continue
-        if against_persistence(project, loader):
+        if epochs is None or against_persistence(project, loader):
             continue
         name = loader.variable
         yield RULE.finding(
@@ -109,7 +111,9 @@ def _several(project: Project, refs: tuple[NodeRef, ...]) -> bool:
 
 def _epochs(project: Project, loader: Loader) -> NodeRef | None:
     """The loop over several epochs in which the batches of a loader are drawn."""
-    loops = project.fact(LoopContexts)
+    loops, periodic = project.fact(LoopContexts), project.fact(Guards).is_periodic
+    if _goes_on(project, loader):
+        return None
     for batch_read in project.fact(BatchFlow).of_loader(loader.module, loader.node):
         where = batch_read.where
         for loop in loops.around(where.module, where.node):
@@ -117,6 +121,7 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
                 loop is not where.node
                 and loops.role(where.module, loop) is Role.EPOCH
                 and _repeats(project, where.module, loop)
+                and not periodic(where.module, where.node, loop)
             ):
                 return NodeRef(where.module, loop)
         function = where.module.function(where.node)
@@ -124,10 +129,42 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
             if (
                 context.role is Role.EPOCH
                 and _repeats(project, context.loop.module, context.loop.node)
+                and not any(periodic(site.module, site.node) for site in context.calls)
                 and project.fact(BatchFlow).passes_loader(loader, batch_read, context)
             ):
                 return context.loop
     return None
+
+
+def _goes_on(project: Project, loader: Loader) -> bool:
+    """Return whether a loader class of the tree hands out batches by an iterator of its own, or the sampler of a loader
+    never ends."""
+    resolver = project.fact(Resolver)
+    classes = [
+        (made.module, made.node)
+        for made in resolver.points_to(loader.module, loader.node.func)
+        if isinstance(made.node, ast.ClassDef)
+    ]
+    if any(resolver.method(where, owner, "__iter__") is not None for where, owner in classes):
+        return True
+    parts = [ref for name in ("sampler", "batch_sampler") for ref in loader_argument(project, loader, name).refs]
+    return any(
+        (method := resolver.method(where, owner, "__iter__")) is not None and _is_endless(method)
+        for part in (*parts, *parts_of(project, loader))
+        if isinstance(part.node, ast.expr)
+        for where, owner in resolver.classes_of(part.module, part.node)
+    )
+
+
+def _is_endless(method: NodeRef) -> bool:
+    """``while True:`` without an end"""
+    return any(
+        isinstance(part, ast.While)
+        and isinstance(part.test, ast.Constant)
+        and part.test.value
+        and not any(isinstance(inner, ast.Break | ast.Return | ast.Raise) for inner in walk(part))
+        for part in walk(method.node)
+    )
 
 
 def _repeats(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
@@ -144,22 +181,6 @@ def _repeats(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
             if isinstance(first, int) and isinstance(last, int):
                 return last - first > 1
     return True
-
-
-def _is_refreshed(module: ModuleIndex) -> bool:
-    """Return whether a module changes its data set between epochs, by a known method or by one of its own
-    (``loader.dataset.sample_negatives()``) whose result is not used."""
-    return any(
-        isinstance(call.func, ast.Attribute) and "dataset" in last_name(call.func.value).lower()
-        for method in ("set_epoch", "resample", "refresh", "update", "reshuffle", "on_epoch_end")
-        for call in module.calls_by_name.get(method, [])
-    ) or any(
-        isinstance(call.func, ast.Attribute)
-        and isinstance(call.func.value, ast.Attribute)
-        and call.func.value.attr == "dataset"
-        and isinstance(module.syntax.parents.get(call), ast.Expr)
-        for call in module.calls
-    )
 
 
 def _header(loop: NodeRef) -> Span:

@@ -42,6 +42,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.guards import Guards
@@ -93,7 +94,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         loop = context.loop.node
         of_tensor = "torch.tensor" in project.fact(Resolver).call_names(module, made.made)
         of_host = of_tensor and not _stays_the_same(module, made.made)
-        rounds = "in some iterations" if is_for_empty(module, made.transfer.node) else "at every iteration"
+        conditional = guards.is_conditional(module, made.made, loop)
+        rounds = "at every iteration" if not conditional else "where its condition holds"
+        if is_for_empty(module, made.transfer.node):
+            rounds = "in some iterations"
         yield RULE.finding(
             document.path,
             module.syntax.span(made.transfer.node),
@@ -105,7 +109,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 of_host,
                 reached_with(module, made.transfer.node, in_loop[loop]),
                 loop,
-                guards.is_conditional(module, made.made, loop),
+                conditional,
             ),
             payload=made,
             related=tuple(
@@ -132,7 +136,9 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
-        if context is not None:
+        if random and context is not None and _is_seeded(module, context.loop.node):
+            continue  # the numbers are to be those of the CPU's generator
+        if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
 
 
@@ -207,6 +213,23 @@ def _sets_default_device(project: Project, module: ModuleIndex) -> bool:
     (``torch.set_default_device("cuda")``)."""
     users = (project.module_at(path) for path in project.fact(GpuPrograms).users(module.path))
     return any(name in user.calls_by_name for user in (module, *users) if user is not None for name in _DEFAULTS)
+
+
+def _is_seeded(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether each round of a loop sets the seed (``torch.manual_seed(step)``)."""
+    return any(loop in module.syntax.ancestors(call) for call in module.calls_by_name.get("manual_seed", ()))
+
+
+def _is_within_device(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    """``with torch.device("cuda"):``, where all tensors are made"""
+    resolver = project.fact(Resolver)
+    return any(
+        "torch.device" in resolver.call_names(ref.module, ref.node)
+        for up in module.syntax.ancestors(made)
+        for context in contexts_of(up)
+        for ref in resolver.points_to(module, context)
+        if isinstance(ref.node, ast.Call)
+    )
 
 
 def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:

@@ -37,10 +37,12 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.tensorflow_devices import is_without_gpu
 from gpulint.programs.tensorflow_version import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -62,6 +64,7 @@ _SOURCES = ("tf.data.", "tensorflow.data.", "tensorflow_datasets.load", "tfds.lo
 _VIEWS = ("items", "keys", "values")
 """What is called on a dictionary of pipelines."""
 _ITERATORS = ("make_one_shot_iterator", "make_initializable_iterator", "as_numpy_iterator", "get_next")
+_COLLECTS = frozenset("adapt append extend add update len print numpy tolist shape int float str sum zip".split())
 _FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
 
 
@@ -76,6 +79,8 @@ class Pipeline:
     is_map: bool
 
 
+_SPREADS = regex.compile(r"\bmap_parallelization\s*=\s*True")
+"""An option that runs all maps of functions without a state on all cores."""
 _SERVES = regex.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
 """Modules and functions that read one request at a time."""
 
@@ -89,7 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     found = [*_serial_maps(document, project, module)]
     if newest is not None and newest < PREFETCHES:
         found = [*_unprefetched(project, module), *found]
-    if not found or _only_makes_data(document, project, module):
+    if not found or _only_makes_data(document, project, module) or is_without_gpu(project, module):
         return
     for finding in found:
         assert isinstance(finding.payload, Pipeline)
@@ -107,7 +112,9 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         if _is_glance(project, module, read) or _is_for_records(module, read):
             continue
         calls = [call for call in _pipeline(project, module, read) if not _ends_with(call, *_ITERATORS)]
-        if not calls or any(_ends_with(call, "prefetch") for call in calls):
+        if not calls or any(map(_prefetches, calls)):
+            continue
+        if _only_collects(module, read):
             continue
         if not any(_ends_with(call, "batch", "padded_batch") for call in calls) and not (
             any(_ends_with(call, "map") for call in calls) and _is_for_training(project, module, read)
@@ -127,25 +134,48 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         )
 
 
+def _prefetches(call: NodeRef) -> bool:
+    """``data.prefetch(1)``, ``data.apply(tf.data.experimental.prefetch_to_device(device))``"""
+    applied = call.node.args[:1] if isinstance(call.node, ast.Call) and _ends_with(call, "apply") else []
+    return _ends_with(call, "prefetch") or any(
+        isinstance(one, ast.Call) and last_name(one.func) == "prefetch_to_device" for one in applied
+    )
+
+
 def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
-    for call in module.calls_by_name.get("map", []):
-        if _is_serial_map(project, module, call) and not (_is_for_records(module, call) or _serves(module, call)):
+    for call in () if regex.occurs(_SPREADS, document.source.text) else module.calls_by_name.get("map", []):
+        if _is_interleaved(module, call):
+            continue
+        if _is_for_records(module, call) or _serves(module, call) or _leads_to(project, module, call, "cache"):
+            continue  # what is kept is mapped in the first epoch alone
+        if _is_serial_map(project, module, call):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
                 "this map of a tf.data pipeline runs on one core",
                 help="pass `num_parallel_calls=tf.data.AUTOTUNE`",
                 payload=Pipeline(NodeRef(module, call), is_map=True),
-                cost=_AHEAD if _is_prefetched(project, module, call) else None,
+                cost=_AHEAD if _leads_to(project, module, call, "prefetch") else None,
             )
 
 
-def _is_prefetched(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the pipeline that a map is a part of prepares batches ahead, later in the module."""
+def _is_interleaved(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a map is in a function that several threads call at once: ``files.interleave(lambda file:
+    read(file).map(parse), num_parallel_calls=8)``."""
+    inner: ast.AST = call
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, ast.Call) and isinstance(inner, ast.Lambda) and last_name(up.func) == "interleave":
+            return any(keyword.arg == "num_parallel_calls" for keyword in up.keywords)
+        inner = up
+    return False
+
+
+def _leads_to(project: Project, module: ModuleIndex, call: ast.Call, name: str) -> bool:
+    """Return whether the pipeline that a map is a part of goes on to a call of this name, later in the module."""
     return any(
-        isinstance(prefetch.func, ast.Attribute)
-        and any(part.node is call for part in _pipeline(project, module, prefetch.func.value))
-        for prefetch in module.calls_by_name.get("prefetch", [])
+        isinstance(later.func, ast.Attribute)
+        and any(part.node is call for part in _pipeline(project, module, later.func.value))
+        for later in module.calls_by_name.get(name, [])
     )
 
 
@@ -193,6 +223,19 @@ def _serves(module: ModuleIndex, call: ast.Call) -> bool:
         return False
     single = module.calls_by_name.get("get_single_element", ())
     return bool(_SERVES.search(function.name)) or any(module.function(other) is function for other in single)
+
+
+def _only_collects(module: ModuleIndex, read: ast.expr) -> bool:
+    """Return whether the loop that draws batches only counts them, keeps them, or lets a layer adapt to them."""
+    loop = next((up for up in module.syntax.ancestors(read) if isinstance(up, ast.stmt)), None)
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    return all(
+        last_name(part.func) in _COLLECTS
+        for statement in loop.body
+        for part in walk(statement)
+        if isinstance(part, ast.Call)
+    )
 
 
 def _is_for_training(project: Project, module: ModuleIndex, read: ast.expr) -> bool:

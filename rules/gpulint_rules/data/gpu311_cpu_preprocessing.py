@@ -127,6 +127,7 @@ def _steps(document: Document, project: Project) -> Iterator[Finding]:
             f"{step.name} prepares data on the CPU while the job holds its GPUs",
             help=f"run {step.name} in a job without GPUs and make this one depend on it",
             severity=Severity.WARNING,
+            cost=pass_costs.of_folder(),
             related=(step.evidence,),
         )
 

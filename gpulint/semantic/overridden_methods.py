@@ -1,0 +1,65 @@
+"""Methods that never run: all heirs of their class have one of their own, and nothing makes the class itself."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+def is_overridden(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a node is in such a method."""
+    function = module.function(node)
+    owner = module.class_of(function) if function is not None else None
+    return (
+        isinstance(function, FUNCTIONS)
+        and owner is not None
+        and not function.name.startswith("__")
+        and _is_replaced(project, module, owner, function)
+    )
+
+
+@query
+def _is_replaced(project: Project, module: ModuleIndex, owner: ast.ClassDef, method: FunctionNode) -> bool:
+    word = word_of(owner.name)
+    heirs = sorted(project.word_index.subclasses(word))
+    if not heirs or project.is_in_other_files(word):
+        return False
+    for path, name in heirs:
+        where = project.module_at(path)
+        heir = where.classes_by_name.get(name.decode()) if where is not None else None
+        if heir is None or not any(_replaces(part, method.name) for part in heir.body):
+            return False
+    users = [project.module_at(path) for path in project.word_index.mentioning(word)]
+    return all(user is not None and _only_derives(user, owner.name) for user in (module, *users))
+
+
+def _replaces(part: ast.stmt, name: str) -> bool:
+    """Return whether a part of an heir is a method of this name that does not call the one of the base."""
+    return (
+        isinstance(part, FUNCTIONS)
+        and part.name == name
+        and not any(
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == name
+            and last_name(call.func.value) != "self"
+            for call in walk(part)
+        )
+    )
+
+
+def _only_derives(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module uses a class for nothing but to derive from it."""
+    if name in module.strings:
+        return False
+    uses = [use for use in module.uses.get(name, ()) if isinstance(use.ctx, ast.Load)]
+    named = [part for part in module.syntax.of(ast.Attribute) if part.attr == name]
+    return all(isinstance(module.syntax.parents.get(use), ast.ClassDef) for use in (*uses, *named))

@@ -1,0 +1,83 @@
+"""Data sets whose samples change what the program reads later, such as how often each was drawn: workers would change
+copies of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.gpu_samples import reached
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+    from gpulint.workspace.module_index import FunctionNode
+
+_ADDS = frozenset({"append", "add", "extend", "update", "put"})
+
+
+def changed_for_others(project: Project, loader: Loader) -> str:
+    """Return the attribute of a data set that each sample changes and the program reads elsewhere; empty if there is
+    none."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if name := _changed(project, NodeRef(where, owner), loader.module):
+                return name
+    return ""
+
+
+@query
+def _changed(project: Project, data_set: NodeRef, user: ModuleIndex) -> str:
+    owner = data_set.node
+    assert isinstance(owner, ast.ClassDef)
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    if (get := methods.get("__getitem__")) is None:
+        return ""
+    makers = reached(methods, get)
+    changed = dict.fromkeys(name for method in makers for name in _changes(method))
+    return next((name for name in changed if _is_read(data_set.module, owner, makers, name, user)), "")
+
+
+def _changes(method: FunctionNode) -> Iterator[str]:
+    """The attributes that a method counts up or adds to."""
+    for part in walk(method):
+        match part:
+            case (
+                ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name))
+                | ast.AugAssign(target=ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name)))
+            ):
+                yield name
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr=adds))
+            ) if adds in _ADDS:
+                yield name
+
+
+def _is_read(
+    module: ModuleIndex, owner: ast.ClassDef, makers: list[ast.FunctionDef], name: str, user: ModuleIndex
+) -> bool:
+    """Return whether the program reads an attribute outside of the class, or by a method that it calls itself."""
+    others = [part for part in owner.body if isinstance(part, FUNCTIONS) and part not in makers]
+    readers = {
+        method.name
+        for method in others
+        if not method.name.startswith("__") and any(_reads(part, name) for part in walk(method))
+    }
+    return any(
+        (_reads(part, name) and where.class_of(part) is not owner)
+        or (isinstance(part, ast.Attribute) and part.attr in readers and where.class_of(part) is not owner)
+        for where in {module, user}
+        for part in where.syntax.of(ast.Attribute)
+    )
+
+
+def _reads(part: ast.AST, name: str) -> bool:
+    return isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.ctx, ast.Load)

@@ -1,0 +1,95 @@
+"""What workers of a loader are sent, and whether they can be: processes that are not forked get it pickled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import query
+from gpulint.semantic.operating_systems import may_run_on_macos
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
+"""Arguments of a loader that its workers get."""
+_MOST = 40
+"""Most expressions that are looked at for what a worker could not be sent."""
+_SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spawn|forkserver)""")
+
+
+def may_spawn(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, or one that imports it, may run on a Mac or spawns all its processes."""
+    return any(may_run_on_macos(one) or spawns(one) for one in _programs(project, module))
+
+
+def spawned_part(project: Project, call: NodeRef) -> str:
+    """Return the argument of a loader that its workers could not be sent where the program spawns all its processes;
+    empty if there is none."""
+    part = unpicklable(project, call, SENT)
+    return part if part and any(map(spawns, _programs(project, call.module))) else ""
+
+
+@query
+def spawns(module: ModuleIndex) -> bool:
+    """Return whether a module spawns its processes (``multiprocessing.set_start_method("spawn")``)."""
+    return regex.occurs(_SPAWNS, module.syntax.source.text)
+
+
+def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
+    """A module and those that import it."""
+    yield module
+    for path in project.fact(GpuPrograms).users(module.path):
+        if (user := project.module_at(path)) is not None:
+            yield user
+
+
+def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return the argument of a call that holds a lambda or an inner function; empty if none does."""
+    assert isinstance(call.node, ast.Call)
+    given = [(name, keyword_value(call.node, name)) for name in names]
+    if "dataset" in names and call.node.args:
+        given.append(("dataset", call.node.args[0]))
+    return next(
+        (
+            name
+            for name, value in given
+            if value is not None and any(map(_is_inner, _held(project, call.module, value)))
+        ),
+        "",
+    )
+
+
+def _is_inner(ref: NodeRef) -> bool:
+    """Return whether a value is a lambda, or a function that another one makes."""
+    inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
+    return isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None)
+
+
+def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
+    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``."""
+    resolver, seen = project.fact(Resolver), set[ast.AST]()
+    todo = [NodeRef(module, value)]
+    while todo and len(seen) < _MOST:
+        at = todo.pop(0)
+        for ref in resolver.points_to(at.module, at.node):
+            if ref.node in seen:
+                continue
+            seen.add(ref.node)
+            yield ref
+            todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
+
+
+def _parts(node: ast.AST) -> Iterable[ast.expr]:
+    match node:
+        case ast.Call(args=args, keywords=keywords):
+            return [*args, *(keyword.value for keyword in keywords)]
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return elements
+    return ()
