@@ -30,7 +30,7 @@ _SWITCHES = frozenset(
     "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
 )
 """Words by which a function says that it deals with gradients itself."""
-_DISABLING = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
+DISABLING = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
 _EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
@@ -166,7 +166,7 @@ def forward_disables(project: Project, module: ModuleIndex, call: ast.Call) -> b
             if method is None or not isinstance(method.node, FUNCTIONS):
                 continue
             inside = (context for part in walk(method.node) for context in contexts_of(part))
-            if any(last_name(context) in _DISABLING for context in inside):
+            if any(last_name(context) in DISABLING for context in inside):
                 return True
     return False
 

@@ -38,7 +38,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.placement.cpu_forwards import runs_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.gradient_switches import may_switch_gradients_off
+from gpulint.programs.gradient_switches import may_run_without_gradients, may_switch_gradients_off
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -74,6 +74,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or runs_without_gradients(project, module, found.forward, _run(found))
             or may_be_of_another_framework(project, module, found.forward)
             or _needs_gradients(project, module, found)
+            or may_run_without_gradients(project, module, found.function)
         ):
             places.setdefault(found.loop or found.forward, []).append(found)
     if places and (project.fact(GpuPrograms).stays_on_cpu(module) or may_switch_gradients_off(project, module)):
