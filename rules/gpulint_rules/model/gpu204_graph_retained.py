@@ -50,8 +50,11 @@ from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_ma
 
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
-_STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$")
-"""Names of functions that take one training step."""
+_STEP = regex.compile(
+    r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$"
+    r"|^_?update(_(policy|agent|model|actor|critic|network|weights|parameters))?$"
+)
+"""Names of functions that take one training step, or a few on what an agent has gathered."""
 _SELDOM = "each iteration that adds to it"
 _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
 """Names of the parts of one step."""

@@ -32,6 +32,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -39,7 +40,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import outermost_loop
 
 _COLLECTS = Cost("allocator-flush", basis="Python looks for garbage")
@@ -67,7 +68,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if any(project.fact(Guards).is_conditional(site.module, site.node) for site in step.calls):
             continue
         assert isinstance(step.loop.node, ast.stmt)
-        if _makes_room(step.loop.node) or _is_by_hand(project, module, call):
+        if _makes_room(step.loop.node) or _is_by_hand(project, module, call) or _stays_on_host(project, step.loop):
             continue
         yield RULE.finding(
             document.path,
@@ -79,6 +80,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cause=outermost_loop(step),
             related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
         )
+
+
+def _stays_on_host(project: Project, loop: NodeRef) -> bool:
+    """Return whether the loop trains where nothing is on a GPU."""
+    return isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node)
 
 
 def _makes_room(loop: ast.stmt) -> bool:
