@@ -8,25 +8,24 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import MAX_USERS, GpuPrograms
 from gpulint.semantic.argument_binding import CallbackCall
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.evaluated_models import DISABLING
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.training.evaluated_models import names_switch
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode
 
 _SWITCHES = regex.compile(
-    rb"^[ \t]*(?:\w+\.)*_?set_grad_enabled\(\s*(?:mode\s*=\s*)?False\s*\)"
+    rb"^[ \t]*(?:\w+\.)*_?set_grad_enabled\((?!\s*(?:mode\s*=\s*)?True\s*\))"
     rb"|\b(?:no_grad|inference_mode)\(\)(?:\.__enter__\(|\(\s*\w)"
     rb"|\benter_context\(\s*(?:\w+\.)*(?:no_grad|inference_mode)\(",
     re.MULTILINE,
 )
-"""``torch.set_grad_enabled(False)`` as a statement, ``torch.no_grad().__enter__()``, ``torch.no_grad()(function)`` and
-``stack.enter_context(torch.no_grad())``."""
+"""``torch.set_grad_enabled(training)`` as a statement, ``torch.no_grad().__enter__()``, ``torch.no_grad()(function)``
+and ``stack.enter_context(torch.no_grad())``."""
 
 
 def may_switch_gradients_off(project: Project, module: ModuleIndex) -> bool:
@@ -73,5 +72,4 @@ def _speaks_of_it(ref: NodeRef) -> bool:
     off."""
     if not isinstance(ref.node, FUNCTIONS):
         return False
-    owner = ref.module.class_of(ref.node) or ref.node
-    return any(isinstance(part, ast.Name | ast.Attribute) and last_name(part) in DISABLING for part in walk(owner))
+    return names_switch(ref.module.class_of(ref.node) or ref.node)

@@ -39,10 +39,11 @@ def trains_only_head(project: Project, module: ModuleIndex) -> bool:
 
 
 def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
-    """Return whether all weights of a model are frozen: by what makes it (the function that returns it, ``__init__`` of
-    its class), under the name that it has there, or by the object that holds it where each caller passes that."""
+    """Return whether a model has no weights, or all are frozen: by what makes it (the function that returns it,
+    ``__init__`` of its class), under the name that it has there, or by the object that holds it where each caller
+    passes that."""
     resolver = project.fact(Resolver)
-    if _is_frozen_here(project, NodeRef(module, model), dotted(model)):
+    if _is_frozen_here(project, NodeRef(module, model), dotted(model)) or _has_no_weights(project, module, model):
         return True
     if isinstance(model, ast.Name) and _is_held_frozen(project, module, model):
         return True
@@ -54,6 +55,25 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
         if any("self" in _frozen_names(project, one.module, one.node) for one in built):
             return True
     return False
+
+
+def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a model is of classes of the tree that make nothing but buffers, as those of metrics do."""
+    resolver = project.fact(Resolver)
+    classes = [part for one in resolver.classes_of(module, model) for part in resolver.mro(*one)]
+    bases = {name for where, owner in classes for name in resolver.base_names(where, owner)}
+    calls = (
+        resolver.call_names(where, part)
+        for where, owner in classes
+        for method in owner.body
+        if isinstance(method, FUNCTIONS) and method.name != "forward"
+        for part in walk(method)
+        if isinstance(part, ast.Call) and last_name(part.func) not in ("super", "__init__", "register_buffer")
+    )
+    return bases == {"torch.nn.Module"} and all(
+        any(name.startswith("torch.") for name in names) and not any(name.startswith("torch.nn.") for name in names)
+        for names in calls
+    )
 
 
 def _is_frozen_here(project: Project, place: NodeRef, name: str) -> bool:
