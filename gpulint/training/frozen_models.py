@@ -62,17 +62,22 @@ def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> b
     resolver = project.fact(Resolver)
     classes = [part for one in resolver.classes_of(module, model) for part in resolver.mro(*one)]
     bases = {name for where, owner in classes for name in resolver.base_names(where, owner)}
+    methods = [(where, one) for where, owner in classes for one in owner.body if isinstance(one, FUNCTIONS)]
     calls = (
         resolver.call_names(where, part)
-        for where, owner in classes
-        for method in owner.body
-        if isinstance(method, FUNCTIONS) and method.name != "forward"
+        for where, method in methods
+        if method.name != "forward"
         for part in walk(method)
         if isinstance(part, ast.Call) and last_name(part.func) not in ("super", "__init__", "register_buffer")
     )
-    return bases == {"torch.nn.Module"} and all(
-        any(name.startswith("torch.") for name in names) and not any(name.startswith("torch.nn.") for name in names)
-        for names in calls
+    made = any(method.name == "__init__" for _, method in methods)
+    return (
+        made
+        and bases == {"torch.nn.Module"}
+        and all(
+            any(name.startswith("torch.") for name in names) and not any(name.startswith("torch.nn.") for name in names)
+            for names in calls
+        )
     )
 
 
