@@ -56,7 +56,7 @@ def may_run_without_gradients(project: Project, module: ModuleIndex, function: F
 
 
 def _receivers(project: Project, module: ModuleIndex, function: FunctionNode) -> list[NodeRef]:
-    """What calls of a module pass a function to, by itself or in a list."""
+    """Return what gets a function in calls of a module, by itself or in a list."""
     found = list[NodeRef]()
     for node in module.named.get(function.name, ()):
         up = module.syntax.parents.get(node)
