@@ -49,7 +49,7 @@ def _is_made_of(project: Project, module: ModuleIndex, call: ast.Call, model: st
             continue
         given = {last_name(one) for one in made.node.args if dotted(one)}
         names = resolver.call_names(made.module, made.node)
-        if last_name(ast.parse(model, mode="eval").body) in given and not any(map(_WRAPS.search, names)):
+        if model.rpartition(".")[2] in given and not any(map(_WRAPS.search, names)):
             return True
     return False
 
