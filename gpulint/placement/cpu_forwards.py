@@ -1,4 +1,4 @@
-"""Forward passes that certainly run on the CPU: they are given tensors that were made there and never moved."""
+"""Forward passes that certainly run on the CPU: they are given tensors that were made there or moved there last."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.devices import Device, Devices
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -39,10 +40,12 @@ def runs_on_cpu(project: Project, module: ModuleIndex, forward: ast.Call) -> boo
 
 
 def _is_of_host(project: Project, module: ModuleIndex, node: ast.expr, steps: int = MAX_STEPS) -> bool:
-    """Return whether all that a value may be was made by PyTorch on no device that is named."""
+    """Return whether all that a value may be was made by PyTorch on no device that is named, or moved to the CPU."""
     match node:
         case ast.Call(func=ast.Attribute(value=base, attr=method)) if method in _SAME_PLACE:
             return steps > 0 and _is_of_host(project, module, base, steps - 1)
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device]):
+            return project.fact(Devices).of(module, device) == {Device.CPU}
         case ast.Call():
             return project.fact(TensorLocations).is_made_on_host(module, node)
         case ast.Name(id=name):

@@ -19,6 +19,8 @@ MAX_ASSIGNED = 4
 _BACKWARD = frozenset({"backward", "manual_backward", "zero_grad"})
 """Calls of those who run a backward pass, or are about to."""
 _AUTOGRAD = ("grad", "autograd.grad", "torch.autograd.grad")
+_DERIVATIVES = frozenset({"jacrev", "jacfwd", "jacobian", "hessian", "vjp", "jvp", "vhp", "hvp", "grad_and_value"})
+"""Functions of ``torch.func`` and ``torch.autograd.functional``."""
 
 
 def takes_gradients(project: Project, module: ModuleIndex, region: ast.AST) -> bool:
@@ -32,7 +34,7 @@ def takes_gradients(project: Project, module: ModuleIndex, region: ast.AST) -> b
 
 
 def _is_backward(call: ast.Call) -> bool:
-    return last_name(call.func) in _BACKWARD or dotted(call.func) in _AUTOGRAD
+    return last_name(call.func) in _BACKWARD | _DERIVATIVES or dotted(call.func) in _AUTOGRAD
 
 
 def _reaches_backward(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -166,9 +166,20 @@ def forward_disables(project: Project, module: ModuleIndex, call: ast.Call) -> b
             if method is None or not isinstance(method.node, FUNCTIONS):
                 continue
             inside = (context for part in walk(method.node) for context in contexts_of(part))
-            if any(last_name(context) in _DISABLING for context in inside):
+            if any(last_name(context) in _DISABLING for context in inside) or _wraps(project, method, method.node):
                 return True
     return False
+
+
+def _wraps(project: Project, method: NodeRef, function: FunctionNode) -> bool:
+    """Return whether a decorator of the tree speaks of switching gradients off."""
+    made = (ref for one in function.decorator_list for ref in project.fact(Resolver).points_to(method.module, one))
+    return any(isinstance(ref.node, FUNCTIONS) and names_switch(ref.node) for ref in made)
+
+
+def names_switch(function: ast.AST) -> bool:
+    """Return whether a function or class names what switches gradients off."""
+    return any(isinstance(part, ast.Name | ast.Attribute) and last_name(part) in _DISABLING for part in walk(function))
 
 
 def _is_forward(call: ast.Call, model: str) -> bool:

@@ -1,4 +1,4 @@
-"""Models of which only the head is trained: a training step keeps hardly more activations than an evaluation."""
+"""Models whose weights are frozen, as a whole or up to the head: their forward pass keeps hardly any activations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _HEAD = regex.compile(r"^(head|heads|fc|classifier|linear|last_linear|probe|cls_head|linear_head|classification_head)$")
+_FREEZES = regex.compile(
+    r"^_?(freeze(_(all|model|module|net|network|weights|params|parameters))?|set_requires_grad|requires_grad_?|toggle_grad)$"
+)
+"""Names of what freezes the whole of a model."""
+_THAWS = regex.compile(r"^_?(un_?freeze|thaw)")
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 
 
@@ -29,12 +38,143 @@ def trains_only_head(project: Project, module: ModuleIndex) -> bool:
     return bool(frozen) and not frozen & thawed and not frozen.isdisjoint(_with_head(module))
 
 
+def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a model has no weights, or all are frozen: by what makes it (the function that returns it,
+    ``__init__`` of its class), under the name that it has there, or by the object that holds it where each caller
+    passes that."""
+    resolver = project.fact(Resolver)
+    if _is_frozen_here(project, NodeRef(module, model), dotted(model)) or _has_no_weights(project, module, model):
+        return True
+    if isinstance(model, ast.Name) and _is_held_frozen(project, module, model):
+        return True
+    for made in resolver.points_to(module, model):
+        if _is_frozen_here(project, made, _name(made)):
+            return True
+        makers = resolver.callees(made.module, made.node) if isinstance(made.node, ast.Call) else ()
+        built = [one for one in makers if isinstance(one.node, FUNCTIONS) and one.node.name == "__init__"]
+        if any("self" in _frozen_names(project, one.module, one.node) for one in built):
+            return True
+    return False
+
+
+def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a model is of classes of the tree that make nothing but buffers, as those of metrics do."""
+    resolver = project.fact(Resolver)
+    classes = [part for one in resolver.classes_of(module, model) for part in resolver.mro(*one)]
+    bases = {name for where, owner in classes for name in resolver.base_names(where, owner)}
+    methods = [(where, one) for where, owner in classes for one in owner.body if isinstance(one, FUNCTIONS)]
+    calls = (
+        resolver.call_names(where, part)
+        for where, method in methods
+        if method.name != "forward"
+        for part in walk(method)
+        if isinstance(part, ast.Call) and last_name(part.func) not in ("super", "__init__", "register_buffer")
+    )
+    made = any(method.name == "__init__" for _, method in methods)
+    return (
+        made
+        and bases == {"torch.nn.Module"}
+        and all(
+            any(name.startswith("torch.") for name in names) and not any(name.startswith("torch.nn.") for name in names)
+            for names in calls
+        )
+    )
+
+
+def _is_frozen_here(project: Project, place: NodeRef, name: str) -> bool:
+    """Return whether the function around a place, or for an attribute its class, freezes what has that name there, or
+    passes it to what freezes it at once (``freeze(build())``)."""
+    if name:
+        owner = place.module.class_of(place.node) if name.startswith("self.") else place.module.function(place.node)
+        if owner is not None and name in _frozen_names(project, place.module, owner):
+            return True
+    up = place.module.syntax.parents.get(place.node)
+    while isinstance(up, ast.Call | ast.Attribute):
+        if isinstance(up, ast.Call) and _freezes(project, place.module, up):
+            return True
+        up = place.module.syntax.parents.get(up)
+    return False
+
+
+def _is_held_frozen(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
+    """Return whether each caller of a function passes a model that its holder has frozen (``evaluate(ema.module)``)."""
+    resolver, function = project.fact(Resolver), module.function(model)
+    if function is None or model.id not in {one.arg for one in function.args.args}:
+        return False
+    passed = [
+        (site.module, argument_of(function, site.node, model.id))
+        for site in resolver.first_sites(module, function)
+        if isinstance(site.node, ast.Call)
+    ]
+    return bool(passed) and all(
+        isinstance(given, ast.Attribute)
+        and any(
+            f"self.{given.attr}" in _frozen_names(project, home, owner)
+            for home, owner in resolver.classes_of(where, given.value)
+        )
+        for where, given in passed
+    )
+
+
+def _name(made: NodeRef) -> str:
+    """The variable that gets what was made."""
+    up = made.module.syntax.parents.get(made.node)
+    while isinstance(up, ast.Call | ast.Attribute):
+        up = made.module.syntax.parents.get(up)
+    return dotted(up.targets[0]) if isinstance(up, ast.Assign) else ""
+
+
+@query
+def _frozen_names(project: Project, module: ModuleIndex, owner: ast.AST) -> frozenset[str]:
+    """Names of models that a function or class freezes and never thaws."""
+    frozen, thawed = set[str](), set[str]()
+    for part in walk(owner):
+        if isinstance(part, ast.For):
+            frozen.add(_set_by(part, False))
+            thawed.add(_set_by(part, True))
+        elif isinstance(part, ast.Call):
+            names = {*map(dotted, part.args[:1])}
+            if isinstance(part.func, ast.Attribute):
+                names.add(dotted(part.func.value))
+            if _THAWS.search(last_name(part.func)) or _has(part, True):
+                thawed |= names
+            elif _freezes(project, module, part):
+                frozen |= names
+    return frozenset(frozen - thawed - {""})
+
+
+def _freezes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call freezes the model whose method it is, or that it gets: ``model.requires_grad_(False)``,
+    ``freeze(model)``."""
+    if not _FREEZES.match(last_name(call.func)):
+        return False
+    if last_name(call.func).endswith(("requires_grad", "requires_grad_", "grad")):
+        return _has(call, False)
+    callees = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
+    return not callees or any(
+        _set_by(part, False) in {one.arg for one in callee.node.args.args}
+        for callee in callees
+        if isinstance(callee.node, FUNCTIONS)
+        for part in walk(callee.node)
+        if isinstance(part, ast.For)
+    )
+
+
+def _has(call: ast.Call, value: bool) -> bool:
+    """Return whether a call that sets ``requires_grad`` is passed a constant."""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return bool(_FREEZES.match(last_name(call.func))) and any(
+        isinstance(one, ast.Constant) and one.value is value for one in given
+    )
+
+
 def _set_by(loop: ast.For, wanted: bool) -> str:
     """The model all of whose weights a loop sets ``requires_grad`` of; "" for any other loop."""
     match loop.iter, loop.body:
         case (
             ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as model, attr=method)),
-            [ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=value))],
+            [ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=value))]
+            | [ast.Expr(ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=value)]))],
         ) if method in _WEIGHTS and value is wanted:
             return ast.unparse(model)
     return ""

@@ -23,10 +23,9 @@ _SAME_GRAPH = frozenset(
 """Methods and functions whose result still needs gradients."""
 
 
-def runs_without_gradients(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
-    """Return whether the model is of a library that switches gradients off itself, or its result is read as PyTorch
-    only lets a program read what has none (``output.cpu().numpy()``)."""
-    model = forward.func
+def runs_without_gradients(project: Project, module: ModuleIndex, forward: ast.Call, model: ast.expr) -> bool:
+    """Return whether the model that a call runs, or hands to what runs it, is of a library that switches gradients off
+    itself, or its result is read as PyTorch only lets a program read what has none (``output.cpu().numpy()``)."""
     if last_name(model) == "forward" and isinstance(model, ast.Attribute):
         model = model.value
     return _is_gradient_free(project, module, model) or _is_read(module, forward)

@@ -103,8 +103,25 @@ def _around_trainings(project: Project, module: ModuleIndex, node: ast.AST, cont
         return False
     if isinstance(loop, ast.For) and _WHOLE.search(ast.unparse(loop.target)):
         return True
+    if _starts_anew(project, context.loop.module, loop):
+        return True
     places = [*context.calls, NodeRef(module, node)]
     return any(_beside_epochs(project, place, loop) for place in places)
+
+
+@query
+def _starts_anew(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether each round makes the optimizer with which a loop in it takes all the steps, so that a round is a
+    training of its own (the inversion of one image)."""
+    resolver, loops = project.fact(Resolver), project.fact(LoopContexts)
+    inner = [part for part in loops.inner_loops(module, loop) if part is not loop]
+    calls = [part for part in walk(loop) if isinstance(part, ast.Call)] if inner else []
+    makes = [one for one in calls if any(name.startswith("torch.optim.") for name in resolver.call_names(module, one))]
+    if not makes:
+        return False
+    below = {part for one in inner for part in walk(one)}
+    steps = [one for one in calls if last_name(one.func) in ("step", "backward")]
+    return bool(steps) and below.isdisjoint(makes) and below.issuperset(steps)
 
 
 def _beside_epochs(project: Project, place: NodeRef, outer: ast.AST) -> bool:

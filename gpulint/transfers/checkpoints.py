@@ -33,7 +33,7 @@ _MODEL_NAME = regex.compile(
 )
 _RESULT_NAME = regex.compile(
     r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features?|embeddings?|"
-    r"samples|images?|labels|logits|accuracy|cams?|heatmaps?|masks?|attentions?)(_|$)",
+    r"samples|images?|labels|logits|accuracy|cams?|heatmaps?|masks?|attentions?|curves?|timings?)(_|$)",
     re.IGNORECASE,
 )
 _TENSOR_METHODS = frozenset({"cpu", "detach", "numpy", "clone"})

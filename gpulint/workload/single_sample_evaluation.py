@@ -41,10 +41,11 @@ _WINDOWS = regex.compile(
 )
 """Words of programs that cut each sample into pieces, which are the batch."""
 _ONE_SHAPE = regex.compile(
-    r"\b(Random|Center|Rand|Resize)?\w*Crop\w*\(|\bResize\w*\(|\bresize\(|\bpad(_sequence|ding)?\b|\bPad\w*\(|max_len(gth)?\b"
-    r"|\bCIFAR|MNIST\b|\bSVHN\b|TensorDataset\("
+    r"\b(?!Rand)\w*Crop\w*\(|\bResize\w*\((?!\s*\d+\s*(?:\)|,\s*[a-z]))|\bresize\(|\bpad(_sequence)?\b"
+    r"|\bpadding\s*=\s*(True\b|[\"'])|\bPad\w*\(|max_len(gth)?\b|\bCIFAR|MNIST\b|\bSVHN\b|TensorDataset\("
 )
-"""What gives samples of a data set one shape."""
+"""What gives samples of a data set one shape. Random crops are for training, and
+``Resize(224)`` sets the shorter side alone."""
 _BEAM = regex.compile(r"^beam_|(^|_)beams$|complete_seqs|completed_(hyps|hypotheses)")
 """Names of searches for the best sequence of one sample that are written out."""
 MAX_USERS = 6

@@ -90,7 +90,8 @@ _EVALUATES_ONLY = regex.compile(
     re.IGNORECASE,
 )
 _INFERS = regex.compile(
-    r"^(?!.*train)(.*_)?(infer|inference|test|testing|plot|visuali[sz]e|render)(_|$)", re.IGNORECASE
+    r"^(?!.*train)(.*_)?(infer|inference|decode|decoding|transcribe|translate|test|testing|plot|visuali[sz]e|render)(_|$)",
+    re.IGNORECASE,
 )
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
 _SAYS_TRAINING = regex.compile(

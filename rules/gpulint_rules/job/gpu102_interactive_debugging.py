@@ -9,7 +9,8 @@ Why it costs GPU time
 The program stops until somebody answers. In a batch job, it waits until the time limit, and so do the GPUs.
 
 When to ignore this rule
-Behind a debug switch or ``if __debug__``; in tools that do not run in GPU jobs; prompts of a demo beside the training.
+Behind a debug switch or ``if __debug__``; in tools that do not run in GPU jobs; prompts of a demo beside the training;
+training with a person, who resets a robot or says which result is better.
 
 Fix safety
 Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
@@ -51,6 +52,10 @@ _DEBUGGERS = frozenset(
 )
 _PROMPTS = frozenset({"IPython.embed", "code.interact", "IPython.start_ipython", "debugpy.wait_for_client"})
 _DEBUGS = regex.compile(r"debug|(^|_)i?pdb($|_)|set_trace|breakpoint", re.IGNORECASE)
+_NEEDS_PERSON = regex.compile(
+    r"\brobots?\b|\brospy\b|\brclpy\b|pyrealsense|\bserial\.Serial\b|teleop|preference", re.IGNORECASE
+)
+"""Words of programs that take turns with a person."""
 _NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
 
 
@@ -68,7 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for call in (call for name in _NAMES for call in module.calls_by_name.get(name, [])):
         names = project.fact(Resolver).call_names(module, call)
         debugger, prompt = bool(names & _DEBUGGERS), bool(names & _PROMPTS)
-        asks = "input" in names and _in_training(project, module, call)
+        asks = "input" in names and _in_training(project, module, call) and not _beside_robot(module)
         if not (debugger or prompt or asks) or _guarded(project, module, call):
             continue
         if not project.fact(GpuPrograms).runs_on_gpu(module):
@@ -103,8 +108,8 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if module.class_of(call) is not None and is_unused(project, module, call):
         return True
     for up in module.syntax.ancestors(call):
-        if isinstance(up, ast.ExceptHandler | ast.Assert):
-            return True  # also what an assertion says only if it fails
+        if isinstance(up, ast.ExceptHandler | ast.Assert | ast.Lambda):
+            return True  # also what an assertion says only if it fails, and what something else may call
         if isinstance(up, ast.If) and "__debug__" in ast.unparse(up.test):
             return True
         if isinstance(up, (*FUNCTIONS, ast.ClassDef)) and _DEBUGS.search(up.name):
@@ -163,6 +168,11 @@ def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return any(
         context.role in (Role.STEP, Role.EPOCH) for context in project.fact(LoopContexts).enclosing_loops(module, call)
     )
+
+
+def _beside_robot(module: ModuleIndex) -> bool:
+    """Return whether a person has to be there, for a robot or to say which of two results is better."""
+    return _NEEDS_PERSON.search(module.syntax.source.text) is not None
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.stmt | None:

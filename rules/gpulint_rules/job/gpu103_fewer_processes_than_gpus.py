@@ -57,6 +57,8 @@ _TRAINS = regex.compile(
 """Names of programs that train, which one process of a launcher for several does on one GPU."""
 _LAUNCHERS = frozenset({"torch.distributed.run", "torch.distributed.launch", "torchrun"})
 _GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
+_ENGINE = regex.compile(r"\buse[-_]vllm\b(?!\W{1,3}(?i:false))|\bvllm_(?:device|server_\w+)\b")
+"""Options of TRL and the like for an engine that generates beside the training."""
 _PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
@@ -87,6 +89,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if _fills_elsewhere(project, job, start, gpus.value):
             continue
         program = project.fact(MultiGpuUse).started(start)
+        if _generates_beside(project, start, program):
+            continue
         if program is None:
             if start.launch.trains and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
@@ -104,6 +108,21 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
     others = (one for one in job.launches if one is not start and start.program is not None)
     counts = (processes(project, job, one) for one in others if one.program == start.program)
     return any(found is not None and found[0] >= gpus for found in counts)
+
+
+def _generates_beside(project: Project, start: JobLaunch, program: Program | None) -> bool:
+    """Return whether the training may have an engine generate on a GPU of its own, as the program, an option or a file
+    that the command names says."""
+    words = [(word.value or "").rpartition("=")[2] for word in start.launch.args]
+    folders = (start.document.path.parent, project.root)
+    named = [folder / word for word in words if word.endswith((".yaml", ".yml", ".json")) for folder in folders]
+    return (
+        any(_ENGINE.search(word.text) for word in start.launch.args)
+        or any(
+            project.is_file(path) and _ENGINE.search(project.data(path).decode("utf-8", "replace")) for path in named
+        )
+        or (program is not None and program.mentions(_ENGINE))
+    )
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:

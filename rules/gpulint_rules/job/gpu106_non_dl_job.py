@@ -53,6 +53,10 @@ _SCHEDULING_TEST = regex.compile(
 _BUILDS = frozenset(
     {"make", "cmake", "ninja", "gcc", "g++", "nvcc", "ls", "scons", "bazel", "dpkg", "autoconf", "configure"}
 )
+_RUNS = frozenset({"test", "tests", "check", "run", "bench", "benchmark", "train"})
+"""Words of builds that run what they have built."""
+_DISPATCHES = regex.compile(r"CUGRAPH|CUDF|CUML|CUPY|RAPIDS|NETWORKX_BACKEND")
+"""Variables by which a library for the CPU hands its work to one for GPUs."""
 _COMPILERS = frozenset({"gcc", "g++", "nvcc"})
 _LOOKS_FOR_GPU = regex.compile(r"\bcuda\.(is_available|device_count|get_device_(capability|properties|name))\(")
 
@@ -78,7 +82,7 @@ _LONG = frozenset({"install", "create", "update", "clone", "pull", "download", "
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main" or job.gpus is None or not (job.gpus.value or _is_cluster(job.gpus)):
         return
-    if job.document.matches(_SCHEDULING_TEST):
+    if job.document.matches(_SCHEDULING_TEST) or any(map(_DISPATCHES.search, job.settings)):
         return
     if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return
@@ -216,7 +220,7 @@ def _builds_where_gpus_are(job: Job, project: Project) -> bool:
 def _is_build(item: JobCommand) -> bool:
     words = [word.text for word in item.command.argv]
     if item.command.name in _BUILDS - {"ls"}:
-        return True
+        return _RUNS.isdisjoint(words[1:])
     if item.command.name not in ("python", "python3"):
         return False
     setup = words[1:2] == ["setup.py"] and any(

@@ -38,17 +38,20 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.placement.cpu_forwards import runs_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.gradient_switches import may_run_without_gradients, may_switch_gradients_off
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.differentiation import takes_gradients
+from gpulint.training.frozen_models import is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
+from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.model_frameworks import may_be_of_another_framework
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
@@ -66,13 +69,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     ):
         if not (
             _is_switched_off(module, found)
+            or is_frozen(project, module, _run(found))
             or runs_on_cpu(project, module, found.forward)
-            or runs_without_gradients(project, module, found.forward)
+            or runs_without_gradients(project, module, found.forward, _run(found))
             or may_be_of_another_framework(project, module, found.forward)
             or _needs_gradients(project, module, found)
+            or may_run_without_gradients(project, module, found.function)
         ):
             places.setdefault(found.loop or found.forward, []).append(found)
-    if places and project.fact(GpuPrograms).stays_on_cpu(module):
+    if places and (project.fact(GpuPrograms).stays_on_cpu(module) or may_switch_gradients_off(project, module)):
         return
     for first, *others in places.values():
         models = list(dict.fromkeys(one.model for one in (first, *others)))
@@ -99,8 +104,18 @@ def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
 
 
 def _needs_gradients(project: Project, module: ModuleIndex, found: InferenceLoop) -> bool:
-    """Return whether the loop itself takes gradients, for maps of what the model looks at."""
-    return found.loop is not None and not found.trains_too and takes_gradients(project, module, found.loop)
+    """Return whether the loop itself takes gradients, or may take them, for maps of what the model looks at."""
+    if found.loop is None or found.trains_too:
+        return False
+    return takes_gradients(project, module, found.loop) or may_need_gradients(
+        project, module, found.loop, found.forward, found.model
+    )
+
+
+def _run(found: InferenceLoop) -> ast.expr:
+    """The model that a call runs, by itself or in a function that gets it."""
+    named = (one for one in (found.forward.func, *found.forward.args) if dotted(one) == found.model)
+    return next(named, found.forward.func)
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:

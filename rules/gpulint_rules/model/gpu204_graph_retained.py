@@ -39,17 +39,23 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.periodic_tests import is_counter
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
-from gpulint_rules.model.graph_values import carried, changes, detached, has_graph
+from gpulint_rules.model.graph_values import carried, changes, detached, has_graph, lets_go
 from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
 
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
-_STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$")
-"""Names of functions that take one training step."""
+_STEP = regex.compile(
+    r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$"
+    r"|^_?update(_(policy|agent|model|actor|critic|network|weights|parameters))?$"
+)
+"""Names of functions that take one training step, or a few on what an agent has gathered."""
+_SELDOM = "each iteration that adds to it"
 _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
 """Names of the parts of one step."""
 
@@ -88,14 +94,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             ]
             if not names or into in losses or not _outlives(project, module, loop, into):
                 continue
-            if project.fact(Guards).is_without_gradients(module, kept):
+            guards = project.fact(Guards)
+            if guards.is_without_gradients(module, kept) or lets_go(project, module, loop, into):
+                continue
+            seldom = guards.is_conditional(module, kept, loop)
+            if seldom and (guards.is_error_path(module, kept) or _is_for_one_round(module, kept, loop)):
                 continue
             value = _around(kept, tensors)
             text = names[0] if value in tensors else module.syntax.text(value)
             yield RULE.finding(
                 document.path,
                 module.syntax.span(value),
-                f"{into!r} keeps {_graphs(names)} from every iteration",
+                f"{into!r} keeps {_graphs(names)} from {_SELDOM if seldom else 'every iteration'}",
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
                 payload=RetainedGraph(module, value),
                 cost=Cost("graph-kept", assumed="" if is_over_data(project, module, loop) else "assuming many rounds"),
@@ -104,6 +114,21 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     for name in names
                 ),
             )
+
+
+def _is_for_one_round(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
+    """``if step == 0:``, and in a branch that ends with an error"""
+    parts = (part for test, holds in conditions(module, node, loop) for part, _ in parts_of(test, holds) if holds)
+    if any(
+        isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Eq)
+        and isinstance(part.comparators[0], ast.Constant)
+        and is_counter(part.left)
+        for part in parts
+    ):
+        return True
+    branch = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.If)), None)
+    return branch is not None and isinstance(branch.body[-1], ast.Raise)
 
 
 def _graphs(names: list[str]) -> str:

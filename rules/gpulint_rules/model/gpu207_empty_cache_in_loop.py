@@ -28,9 +28,11 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -38,10 +40,14 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import outermost_loop
 
 _COLLECTS = Cost("allocator-flush", basis="Python looks for garbage")
 _CALLS = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "gc.collect"})
+
+_TURNS = frozenset({"wake_up", "resume_memory_occupation", "release_memory_occupation"})
+"""How vLLM and SGLang take memory back and give it away."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -62,6 +68,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if any(project.fact(Guards).is_conditional(site.module, site.node) for site in step.calls):
             continue
         assert isinstance(step.loop.node, ast.stmt)
+        if _makes_room(step.loop.node) or _is_by_hand(project, module, call) or _stays_on_host(project, step.loop):
+            continue
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
@@ -72,6 +80,26 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cause=outermost_loop(step),
             related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
         )
+
+
+def _stays_on_host(project: Project, loop: NodeRef) -> bool:
+    """Return whether the loop trains where nothing is on a GPU."""
+    return isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node)
+
+
+def _makes_room(loop: ast.stmt) -> bool:
+    """Return whether an inference engine with an allocator of its own takes turns with the training on one GPU."""
+    return any(isinstance(part, ast.Call) and last_name(part.func) in _TURNS for part in walk(loop))
+
+
+def _is_by_hand(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the program collects garbage itself in place of Python's collector (``gc.disable()``), or only
+    young objects (``gc.collect(1)``)."""
+    names = project.fact(Resolver).call_names
+    young = any(isinstance(one, ast.Constant) and one.value in (0, 1) for one in call.args)
+    return "gc.collect" in names(module, call) and (
+        young or any("gc.disable" in names(module, one) for one in module.calls_by_name.get("disable", ()))
+    )
 
 
 RULE = Rule(

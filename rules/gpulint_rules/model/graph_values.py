@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import Binding, BindingKind, LoopNode, ModuleIndex, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _COUNTING = frozenset({"len", "int", "size", "numel", "dim"})
@@ -105,8 +109,8 @@ def _targets(node: ast.Assign) -> Iterator[ast.expr]:
 
 @query
 def detached(module: ModuleIndex, loop: LoopNode) -> frozenset[str]:
-    """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
-    return frozenset(
+    """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``), or detached in place."""
+    return _owners(loop, ("detach_",)) | frozenset(
         dotted(name)
         for node in walk(loop)
         if isinstance(node, ast.Assign)
@@ -114,6 +118,37 @@ def detached(module: ModuleIndex, loop: LoopNode) -> frozenset[str]:
         for name, value in _paired(target, node.value)
         if isinstance(value, ast.Call) and last_name(value.func) in _DETACHING
     )
+
+
+def _owners(loop: LoopNode, methods: Collection[str]) -> frozenset[str]:
+    """Names whose methods a loop calls."""
+    calls = (part.func for part in walk(loop) if isinstance(part, ast.Call))
+    return frozenset(dotted(func.value) for func in calls if isinstance(func, ast.Attribute) and func.attr in methods)
+
+
+def lets_go(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
+    """Return whether a total does not keep all that it gets: the loop takes parts out or detaches it, it is a
+    ``deque(maxlen=...)``, or a class of the tree decides."""
+    if name in _owners(loop, ("pop", "popleft", "detach_")):
+        return True
+    if any(isinstance(part, ast.Delete) and any(_is_item_of(one, name) for one in part.targets) for part in walk(loop)):
+        return True
+    parts = (part for part in walk(loop) if isinstance(part, ast.Name | ast.Attribute))
+    total = next((part for part in parts if dotted(part) == name), None)
+    if total is None:
+        return False
+    resolver = project.fact(Resolver)
+    return bool(resolver.classes_of(module, total)) or any(
+        isinstance(made.node, ast.Call)
+        and last_name(made.node.func) == "deque"
+        and (len(made.node.args) > 1 or any(keyword.arg == "maxlen" for keyword in made.node.keywords))
+        for made in resolver.points_to(module, total)
+    )
+
+
+def _is_item_of(target: ast.expr, name: str) -> bool:
+    """``del window[0]``"""
+    return isinstance(target, ast.Subscript) and dotted(target.value) == name
 
 
 def _paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
