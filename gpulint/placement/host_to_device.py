@@ -15,12 +15,12 @@ from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
-from gpulint.placement.devices import Device, Devices
+from gpulint.placement.devices import Devices
+from gpulint.placement.gpu_tensors import makes_on_gpu
 from gpulint.placement.kept_on_gpu import keeps_on_gpu
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
-from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.loader_calls import Loader, loader_argument
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_ON_GPU = frozenset({Device.CUDA, Device.XPU})
-MAX_HELPERS = 2
 """How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
 _REGROUPS = frozenset("list tuple dict zip map range len DataFrame tolist append extend keys items values".split())
 
@@ -221,7 +219,7 @@ class HostToDevice:
         """Return whether the function, or a helper that it calls, moves anything to a GPU, or makes it there."""
         if self._moves_of(module, function):
             return True
-        return self._makes_on_gpu(module, function, None, MAX_HELPERS)
+        return makes_on_gpu(self._project, module, function)
 
     def _makes_collator(self, made: NodeRef) -> bool:
         """Return whether a call makes an object that moves what it is called with to a GPU (``Collator(device)``)."""
@@ -244,40 +242,6 @@ class HostToDevice:
             if move.to_gpu:
                 table.setdefault(module.function(move.node), []).append(move)
         return table
-
-    @query
-    def _makes_on_gpu(self, module: ModuleIndex, function: FunctionNode, call: NodeRef | None, depth: int) -> bool:
-        """Return whether a function names a GPU as the place of a tensor. A parameter of a helper is what ``call``
-        hands to it."""
-        calls = module.calls_of(function)
-        for inner in calls:
-            for device in _devices_named(inner):
-                where = NodeRef(module, device)
-                if call is not None and isinstance(device, ast.Name) and device.id in parameters(function):
-                    assert isinstance(call.node, ast.Call)
-                    handed = argument_of(function, call.node, device.id)
-                    if handed is None:
-                        continue  # other callers name one
-                    where = NodeRef(call.module, handed)
-                if self._project.fact(Devices).of(where.module, where.node) & _ON_GPU:
-                    return True
-        return depth > 0 and any(
-            isinstance(helper.node, FUNCTIONS)
-            and self._makes_on_gpu(
-                helper.module,
-                helper.node,
-                NodeRef(module, inner) if self._is_handed_device(helper.module, helper.node) else None,
-                depth - 1,
-            )
-            for inner in calls
-            for helper in self._project.fact(Resolver).callees(module, inner)
-        )
-
-    @query
-    def _is_handed_device(self, module: ModuleIndex, function: FunctionNode) -> bool:
-        """Return whether a parameter of a function may be the place of a tensor."""
-        devices = (device for call in module.calls_of(function) for device in _devices_named(call))
-        return any(isinstance(device, ast.Name) and device.id in parameters(function) for device in devices)
 
     def _moved_fields(self, module: ModuleIndex, node: ast.expr) -> frozenset[str]:
         """Return what the function that has ``node`` moves of it to a GPU: names of fields, ``*`` for all, nothing."""
@@ -328,13 +292,6 @@ def _assigned_root(module: ModuleIndex, call: ast.Call) -> str:
     """The variable that ``data = dataset[0].to(device)`` assigns."""
     statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
     return _root(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-
-
-def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
-    """``device=d`` of any call, and the first argument of ``x.to(d)``."""
-    yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
-        yield from call.args[:1]
 
 
 def sets_gpu_loader(project: Project, setting: ast.Attribute, name: str) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.values.arguments import Argument, Arguments, ArgumentState
-from gpulint.workspace.module_index import CallSite, NodeRef
+from gpulint.workspace.module_index import CallSite, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -80,13 +81,19 @@ def loader_argument(project: Project, loader: Loader, name: str) -> Argument:
 def _set_later(loader: Loader, name: str) -> tuple[NodeRef, ...]:
     """``loader.num_workers = 8`` in the function that makes the loader."""
     module, variable = loader.module, loader.variable
-    function = module.function(loader.node) if variable else None
-    return tuple(
-        NodeRef(module, assigned.value)
-        for assigned in (module.syntax.of(ast.Assign) if variable else ())
-        for target in assigned.targets
-        if isinstance(target, ast.Attribute)
-        and target.attr == name
-        and ast.unparse(target.value) == variable
-        and module.function(assigned) is function
-    )
+    if not variable:
+        return ()
+    values = _attribute_values(module).get((variable, name, module.function(loader.node)), ())
+    return tuple(NodeRef(module, value) for value in values)
+
+
+@query
+def _attribute_values(module: ModuleIndex) -> dict[tuple[str, str, FunctionNode | None], list[ast.expr]]:
+    """What the attributes of variables are set to, by the variable, the attribute and the function."""
+    found = dict[tuple[str, str, FunctionNode | None], list[ast.expr]]()
+    for assigned in module.syntax.of(ast.Assign):
+        for target in assigned.targets:
+            if isinstance(target, ast.Attribute) and target.attr in _ATTRIBUTES:
+                place = ast.unparse(target.value), target.attr, module.function(assigned)
+                found.setdefault(place, []).append(assigned.value)
+    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.worker_supply import handles
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
@@ -18,6 +19,7 @@ _FEW = 1000
 """Results that a cache may hold and still be too small for a data set (``lru_cache`` holds 128)."""
 
 
+@query
 def keeps_results(project: Project, function: NodeRef) -> bool:
     """Return whether a function stores what it makes and looks there first, or a decorator does so."""
     if not isinstance(function.node, FUNCTIONS):

@@ -151,7 +151,7 @@ val_loader = DataLoader(val_set, batch_size=1, num_workers=4)
 model = Net().cuda()
 for epoch in range(90):
     for images, masks in train_loader:
-        loss = model(Resize(256)(images.cuda()), masks.cuda())
+        loss = model(Resize((256, 256))(images.cuda()), masks.cuda())
         loss.backward()
         optimizer.step()
     model.eval()

@@ -13,6 +13,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, ModuleIndex, NodeRef, last_name
@@ -84,13 +85,19 @@ def copies_new(project: Project, transfer: Transfer) -> bool:
     module, syntax = transfer.call.module, transfer.call.module.syntax
     statement = next((up for up in syntax.ancestors(transfer.node) if isinstance(up, ast.stmt)), None)
     block = syntax.parents.get(statement) if statement is not None else None
+    return block is not None and any(_is_computed(project, module, moved) for moved in _moved(module).get(block, ()))
+
+
+@query
+def _moved(module: ModuleIndex) -> dict[ast.AST, list[ast.Name]]:
+    """The variables that are moved, by the block whose statement does that."""
+    found, syntax = dict[ast.AST, list[ast.Name]](), module.syntax
     for call in (*module.calls_by_name.get("to", []), *module.calls_by_name.get("cuda", [])):
-        near = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
-        if near is None or syntax.parents.get(near) is not block or not isinstance(call.func, ast.Attribute):
-            continue
-        if isinstance(call.func.value, ast.Name) and _is_computed(project, module, call.func.value):
-            return True
-    return False
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            statement = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+            if statement is not None and (block := syntax.parents.get(statement)) is not None:
+                found.setdefault(block, []).append(call.func.value)
+    return found
 
 
 def _is_computed(project: Project, module: ModuleIndex, name: ast.Name) -> bool:
