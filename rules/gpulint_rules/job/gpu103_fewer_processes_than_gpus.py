@@ -15,7 +15,8 @@ Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.
 
 When to ignore this rule
-One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra
+One process drives several GPUs (DataParallel, tensor parallelism, vLLM); an inference engine beside the processes
+holds a GPU, as ``use_vllm: true`` says in TRL's recipes (recognized); several launches share the node; the extra
 GPU is requested only for the memory or the cores that are allocated with it.
 
 Fix safety
@@ -41,6 +42,7 @@ from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.libraries.programs import Spawner
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
+from gpulint.programs.side_engines import leaves_gpus_to_others
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -87,6 +89,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if _fills_elsewhere(project, job, start, gpus.value):
             continue
         program = project.fact(MultiGpuUse).started(start)
+        if leaves_gpus_to_others(project, start, program):
+            continue
         if program is None:
             if start.launch.trains and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
