@@ -17,6 +17,7 @@ from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.placement.tensor_tables import holds_trained
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -209,7 +210,7 @@ class SyncPoints:
         if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call)):
             known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor
             for shown in self._shown(call, name):
-                if known(module, shown):
+                if known(module, shown) or holds_trained(module, shown):
                     return SyncPoint(call, SyncKind.FORMAT, shown)
         return None
 
