@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import operator
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -15,32 +18,43 @@ if TYPE_CHECKING:
 
 _OF_JOBS = regex.compile(r"RANK|WORLD|SLURM|PBS|SGE|LSB|CUDA|GPU|MASTER|NODE|TPU|WANDB|^(SM|AML|KUBERNETES|RAY)_")
 """Variables that a launcher, a scheduler or a platform sets."""
+_OF_SEVERAL = regex.compile(r"rank|world|gpu|node|proc|distributed|device|dp_|ddp|parallel", re.IGNORECASE)
+"""Settings that whoever has several GPUs changes."""
+_ORDERS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le
+}  # fmt: skip
 _FILLS = ("append", "extend", "add", "update", "insert")
 
 
 def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
     """Return whether all known values decide a comparison otherwise than ``wanted``: ``args.weight > 0`` with the
-    default 0, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is not None``; or a variable of the
-    environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
+    default 0, ``monitoring > 1`` with the default 1, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is
+    not None``; or a variable of the environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
     constants = project.fact(Constants)
     match test:
         case ast.Call(args=[ast.Constant(value=str(name)), *default]):
             if not _reads_environment(test) or _OF_JOBS.search(name):
                 return _fails_for_text(constants, module, test, wanted)
             return wanted and all(isinstance(one, ast.Constant) and not one.value for one in default)
-        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as operator], comparators=[right]):
+        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as identity], comparators=[right]):
             return (
                 isinstance(right, ast.Constant)
                 and right.value is None
-                and wanted is isinstance(operator, ast.IsNot)
+                and wanted is isinstance(identity, ast.IsNot)
                 and constants.of(module, left).every(lambda value: value is None)
             )
-        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
-            return wanted and constants.of(module, left).every(lambda value: value == 0)
-        case ast.Compare(
-            left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as operator], comparators=[text]
+        case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
+            order := _ORDERS.get(type(ordering))
         ):
-            inside = wanted is isinstance(operator, ast.In)
+            if limit and _OF_SEVERAL.search(ast.unparse(left)):
+                return False
+            return constants.of(module, left).every(
+                lambda value: isinstance(value, int | float) and order(value, limit) is not wanted
+            )
+        case ast.Compare(
+            left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as membership], comparators=[text]
+        ):
+            inside = wanted is isinstance(membership, ast.In)
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
     return False
