@@ -127,7 +127,7 @@ def _calls(
 
 def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
     guards = project.fact(Guards)
-    for check in (*project.fact(SyncPoints).asserted(module), *_tests(project, module)):
+    for check in (*project.fact(SyncPoints).asserted(module), *value_tests(project, module)):
         if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
@@ -143,9 +143,9 @@ def _looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> b
 
 
 @query
-def _tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
+def value_tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
     """The conditions that ask PyTorch whether a tensor holds numbers, and are no findings, for nothing tells where it
-    is: ``if p.grad is not None and torch.isnan(p.grad).any()``."""
+    is, or it is one test of all: ``if p.grad is not None and torch.isnan(p.grad).any()``."""
     branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
     asking = [
         branch.test
@@ -157,6 +157,10 @@ def _tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
 
 
 def _asks_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="any" | "all"), args=[]):
+            if "torch.stack" in project.fact(Resolver).call_names(module, inner):
+                return True
     if last_name(call.func) not in _CHECKS or not call.args:
         return False
     names = project.fact(Resolver).call_names(module, call)
