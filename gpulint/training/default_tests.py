@@ -46,7 +46,7 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
         case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
             order := _ORDERS.get(type(ordering))
         ):
-            if limit and _OF_SEVERAL.search(ast.unparse(left)):
+            if limit and (_OF_SEVERAL.search(ast.unparse(left)) or _is_handed_on(module, left)):
                 return False
             return constants.of(module, left).every(
                 lambda value: isinstance(value, int | float) and order(value, limit) is not wanted
@@ -58,6 +58,17 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
     return False
+
+
+def _is_handed_on(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is a parameter of a function that others call: ``mp.spawn(run, args=(count,))``."""
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
+        return False
+    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return any(one.arg == node.id for one in parameters) and any(
+        getattr(module.syntax.parents.get(use), "func", None) is not use for use in module.uses.get(function.name, ())
+    )
 
 
 def _reads_environment(call: ast.Call) -> bool:
