@@ -72,3 +72,11 @@ def looped_over(source: ast.expr, path: tuple[int, ...]) -> ast.expr | None:
         else:
             return None
     return source if not path else None
+
+
+def asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
+    """``scaler.state_dict()["scale"]``, for which the scaler reads it from the GPU."""
+    match module.syntax.parents.get(call):
+        case ast.Subscript(slice=ast.Constant(value="scale")):
+            return last_name(call.func) == "state_dict"
+    return False

@@ -10,13 +10,14 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
-from gpulint.placement.expressions import is_weight
+from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.placement.tensor_tables import holds_trained
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -197,7 +198,7 @@ class SyncPoints:
                 picked = call.args[0] if torch and call.args else func.value
                 if self._handed.is_tensor(module, picked):
                     return SyncPoint(call, SyncKind.SELECT, picked)
-            if (name == "get_scale" or _asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
+            if (name == "get_scale" or asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
                 return SyncPoint(call, SyncKind.READ, func.value)
         elif name in ("float", "int", "bool") and len(call.args) == 1:
             argument = call.args[0]
@@ -209,7 +210,7 @@ class SyncPoints:
         if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call)):
             known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor
             for shown in self._shown(call, name):
-                if known(module, shown):
+                if known(module, shown) or holds_trained(module, shown):
                     return SyncPoint(call, SyncKind.FORMAT, shown)
         return None
 
@@ -242,6 +243,8 @@ class SyncPoints:
         indices: set[str] = set()
         base = element
         while isinstance(base, ast.Subscript):
+            if not indices and isinstance(base.slice, ast.Constant) and isinstance(base.slice.value, str):
+                return []  # an entry of a table
             indices |= index_names(module, base, around)
             base = base.value
         if not indices and isinstance(base, ast.Name):
@@ -318,14 +321,6 @@ class SyncPoints:
             if known and any(name.startswith("torch.") for name in names):
                 return SyncPoint(bare, SyncKind.TEST, bare.args[0])
         return None
-
-
-def _asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
-    """``scaler.state_dict()["scale"]``, for which the scaler reads it from the GPU."""
-    match module.syntax.parents.get(call):
-        case ast.Subscript(slice=ast.Constant(value="scale")):
-            return last_name(call.func) == "state_dict"
-    return False
 
 
 def _is_unknown(binding: Binding) -> bool:

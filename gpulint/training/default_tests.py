@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,15 @@ _COMPARES: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
 }
 _KEEPS = frozenset({"lower", "upper", "strip"})
 """Methods of a text that say the same of it."""
+_OF_SEVERAL = regex.compile(r"rank|world|gpu|node|proc|distributed|device|dp_|ddp|parallel", re.IGNORECASE)
+"""Settings that whoever has several GPUs changes."""
 _FILLS = ("append", "extend", "add", "update", "insert")
 
 
 def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
     """Return whether all known values decide a comparison otherwise than ``wanted``: ``args.weight > 0`` with the
-    default 0, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is not None``; or a variable of the
-    environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
+    default 0, ``monitoring > 1`` with the default 1, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is
+    not None``; or a variable of the environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
     constants = project.fact(Constants)
     match test:
         case ast.Call(args=[ast.Constant(value=str(name)), *default]):
@@ -53,8 +56,14 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
                 and wanted is isinstance(compares, ast.IsNot)
                 and constants.of(module, left).every(lambda value: value is None)
             )
-        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
-            return wanted and constants.of(module, left).every(lambda value: value == 0)
+        case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
+            order := _COMPARES.get(type(ordering))
+        ):
+            if limit and (_OF_SEVERAL.search(ast.unparse(left)) or _is_handed_on(module, left)):
+                return False
+            return constants.of(module, left).every(
+                lambda value: isinstance(value, int | float) and order(value, limit) is not wanted
+            )
         case ast.Compare(
             left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
         ):
@@ -144,6 +153,17 @@ def _decides(value: object, compares: ast.cmpop, given: ast.expr) -> bool | None
             texts = [part.value for part in parts if isinstance(part, ast.Constant)]
             return (value in texts) is isinstance(compares, ast.In) if len(texts) == len(parts) else None
     return None
+
+
+def _is_handed_on(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is a parameter of a function that others call: ``mp.spawn(run, args=(count,))``."""
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
+        return False
+    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return any(one.arg == node.id for one in parameters) and any(
+        getattr(module.syntax.parents.get(use), "func", None) is not use for use in module.uses.get(function.name, ())
+    )
 
 
 def _reads_environment(call: ast.Call) -> bool:

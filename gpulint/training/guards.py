@@ -275,8 +275,9 @@ def _is_of_loop(module: ModuleIndex, counter: ast.expr) -> bool:
 
 @query
 def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+    """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``,
+    ``if torch.stack([torch.isnan(x).any() for x in tensors]).any():``."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not | ast.Invert):
         test, holds = test.operand, not holds
     match test:
         case ast.BoolOp(op=operator, values=values):
@@ -295,6 +296,12 @@ def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
             return _is_error(module, inner, holds)
         case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _OF_TENSOR:
             return _is_error(module, inner, holds)
+        case ast.Call(func=ast.Attribute(attr="stack" | "cat"), args=[inner]):
+            return _is_error(module, inner, holds)
+        case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one):
+            return holds and _is_error(module, one, holds)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            return holds and _is_error(module, left, holds) and _is_error(module, right, holds)
         case ast.Call(func=func):
             return last_name(func) in (_NOT_A_NUMBER if holds else _NUMBER)
         case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if ast.dump(left) == ast.dump(right):
@@ -306,7 +313,7 @@ def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
         case ast.Name(id=name):
             bindings = module.scope(test).lookup(name)
             made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-            if isinstance(made, ast.Call | ast.BoolOp | ast.UnaryOp) and _is_error(module, made, holds):
+            if isinstance(made, ast.Call | ast.BoolOp | ast.UnaryOp | ast.ListComp) and _is_error(module, made, holds):
                 return True
             return holds and bool(_ERROR.search(name))
     return False

@@ -24,6 +24,7 @@ from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_values import logged
+from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
@@ -57,7 +58,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     if (together := _together(finding, project, found)) is not None:
         return together
-    if (once := one_flag(found)) is not None:
+    if (once := one_flag(found) or guarded_loop(project, found)) is not None:
         return once
     if (masked := summed_by_mask(found)) is not None and not predates_device_argument(found.module):
         stays = None if inner_loop(found.module, found.statement) is not None else _stays(project, finding, found)

@@ -53,7 +53,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
-    if any(keyword.arg == "requires_grad" for keyword in made.keywords):
+    is_leaf = _asks_for_gradient(made)
+    if is_leaf and not _is_only_read(payload.transfer.call.module, move, payload.transfer.value):
         return Declined("creating it on the GPU would make it a leaf tensor")
     if any(keyword.arg == "pin_memory" for keyword in made.keywords):
         return Declined("only tensors in host memory can be pinned")
@@ -73,7 +74,23 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
     if last_name(made.func) in _COMPUTED or (last_name(made.func) == "arange" and _has_fractions(made)):
         return Fix("create it on the GPU, which may round the last digit differently", Safety.UNSAFE, edits)
+    if is_leaf:
+        return Fix("create it on the GPU, where it keeps a gradient of its own", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _asks_for_gradient(made: ast.Call) -> bool:
+    value = keyword_value(made, "requires_grad")
+    return value is not None and not (isinstance(value, ast.Constant) and value.value is False)
+
+
+def _is_only_read(module: ModuleIndex, move: ast.Call, value: ast.expr) -> bool:
+    """Return whether a tensor that is moved at once gets a name of its function, by which nothing changes it in place
+    or asks for its gradient: both tell a leaf from a copy."""
+    match module.syntax.parents.get(move):
+        case ast.Assign(targets=[ast.Name(id=name)]) if isinstance(value, ast.Call):
+            return not is_changed(module.function(move) or module.syntax.tree, name)
+    return False
 
 
 def _has_fractions(made: ast.Call) -> bool:

@@ -130,6 +130,26 @@ def _comment_above(module: PythonModule, line: int, indent: int) -> int:
     return line if first == 1 else first
 
 
+def move_above(
+    module: PythonModule, statement: ast.stmt, target: ast.stmt, speaks_of: re.Pattern[str]
+) -> tuple[Edit, Edit] | None:
+    """Move a statement with its comment above another one of its block; None if one of them shares its line.
+
+    The comment above goes along if it is about the statement alone, or if its last line matches ``speaks_of``.
+    """
+    removal = remove_statement(module, statement)
+    if removal is None or removal.text:
+        return None
+    behind = comment_behind(module, statement)
+    whole = with_own_comment(module.source, removal, speaks_of)
+    above = [module.source.line(line).strip() for line in range(whole.span.line, removal.span.line)]
+    start = module.offsets(statement)[0]
+    line, column = module.source.position(start)
+    text = f"\n{module.source.line(line)[: column - 1]}".join([*above, module.text(statement) + behind])
+    insertion = insert_above(module, target, text)
+    return (insertion, whole) if insertion is not None else None
+
+
 def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit | None:
     """Put ``lines`` on lines of their own below a statement, indented like it; None if its lines are shared."""
     text = module.source.text

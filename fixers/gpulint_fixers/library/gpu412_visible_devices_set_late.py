@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.library.gpu412_visible_devices_set_late import Late
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint_fixers.edits.statements import insert_above, remove_statement
+from gpulint_fixers.edits.statements import move_above, without_gaps
+
+_SPEAKS = regex.compile(r"\b(?:gpus?|gpu\W?ids?|cuda|devices?|visible|cards?)\b", re.IGNORECASE)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -27,13 +31,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     ]
     if names or not any(line < found.before.lineno for line in imported):
         return Declined("the value or `os` is not defined yet where the setting would have to be")
-    removal = remove_statement(module, late)
-    if removal is None:
-        return Declined("the setting shares its line with other statements")
-    insertion = insert_above(module, found.before, module.text(late))
-    if insertion is None:
-        return Declined("the statement that it has to precede shares its line with another one")
-    return Fix("set the visible devices before CUDA is initialised", Safety.UNSAFE, (insertion, removal))
+    edits = move_above(module, late, found.before, _SPEAKS)
+    if edits is None:
+        return Declined("the setting or the statement that it has to precede shares its line with another one")
+    removals = without_gaps(document.source, edits[1:])
+    return Fix("set the visible devices before CUDA is initialised", Safety.UNSAFE, (edits[0], *removals))
 
 
 FIXER = Fixer("GPU412", fix)

@@ -26,6 +26,7 @@ from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_s
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
+from gpulint_fixers.waits.read_blocks import block_of, is_converted_above
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -188,11 +189,11 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         edits += test.edits
         reasons += test.reasons
         for statement, names in _by_statement(variable, test.inside).items():
-            seldom.setdefault(_block(variable.module, statement), {})[statement] = names
+            seldom.setdefault(block_of(variable.module, statement), {})[statement] = names
     looked_at = {node for test in tests for node in test.nodes}
     for statement, names in _by_statement(variable, [node for node in reads if node not in looked_at]).items():
         if logged_seldom(project, variable.module, names[0]):
-            seldom.setdefault(_block(variable.module, statement), {})[statement] = names
+            seldom.setdefault(block_of(variable.module, statement), {})[statement] = names
             continue
         run = log_run(project, variable.module, statement)
         if run is None:
@@ -226,8 +227,10 @@ def _shown_seldom(
     variable: Variable, convert: str, blocks: Iterable[dict[ast.stmt, list[ast.Name]]]
 ) -> list[Edit] | Declined:
     """Convert the uses in blocks that not every step runs."""
-    edits = list[Edit]()
-    for statements in blocks:
+    edits, converted = list[Edit](), set[ast.stmt]()
+    for statements in sorted(blocks, key=lambda one: min(statement.lineno for statement in one)):
+        if all(is_converted_above(variable.module, one, converted, [*additions(variable)]) for one in statements):
+            continue
         names = [*chain.from_iterable(statements.values())]
         shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
@@ -242,6 +245,8 @@ def _shown_seldom(
         if isinstance(read, Declined):
             return read
         edits += read
+        if len(statements) > 1:
+            converted.add(min(statements, key=lambda statement: statement.lineno))
     return edits
 
 
@@ -250,14 +255,6 @@ def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, l
     for node in reads:
         found.setdefault(variable.statement(node), []).append(node)
     return found
-
-
-def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
-    """The block that holds a statement; one whose own condition reads counts as a block of its own."""
-    place = module.syntax.place(statement)
-    if hasattr(statement, "body") or place is None:
-        return statement, ""
-    return module.syntax.parents[statement], place[0]
 
 
 def _is_of_list(convert: str) -> bool:

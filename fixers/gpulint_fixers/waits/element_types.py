@@ -63,7 +63,7 @@ def is_float(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _FLOATS:
             return True
-        case ast.Call(func=ast.Attribute(attr="sum" | "detach" | "cpu" | "squeeze" | "max" | "min", value=inner)):
+        case ast.Call(func=ast.Attribute(attr=name, value=inner)) if name in _SAME or name == "sum":
             return is_float(module, inner, depth)
         case ast.BinOp(op=ast.Div()):
             return True

@@ -7,6 +7,8 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 
+from gpulint_rules.data.needed_waits import value_tests
+
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
@@ -267,7 +269,8 @@ def hidden_waits(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[
             )
             if read is not None:
                 found.append((call, NodeRef(callee.module, read.node)))
-    checks = (check for check in project.fact(SyncPoints).asserted(module) if loop in module.syntax.ancestors(check))
+    asked = (*project.fact(SyncPoints).asserted(module), *value_tests(project, module))
+    checks = (check for check in asked if loop in module.syntax.ancestors(check))
     found += ((check, NodeRef(module, check)) for check in checks if not guards.is_periodic(module, check))
     found += ((read.node, read) for read in unknown_reads(project, module, loop) if not _is_seldom(project, read, loop))
     return tuple(found)

@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.value_checks import checks_values, solves_on_host
+from gpulint_rules.data.value_checks import checks_values, solves_on_host, validates_parameters
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -127,7 +127,7 @@ def _calls(
 
 def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
     guards = project.fact(Guards)
-    for check in (*project.fact(SyncPoints).asserted(module), *_tests(project, module)):
+    for check in (*project.fact(SyncPoints).asserted(module), *value_tests(project, module)):
         if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
@@ -135,13 +135,17 @@ def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[a
 
 
 def _looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    return checks_values(project, module, call) or solves_on_host(project, module, call)
+    return (
+        checks_values(project, module, call)
+        or validates_parameters(project, module, call)
+        or solves_on_host(project, module, call)
+    )
 
 
 @query
-def _tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
+def value_tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
     """The conditions that ask PyTorch whether a tensor holds numbers, and are no findings, for nothing tells where it
-    is: ``if p.grad is not None and torch.isnan(p.grad).any()``."""
+    is, or it is one test of all: ``if p.grad is not None and torch.isnan(p.grad).any()``."""
     branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
     asking = [
         branch.test
@@ -153,6 +157,10 @@ def _tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
 
 
 def _asks_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="any" | "all"), args=[]):
+            if "torch.stack" in project.fact(Resolver).call_names(module, inner):
+                return True
     if last_name(call.func) not in _CHECKS or not call.args:
         return False
     names = project.fact(Resolver).call_names(module, call)

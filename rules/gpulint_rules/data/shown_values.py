@@ -4,6 +4,7 @@ experiment tracker."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -15,7 +16,13 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
-_TRACKS = frozenset("add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary".split())
+_TRACKS = frozenset(
+    "add_scalar add_scalars add_image add_images add_figure add_histogram log_metric log_metrics log_scalar log_image "
+    "log_images scalar_summary".split()
+)
+_DRAWS = frozenset("image images line text heatmap scatter bar histogram plot".split())
+"""Methods of a server that draws (visdom)."""
+_SERVER = regex.compile(r"(^|_)(vis|viz|visdom|visuali[sz]er|plotter)$", re.IGNORECASE)
 _TRACKER = regex.compile(r"(^|_)(wandb|run|experiment|accelerator|fabric|tracker|neptune|logger)$")
 """Receivers whose ``log`` takes the values of a step."""
 _ADDS = frozenset({"append", "update", "add"})
@@ -33,10 +40,12 @@ def is_shown(project: Project, module: ModuleIndex, node: ast.expr, context: Loo
     loop = context.loop.node
     if _reaches_text(project, module, node, loop) or _feeds_bar(project, module, node, context):
         return True
+    part = WHOLE
     for site in reversed(context.calls):
-        part = _returned_part(module, node)
-        if not isinstance(site.node, ast.Call) or part is None:
+        returned = _returned_part(module, node, part)
+        if not isinstance(site.node, ast.Call) or returned is None:
             return False
+        part = returned
         module, node = site.module, site.node
         if _reaches_text(project, module, node, loop, part):
             return True
@@ -73,34 +82,37 @@ def _reaches_text(project: Project, module: ModuleIndex, node: ast.expr, loop: a
     inside = loop in module.syntax.ancestors(node)
     return any(
         _is_in_text(project, module, use)
-        for use in followed(module, node, part)
+        for use in followed(module, node, part, tables=True)
         if not inside or loop in module.syntax.ancestors(use)
     )
 
 
-def _returned_part(module: ModuleIndex, node: ast.expr) -> int | None:
-    """The place, in the tuple that its function returns, of a value or of a name that it is given; ``WHOLE`` where it
-    is all that is returned, None where it is not returned."""
-    for use in followed(module, node):
+def _returned_part(module: ModuleIndex, node: ast.expr, part: int) -> int | None:
+    """The place, in the tuple that its function returns, of a value (of one part of it) or of a name that it is given;
+    ``WHOLE`` where it is all that is returned, None where it is not returned."""
+    for use in followed(module, node, part, tables=True):
         for up in module.syntax.ancestors(use):
             match up:
                 case ast.Return(value=ast.Tuple(elts=parts)):
                     return next((at for at, one in enumerate(parts) if _is_within(module, use, one)), WHOLE)
-                case ast.Return():
-                    return WHOLE
+                case ast.Return(value=value):
+                    return part if use is value and use is node else WHOLE
                 case ast.stmt():
                     break
     return None
 
 
-def followed(module: ModuleIndex, node: ast.expr, at: int = WHOLE) -> Iterator[ast.expr]:
+def followed(module: ModuleIndex, node: ast.expr, at: int = WHOLE, tables: bool = False) -> Iterator[ast.expr]:
     """Yield an expression, and the uses of the names that its value is given, below it in the same function; with
-    ``at`` those of one part of the tuple that it is."""
+    ``at`` those of one part of the tuple that it is, with ``tables`` those of a table that it is an entry of."""
     todo, seen = [node], set[str]()
     while todo:
         part = todo.pop()
         yield part
-        for name in _names(module, part, at if part is node else WHOLE) - seen if len(seen) < MAX_NAMES else ():
+        if len(seen) >= MAX_NAMES:
+            continue
+        table, key = _entry(module, part) if tables else ("", None)
+        for name in (_names(module, part, at if part is node else WHOLE) | {table}) - seen - {""}:
             seen.add(name)
             todo += [
                 use
@@ -108,7 +120,26 @@ def followed(module: ModuleIndex, node: ast.expr, at: int = WHOLE) -> Iterator[a
                 if isinstance(use, ast.expr)
                 and use.lineno >= part.lineno
                 and module.function(use) is module.function(part)
+                and (name != table or _may_be_entry(module, use, key))
             ]
+
+
+def _entry(module: ModuleIndex, node: ast.expr) -> tuple[str, object]:
+    """The variable and the key of ``losses["total"] = loss.item()``; an empty name for anything else."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key))], value=value):
+            return (name, key) if _is_within(module, node, value) else ("", None)
+    return "", None
+
+
+def _may_be_entry(module: ModuleIndex, use: ast.expr, key: object) -> bool:
+    match up := module.syntax.parents.get(use):
+        case ast.Subscript(slice=ast.Constant(value=other), ctx=ast.Load()) if up.value is use:
+            return other == key
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return False
+    return True
 
 
 def _names(module: ModuleIndex, node: ast.expr, at: int) -> set[str]:
@@ -154,10 +185,18 @@ def _sets_text(node: ast.AST) -> bool:
     return False
 
 
+def draws(call: ast.Call) -> bool:
+    """Return whether a call hands a picture to a server that shows it: ``vis.image(sample.cpu())``."""
+    named = last_name(call.func) in _DRAWS and isinstance(call.func, ast.Attribute)
+    return named and _SERVER.search(last_name(call.func.value)) is not None  # type: ignore[attr-defined]
+
+
 def _shows(call: ast.Call) -> bool:
     name = last_name(call.func)
     if name == "write" and isinstance(call.func, ast.Attribute):
         return _BAR.search(last_name(call.func.value)) is not None
+    if draws(call):
+        return True
     if name == "log" and isinstance(call.func, ast.Attribute):
         return _TRACKER.search(last_name(call.func.value)) is not None
     return name in _SHOWS or name in _TRACKS

@@ -8,10 +8,13 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
+_DEFAULT = b"set_default_validate_args"
 _METHODS = frozenset({"update", "forward"})
 _MOVES = frozenset({"to", "cuda"})
 
@@ -22,6 +25,8 @@ class _Checks:
     def __init__(self, models: Models) -> None:
         rows: tuple[Sync, ...] = models.rows("sync")
         self.rows = tuple(row for row in rows if row.kind == "check")
+        self.validating = tuple(row for row in rows if row.kind == "validate")
+        self.made = frozenset(name.rpartition(".")[2].lstrip("*") for row in self.validating for name in row.calls)
         self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
 
@@ -43,6 +48,22 @@ def checks_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         isinstance(one := _unmoved(ref.node), ast.Call)
         and any(_is_of(row, resolver.call_names(ref.module, one), one) for row in known.rows)
         for ref in made
+    )
+
+
+def validates_parameters(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes a distribution that tests its parameters on the GPU: ``Categorical(logits=logits)``;
+    not those of constants and of what is in host memory."""
+    known, name = project.models.derived(_Checks), last_name(call.func)
+    if not name.endswith(tuple(known.made)) or project.word_index.mentioning(_DEFAULT):
+        return False
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg != "validate_args")]
+    names = project.fact(Resolver).call_names(module, call)
+    return any(_is_of(row, names, call) for row in known.validating) and any(
+        isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        and not project.fact(TensorLocations).is_host(module, value)
+        and not project.fact(Constants).of(module, value).values
+        for value in given
     )
 
 

@@ -17,7 +17,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
-from gpulint_rules.data.shown_values import followed, is_shown
+from gpulint_rules.data.shown_values import draws, followed, is_shown
 
 _OF_KIND = {
     SyncKind.BARRIER: "remove it, or keep it for measurements: guard it with an option that is off by default",
@@ -162,7 +162,7 @@ def _is_plotted(module: ModuleIndex, node: ast.expr) -> bool:
     for up in module.syntax.ancestors(node):
         match up:
             case ast.Call(func=ast.Attribute() as func) if below is not func:
-                return dotted(func).partition(".")[0] in _PLOTS
+                return draws(up) or dotted(func).partition(".")[0] in _PLOTS
             case ast.stmt():
                 return False
         below = up

@@ -15,7 +15,8 @@ Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.
 
 When to ignore this rule
-One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra
+One process drives several GPUs (DataParallel, tensor parallelism, vLLM); an inference engine beside the processes
+holds a GPU, as ``use_vllm: true`` says in TRL's recipes (recognized); several launches share the node; the extra
 GPU is requested only for the memory or the cores that are allocated with it.
 
 Fix safety
@@ -41,6 +42,7 @@ from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.libraries.programs import Spawner
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
+from gpulint.programs.side_engines import leaves_gpus_to_others
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -57,8 +59,6 @@ _TRAINS = regex.compile(
 """Names of programs that train, which one process of a launcher for several does on one GPU."""
 _LAUNCHERS = frozenset({"torch.distributed.run", "torch.distributed.launch", "torchrun"})
 _GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
-_ENGINE = regex.compile(r"\buse[-_]vllm\b(?!\W{1,3}(?i:false))|\bvllm_(?:device|server_\w+)\b")
-"""Options of TRL and the like for an engine that generates beside the training."""
 _PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
@@ -89,7 +89,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if _fills_elsewhere(project, job, start, gpus.value):
             continue
         program = project.fact(MultiGpuUse).started(start)
-        if _generates_beside(project, start, program):
+        if leaves_gpus_to_others(project, start, program):
             continue
         if program is None:
             if start.launch.trains and counted[0] > 1:
@@ -108,21 +108,6 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
     others = (one for one in job.launches if one is not start and start.program is not None)
     counts = (processes(project, job, one) for one in others if one.program == start.program)
     return any(found is not None and found[0] >= gpus for found in counts)
-
-
-def _generates_beside(project: Project, start: JobLaunch, program: Program | None) -> bool:
-    """Return whether the training may have an engine generate on a GPU of its own, as the program, an option or a file
-    that the command names says."""
-    words = [(word.value or "").rpartition("=")[2] for word in start.launch.args]
-    folders = (start.document.path.parent, project.root)
-    named = [folder / word for word in words if word.endswith((".yaml", ".yml", ".json")) for folder in folders]
-    return (
-        any(_ENGINE.search(word.text) for word in start.launch.args)
-        or any(
-            project.is_file(path) and _ENGINE.search(project.data(path).decode("utf-8", "replace")) for path in named
-        )
-        or (program is not None and program.mentions(_ENGINE))
-    )
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:

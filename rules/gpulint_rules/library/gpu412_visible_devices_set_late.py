@@ -6,8 +6,9 @@
 Recognizes PyTorch, TensorFlow, JAX and CuPy as what initialises CUDA.
 
 Why it costs GPU time
-The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others
-stay idle.
+The driver reads the variable once, at its initialisation. Set later, each process that uses one GPU stays on the
+first one, and those that the variable names stay idle. The impact is low where the variable names the first GPU, and
+where one process drives all that it sees (``DataParallel``): it takes GPUs from others then, and leaves none idle.
 
 When to ignore this rule
 The process that is started next reads the variable; nothing before touches the GPU (``import torch`` and, since
@@ -31,7 +32,10 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.launch.gpu_counts import devices
+from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.environment_variables import settings
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -82,8 +86,27 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{setting.name} is set after `{text}` has initialised CUDA, so it changes nothing",
             help=f"set {setting.name} before line {call.lineno}, or in the command that starts the program",
             payload=late,
+            cost=_cost(project, module, setting.value),
             related=(Place(document.path, module.syntax.span(call), "CUDA is initialised here"),),
         )
+
+
+def _cost(project: Project, module: ModuleIndex, value: str | None) -> Cost | None:
+    """Low where no GPU is idle: the first one is used as wanted, or all of them are."""
+    if value is not None and devices(value) in ((), ("0",)):
+        return Cost("idle-gpus", assumed="assuming that the first GPU is not the one to use")
+    program = project.fact(MultiGpuUse).of(module.path)
+    signs = {sign.approach for sign in program.parallel} | (
+        {Approach.MODEL} if program.spreads_model or _wraps_itself(program) else set()
+    )
+    if signs & {Approach.ONE_PROCESS, Approach.MODEL}:
+        return Cost("idle-gpus", assumed="assuming that others need the GPUs that it takes beyond those named")
+    return None
+
+
+def _wraps_itself(program: Program) -> bool:
+    """Return whether a trainer of transformers uses all GPUs that it sees."""
+    return any(sign.name.endswith("TrainingArguments") for sign in program.parallel)
 
 
 def _earlier(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[ast.Call, Late] | None:
@@ -192,7 +215,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("VISIBLE_DEVICES",),),
     summary="visible devices are set after CUDA was initialised",
-    why="the driver reads the variable only once, so every process stays on GPU 0 while the others are idle",
+    why="the driver reads the variable only once, so a process on one GPU stays on GPU 0 and those named are idle",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
     cost=Cost("idle-gpus"),

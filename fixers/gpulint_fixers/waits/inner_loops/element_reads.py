@@ -16,8 +16,9 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, Binding, BindingKind, ModuleIndex
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
+from gpulint_fixers.waits.element_types import is_float, is_integer
 
-_NUMBERS = frozenset({"int", "float"})
+_NUMBERS = frozenset({"int", "float", "bool"})
 _MAKES = frozenset("view argmax argmin detach squeeze unsqueeze flatten softmax sigmoid eq permute".split())
 """Methods and functions of tensors alone, which give one tensor."""
 _PAIRS = frozenset({"max", "min", "sort", "topk"})
@@ -55,6 +56,9 @@ def elements(project: Project, found: HostWait) -> Fix | None:
 
 def _element(module: ModuleIndex, node: ast.expr) -> ast.expr | None:
     """The tensor of which ``node`` reads a number."""
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[ast.Name() as element], keywords=[]) if name in _NUMBERS:
+            return element
     inner = node
     while isinstance(inner, ast.Call | ast.Attribute):
         inner = inner.value if isinstance(inner, ast.Attribute) else (inner.args[0] if inner.args else inner.func)
@@ -68,14 +72,15 @@ def _gone_through(project: Project, module: ModuleIndex, element: ast.Name) -> t
     binder = _binder(module, element)
     if binder is None:
         return None
-    reads = list[DeviceRead]()
-    for node in _uses(binder, element.id):
+    reads, uses = list[DeviceRead](), _uses(binder, element.id)
+    for node in uses:
         if (read := read_around(module, node)) is not None:
             reads.append(read)
         elif not _takes_number(module, node):
             return None
-    if not reads or _is_used_after(module, binder, element.id):
+    if not uses or _is_used_after(module, binder, element.id):
         return None
+    nearest = binder
     while isinstance(binder.source, ast.Name) and (outer := _binder(module, binder.source)) is not None:
         row = binder.source.id
         if not all(node is binder.source or _counts(module, node) for node in _uses(outer, row)):
@@ -83,10 +88,57 @@ def _gone_through(project: Project, module: ModuleIndex, element: ast.Name) -> t
         binder = outer
     if not _is_one_tensor(project, module, binder.source):
         return None
+    if binder is nearest and (plain := _plain_list(module, binder, element.id, reads)) is not None:
+        return (Edit(module.path, module.syntax.span(plain), _listed(module, binder.source)),), binder.source
+    if isinstance(binder.source, ast.Compare):
+        return None
     end = module.syntax.offsets(binder.source)[1]
     listed = Edit(module.path, module.syntax.span_at(end, end), ".tolist()")
-    numbers = (Edit(module.path, module.syntax.span(read.whole), element.id) for read in reads)
+    numbers = (
+        Edit(module.path, module.syntax.span(read.whole), _number(module, binder, read, element.id)) for read in reads
+    )
     return (listed, *numbers), binder.source
+
+
+def _plain_list(module: ModuleIndex, binder: _Binder, name: str, reads: list[DeviceRead]) -> ast.expr | None:
+    """Return the whole of ``[p.item() for p in x]``, and of ``list(int(p) for p in x)`` of integers, which is all that
+    ``x.tolist()`` gives; None for anything else."""
+    made: ast.AST | None = binder.node
+    match made, module.syntax.parents.get(binder.node):
+        case ast.ListComp(), _:
+            pass
+        case ast.GeneratorExp(), ast.Call(func=ast.Name(id="list"), args=[one], keywords=[]) as call if one is made:
+            made = call
+        case _:
+            return None
+    match binder.node:
+        case ast.ListComp(elt=value, generators=[clause]) | ast.GeneratorExp(elt=value, generators=[clause]):
+            if (
+                clause.ifs
+                or clause.is_async
+                or not isinstance(clause.target, ast.Name)
+                or "#" in module.syntax.text(made)
+            ):
+                return None
+            plain = [read.whole for read in reads] == [value] and _number(module, binder, reads[0], name) == name
+            match value:
+                case ast.Call(func=ast.Name(id="int"), args=[ast.Name(id=own)]) if own == name:
+                    plain = is_integer(module, binder.source)
+            return made if plain else None
+    return None
+
+
+def _number(module: ModuleIndex, binder: _Binder, read: DeviceRead, name: str) -> str:
+    """Return what is read, of an element that is a number of the host; ``float`` makes floats of integers."""
+    match read.whole:
+        case ast.Call(func=ast.Name(id="float")) if not is_float(module, binder.source):
+            return f"float({name})"
+    return name
+
+
+def _listed(module: ModuleIndex, source: ast.expr) -> str:
+    text = module.syntax.text(source)
+    return f"({text}).tolist()" if isinstance(source, ast.Compare) else f"{text}.tolist()"
 
 
 def _is_one_tensor(project: Project, module: ModuleIndex, source: ast.expr) -> bool:

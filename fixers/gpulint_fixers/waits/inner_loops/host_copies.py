@@ -23,14 +23,14 @@ _COMPUTES = frozenset(
     "long int clone contiguous softmax sigmoid exp round clamp mul add byte".split()
 )
 """Methods that give a tensor of the same device."""
-_SIZES = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel"})
+SIZES = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel"})
 
 
 def copied_first(project: Project, found: HostWait) -> Fix | None:
     """``for image in images.cpu()``, or ``scores_cpu = scores.cpu()`` above a loop over its indices."""
     module = found.module
     sync = next((sync for sync in found.syncs if sync.kind is SyncKind.READ), None)
-    tensor = _tensor(module, sync.node) if sync is not None else None
+    tensor = tensor_of(module, sync.node) if sync is not None else None
     if sync is None or tensor is None or not is_torch_tensor(project, module, tensor):
         return None
     if not is_single_tensor(module, tensor):
@@ -56,7 +56,7 @@ def _inner_loops(found: HostWait, node: ast.AST) -> list[ast.For | ast.expr]:
     return loops
 
 
-def _tensor(module: ModuleIndex, node: ast.expr) -> ast.Name | None:
+def tensor_of(module: ModuleIndex, node: ast.expr) -> ast.Name | None:
     """The variable of which a read takes a part: ``scores`` of ``float(row)`` in ``for row in scores[i]``."""
     seen = set[ast.AST]()
     while node not in seen:
@@ -108,15 +108,15 @@ def _binds(module: ModuleIndex, tensor: ast.Name) -> bool:
 
 def _gone_through(module: ModuleIndex, tensor: ast.Name) -> list[Edit] | None:
     """``[image.numpy() for image in images.cpu()]``"""
-    syntax, inner = module.syntax, _used(module, tensor)
+    syntax, inner = module.syntax, used(module, tensor)
     if not inner:
         return None
     end = syntax.offsets(tensor)[1]
     made = Edit(syntax.path, syntax.span_at(end, end), ".cpu()")
-    return [made, *inner] if _fits(module, made, inner) else None
+    return [made, *inner] if fits(module, made, inner) else None
 
 
-def _fits(module: ModuleIndex, made: Edit, others: list[Edit]) -> bool:
+def fits(module: ModuleIndex, made: Edit, others: list[Edit]) -> bool:
     """Return whether the line of an edit stays as narrow as the file's own, with what other edits take out of it."""
     source, span = module.syntax.source, made.span
     taken = [one.span for one in others if one.span.line == one.span.end_line == span.line and not one.text]
@@ -137,20 +137,20 @@ def _indexed(module: ModuleIndex, tensor: ast.Name, loops: list[ast.For | ast.ex
             continue
         up = syntax.parents.get(node)
         counted = isinstance(up, ast.Call) and ast.unparse(up.func) == "len"
-        if counted or (isinstance(up, ast.Attribute) and up.attr in _SIZES):
+        if counted or (isinstance(up, ast.Attribute) and up.attr in SIZES):
             continue
-        inner = _used(module, node) if isinstance(node.ctx, ast.Load) and isinstance(up, ast.Subscript) else None
+        inner = used(module, node) if isinstance(node.ctx, ast.Load) and isinstance(up, ast.Subscript) else None
         if inner is None or (isinstance(up, ast.Subscript) and not isinstance(up.ctx, ast.Load)):
             return None
         renamed = Edit(syntax.path, syntax.span(node), name)
         edits += [renamed, *inner]
-        if not _fits(module, renamed, inner):
+        if not fits(module, renamed, inner):
             return None
     above = insert_above(syntax, top, f"{name} = {tensor.id}.cpu()")
     return [above, *edits] if above is not None else None
 
 
-def _used(module: ModuleIndex, node: ast.expr, depth: int = 0) -> list[Edit] | None:
+def used(module: ModuleIndex, node: ast.expr, depth: int = 0) -> list[Edit] | None:
     """Take the copies out of what is done with a part of a tensor; None if it is not brought to the host."""
     edits, top, copied = list[Edit](), node, False
     while True:
@@ -158,7 +158,7 @@ def _used(module: ModuleIndex, node: ast.expr, depth: int = 0) -> list[Edit] | N
             case ast.Attribute(attr=name):
                 call = module.syntax.parents.get(up)
                 if not isinstance(call, ast.Call) or call.func is not up:
-                    return edits if copied or name in _SIZES else None
+                    return edits if copied or name in SIZES else None
                 if name == "cpu" and not call.args and not call.keywords:
                     start, end = module.syntax.offsets(top)[1], module.syntax.offsets(call)[1]
                     edits.append(Edit(module.path, module.syntax.span_at(start, end), ""))
@@ -193,7 +193,7 @@ def _each(module: ModuleIndex, source: ast.expr, depth: int) -> list[Edit] | Non
     for node in walk(loop):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or _source(module, node) is not source:
             continue
-        inner = _used(module, node, depth + 1)
+        inner = used(module, node, depth + 1)
         if inner is None:
             return None
         found = True

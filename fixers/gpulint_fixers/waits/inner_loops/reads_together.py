@@ -17,6 +17,7 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import DeviceRead, read_around, reads_of, torch_of, uses_other_library
 from gpulint_fixers.waits.inner_loops.element_reads import elements
 from gpulint_fixers.waits.inner_loops.generator_sums import summed_once
+from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
 from gpulint_fixers.waits.inner_loops.host_copies import copied_first
 from gpulint_fixers.waits.inner_loops.inner_lists import collected
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
@@ -32,7 +33,7 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
     made = elements(project, found) or stacked(project, found) or _of_values(project, found)
-    return made or summed_once(project, found) or copied_first(project, found)
+    return made or summed_once(project, found) or copied_first(project, found) or copied_where_made(found)
 
 
 def _of_values(project: Project, found: HostWait) -> Fix | None:
