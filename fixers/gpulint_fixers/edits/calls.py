@@ -45,11 +45,11 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
         if comma is None:
             gap = _gap(module, call, arguments, end, len(keyword_text)) if wrap else " "
             return _edit(module, end, end, f",{gap}{keyword_text}")
-        return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
+        return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
     keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
-        return _edit(module, at, at, f"\n{head}{keyword_text},")
+        return _edit(module, at, _end_of_blanks(text, at), f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
 
@@ -126,6 +126,12 @@ def _tail(text: str, at: int, close: int) -> tuple[int, int | None]:
 def _end_of_line(text: str, at: int) -> int:
     found = _LINE_END.search(text, at)
     return len(text) if found is None else found.start()
+
+
+def _end_of_blanks(text: str, at: int) -> int:
+    """End of the blanks that end a line; ``at`` itself if something else follows."""
+    end = _end_of_line(text, at)
+    return at if text[at:end].strip() else end
 
 
 def _end_of_comment(text: str, at: int, close: int) -> int:

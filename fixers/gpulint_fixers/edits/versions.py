@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint import regex
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
@@ -19,3 +21,13 @@ def predates_device_argument(module: ModuleIndex) -> bool:
     ``non_blocking=``."""
     text = module.syntax.source.text
     return "torch" in module.packages and regex.occurs(_BEFORE_0_4, text) and not regex.occurs(_SINCE_0_4, text)
+
+
+_LOSS_AS_VECTOR = regex.compile(r"^[^#\n]*\bloss\w*\.data(\.cpu\(\))?\[0\]", re.MULTILINE)
+"""What PyTorch refuses to do with a single number since 0.5."""
+
+
+@query
+def predates_lasting_workers(module: ModuleIndex) -> bool:
+    """Return whether a module is for PyTorch before 0.5, which has no ``persistent_workers`` either."""
+    return predates_device_argument(module) or _LOSS_AS_VECTOR.search(module.syntax.source.text) is not None
