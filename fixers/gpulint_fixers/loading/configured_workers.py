@@ -114,7 +114,7 @@ def _held(project: Project, loader: Loader, base: ast.expr, name: str) -> str | 
 
 
 def _values(project: Project, loader: Loader, base: ast.expr, name: str) -> list[object]:
-    """What an option or a setting is, as far as it is known."""
+    """The values of an option or a setting, as far as they are known."""
     wanted = NodeRef(loader.module, attribute_of(loader.module, base, name))
     constants = project.fact(Constants)
     found = [value.value for value in constants.options.lookup(wanted)] if isinstance(base, ast.Name) else []
