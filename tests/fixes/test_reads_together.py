@@ -115,6 +115,59 @@ def test_norms_of_all_gradients_are_read_once(job: MakeJob) -> None:
     assert after == before and len(before.splitlines()) == 6
 
 
+ROWS = (
+    PROGRAM[: PROGRAM.index("def parts(")]
+    + """\
+def later():
+    outputs, known = [], []
+    for x, y in train_loader:
+        x, y = x.to(device), y.to(device)
+        output = model(x)
+        optimizer.zero_grad()
+        criterion(output, y).backward()
+        optimizer.step()
+        output = torch.sigmoid(output)
+        for i in range(output.shape[0]):
+            outputs.append(output[i].cpu().detach().numpy())
+            known.append(y[i].item())
+    return outputs, known
+
+
+def at_once():
+    outputs, known = [], []
+    for x, y in train_loader:
+        x, y = x.to(device), y.to(device)
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        output = torch.sigmoid(output)
+        for row, one in zip(output, y):
+            outputs.append(row.detach().cpu().numpy())
+            known.append(one.item())
+        if loss.item() > 100:
+            raise ValueError(outputs)
+    return outputs, known
+
+
+for outputs, known in (later(), at_once()):
+    print([row.tolist() for row in outputs], known, {type(one) for one in known}, outputs[0].dtype)
+"""
+)
+
+
+def test_rows_of_a_batch_are_copied_together(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": ROWS})
+    _, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert "outputs = [row for batch in outputs for row in batch.cpu().numpy()]" in text
+    assert "known = [row for batch in known for row in batch.tolist()]" in text
+    assert "outputs.extend(output.detach().cpu().numpy())" in text and "known.extend(y.tolist())" in text
+    assert after == before and len(before.splitlines()) == 2
+
+
 STEPS = """\
 import torch
 
