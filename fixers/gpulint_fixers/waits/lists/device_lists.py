@@ -26,7 +26,7 @@ _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
 _READS = frozenset({"cpu", "numpy", "tolist"})
 KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
-_LARGE = regex.compile(
+LARGE = regex.compile(
     r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
     r"|logits|hidden|point|flow|box"
 )
@@ -218,7 +218,7 @@ def after_loop(
     variable = Variable(module, document, loop, target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if _LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
+    if LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
         return Declined("all that the loop lists may be too much to keep on the GPU")
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
