@@ -168,6 +168,57 @@ def test_rows_of_a_batch_are_copied_together(job: MakeJob) -> None:
     assert after == before and len(before.splitlines()) == 2
 
 
+TABLES = (
+    PROGRAM[: PROGRAM.index("def parts(")]
+    + """\
+import numpy as np
+
+
+class Scores:
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+        self.both, self.either = np.zeros(n_classes), np.zeros(n_classes)
+        self.hits = [0] * n_classes
+        self.known = [0] * n_classes
+
+    def update(self, predicted, target):
+        for c in range(self.n_classes):
+            found = (predicted == c).byte()
+            wanted = (target == c).byte()
+            intersection = (found & wanted).float().sum()
+            union = (found | wanted).float().sum()
+            self.both[c] += intersection.item()
+            self.either[c] += union.item()
+        for c in range(self.n_classes):
+            wanted = target == c
+            self.hits[c] += ((predicted == c) & wanted).sum().item()
+            self.known[c] = wanted.sum().item()
+
+
+scores = Scores(2)
+for x, y in train_loader:
+    x, y = x.to(device), y.to(device)
+    output = model(x)
+    optimizer.zero_grad()
+    criterion(output, y).backward()
+    optimizer.step()
+    scores.update(output.argmax(1), y)
+    print(scores.both, scores.either, scores.hits, scores.known)
+"""
+)
+
+
+def test_sums_of_each_class_are_read_together(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": TABLES})
+    _, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert "for c, (intersection, union) in enumerate(torch.stack(values).tolist()):" in text
+    assert "values.append(torch.stack((((predicted == c) & wanted).sum(), wanted.sum())))" in text
+    assert "self.known[c] = known" in text
+    assert after == before and len(before.splitlines()) == 6
+
+
 STEPS = """\
 import torch
 
@@ -213,6 +264,22 @@ CASES = {
     "some of them may be left out": """\
     found = [part_loss(head).item() for head in heads if head.used]
     if max(found) > 100:
+        break
+""",
+    "a class may be left out": """\
+    for c in range(n_classes):
+        wanted = labels == c
+        if skipped[c]:
+            continue
+        hits[c] += ((outputs.argmax(1) == c) & wanted).sum().item()
+    if max(hits) > 100:
+        break
+""",
+    "counts and means": """\
+    for c in range(n_classes):
+        hits[c] += (labels == c).sum().item()
+        means[c] += outputs[:, c].mean().item()
+    if max(hits) > 100:
         break
 """,
     "the outputs may be a list": """\
