@@ -7,7 +7,7 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.project import Project
-from gpulint.semantic.argument_binding import attribute_of
+from gpulint.semantic.argument_binding import attribute_of, entry_of
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import NodeRef
@@ -20,9 +20,9 @@ _RESTORED = frozenset({"num_workers", "pin_memory"})
 def option(project: Project, loader: Loader) -> str | None:
     """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
     setting, which is not 0."""
-    for base in _bases(loader):
+    for base, quote in _bases(loader):
         for name in _NAMES:
-            if (found := _held(project, loader, base, name)) is not None:
+            if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
     return None
 
@@ -64,7 +64,7 @@ def _value_of(project: Project, loader: Loader, text: str, *, is_number: bool) -
     if text in ("True", "False"):
         return not is_number
     of, _, name = text.rpartition(".")
-    base = next((one for one in _bases(loader) if ast.unparse(one) == of), None)
+    base = next((one for one, quote in _bases(loader) if ast.unparse(one) == of and not quote), None)
     if base is None:
         return False
     return _held(project, loader, base, name) is not None if is_number else bool(_values(project, loader, base, name))
@@ -88,34 +88,45 @@ def _arguments(comment: str) -> dict[str, str]:
     return {str(one.arg): ast.unparse(one.value) for one in call.keywords}
 
 
-def _bases(loader: Loader) -> list[ast.expr]:
-    """The objects of which arguments of the call are attributes or entries: ``cfg.data`` of ``cfg.data.batch_size``."""
-    found = dict[str, ast.expr]()
+def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
+    """The objects of which arguments of the call are attributes or entries (``cfg.data`` of ``cfg.data.batch_size``),
+    with the quotes around the key of an entry."""
+    found = dict[str, tuple[ast.expr, str]]()
     for value in own_arguments(loader):
         for part in walk(value):
-            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load) and not _is_method(loader, part):
-                found.setdefault(ast.unparse(part.value), part.value)
+            match part:
+                case ast.Attribute(value=base, ctx=ast.Load()) if not _is_method(loader, part):
+                    found.setdefault(ast.unparse(base), (base, ""))
+                case ast.Subscript(value=base, slice=ast.Constant(value=str()) as key):
+                    found.setdefault(ast.unparse(base), (base, loader.module.syntax.text(key)[:1]))
     function = loader.module.function(loader.node)
     early = {"self"} if getattr(function, "name", "") == "__init__" else frozenset[str]()  # it may not be set yet
-    return [base for text, base in found.items() if text not in early and isinstance(base, ast.Name | ast.Attribute)]
+    chains = (ast.Name, ast.Attribute, ast.Subscript)
+    return [one for text, one in found.items() if text not in early and isinstance(one[0], chains)]
 
 
-def _is_method(loader: Loader, part: ast.Attribute) -> bool:
+def _is_method(loader: Loader, part: ast.AST) -> bool:
     call = loader.module.syntax.parents.get(part)
     return isinstance(call, ast.Call) and call.func is part
 
 
-def _held(project: Project, loader: Loader, base: ast.expr, name: str) -> str | None:
-    """An attribute that certainly holds a number of workers."""
-    found = _values(project, loader, base, name)
+def _held(project: Project, loader: Loader, base: ast.expr, name: str, quote: str = "") -> str | None:
+    """An attribute or entry that certainly holds a number of workers."""
+    found = _values(project, loader, base, name, quote)
     if found and all(isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in found):
-        return f"{ast.unparse(base)}.{name}"
+        text = loader.module.syntax.text(base)
+        return f"{text}[{quote}{name}{quote}]" if quote else f"{text}.{name}"
     return None
 
 
-def _values(project: Project, loader: Loader, base: ast.expr, name: str) -> list[object]:
+def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: str = "") -> list[object]:
     """The values of an option or a setting, as far as they are known."""
-    wanted = NodeRef(loader.module, attribute_of(loader.module, base, name))
-    constants = project.fact(Constants)
+    module, constants = loader.module, project.fact(Constants)
+    wanted = NodeRef(module, entry_of(module, base, name) if quote else attribute_of(module, base, name))
+    if not constants.configs.always_has(wanted):
+        return []
     found = [value.value for value in constants.options.lookup(wanted)] if isinstance(base, ast.Name) else []
-    return found or constants.of(loader.module, wanted.node).constants
+    known = constants.of(module, wanted.node)
+    if quote and not found and not known.complete:
+        return []  # a key that may not be there
+    return found or known.constants
