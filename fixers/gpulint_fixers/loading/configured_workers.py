@@ -60,14 +60,17 @@ def restored(project: Project, loader: Loader, lasting: bool) -> tuple[Edit, ...
 
 
 def _value_of(project: Project, loader: Loader, text: str, *, is_number: bool) -> bool:
-    """Return whether ``cfg.num_workers`` is certainly a number of workers, or is known at all."""
+    """Return whether ``cfg.num_workers`` is certainly a number of workers, or is known or read at all."""
     if text in ("True", "False"):
         return not is_number
     of, _, name = text.rpartition(".")
     base = next((one for one, quote in _bases(loader) if ast.unparse(one) == of and not quote), None)
     if base is None:
         return False
-    return _held(project, loader, base, name) is not None if is_number else bool(_values(project, loader, base, name))
+    if is_number:
+        return _held(project, loader, base, name) is not None
+    reads = (part for part in loader.module.syntax.of(ast.Attribute) if part.attr == name)
+    return bool(_values(project, loader, base, name)) or any(ast.unparse(part) == text for part in reads)
 
 
 def own_arguments(loader: Loader) -> list[ast.expr]:
