@@ -11,7 +11,7 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint.workspace.module_index import Binding, LoopNode, ModuleIndex
 from gpulint_fixers.waits.lists.device_lists import KEPT_BATCHES, WholeRead, after_loop, kept_batch, whole_read
 from gpulint_fixers.waits.single_tensors import is_single_tensor
 
@@ -55,7 +55,7 @@ def gathered_rows(project: Project, found: HostWait, loop: LoopNode) -> Fix | De
 def extended(found: HostWait) -> Fix | None:
     """``rows.extend(batch.cpu().numpy())`` instead of a loop over the rows; None for other statements."""
     rounds = _rounds(found)
-    if rounds is None:
+    if rounds is None or not all(_is_list(found.module, one.target) for one in rounds.appends):
         return None
     text = found.module.syntax.text
     lines = [
@@ -64,6 +64,25 @@ def extended(found: HostWait) -> Fix | None:
     ]
     description = _described("copy the whole batch to the host once instead of row by row", rounds)
     return Fix(description, Safety.UNSAFE, (_replaced(found.module, rounds, lines),))
+
+
+def _is_list(module: ModuleIndex, target: ast.Name) -> bool:
+    """Return whether a variable is certainly a list, which can be extended."""
+    bound = reaching(module, module.scope(target).lookup(target.id), target)
+    made = list[ast.expr | None]()
+    for one in bound:
+        match one:
+            case Binding(path=(int(at),), value=ast.Tuple(elts=parts)) if at < len(parts):
+                made.append(parts[at])
+            case Binding(path=()):
+                made.append(one.value)
+            case _:
+                made.append(None)
+    return bool(made) and all(
+        isinstance(value, ast.List | ast.ListComp)
+        or (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("list", "deque"))
+        for value in made
+    )
 
 
 def _described(what: str, rounds: _Rounds) -> str:
