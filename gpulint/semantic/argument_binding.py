@@ -124,6 +124,12 @@ def item_of(module: ModuleIndex, base: ast.expr, key: str) -> ast.expr:
     return made
 
 
+def entry_of(module: ModuleIndex, base: ast.expr, key: str) -> ast.expr:
+    """``config["num_workers"]`` beside what a program reads of ``config``; the same node each time."""
+    name = ast.copy_location(ast.Constant(key), base)
+    return _made(module, base, (key, "entry"), ast.Subscript(value=base, slice=name, ctx=ast.Load()))
+
+
 def attribute_of(module: ModuleIndex, base: ast.expr, name: str) -> ast.expr:
     """``cfg.loader.batch_size`` for what ``**cfg.loader`` passes under a name; the same node each time."""
     return _made(module, base, (name, "attribute"), ast.Attribute(value=base, attr=name, ctx=ast.Load()))

@@ -139,6 +139,18 @@ class ConfigFiles:
                     names.update(name.partition(".")[0] for name in found)
             yield frozenset(names)
 
+    def always_has(self, ref: NodeRef) -> bool:
+        """Return whether each of the files that ``cfg["lr"]`` may be read from has the key; true if there are none."""
+        key, base = step(ref.node)
+        return all(
+            any(
+                keys[: len(package)] == package and self._has(part, keys[len(package) :])
+                for part, package in self._parts(path)
+            )
+            for path, prefix, _ in (self._sources(ref.module, base) if base is not None else ())
+            for keys in [(*prefix, key)]
+        )
+
     def lacks(self, ref: NodeRef) -> bool:
         """Return whether the files that ``cfg["lr"]`` may be read from lack the key: those that are known, or all of
         the tree for what fills an object."""

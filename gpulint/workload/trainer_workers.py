@@ -46,7 +46,7 @@ def trainers_without_workers(project: Project, module: ModuleIndex) -> Iterator[
         names = project.fact(Resolver).call_names(module, call)
         if not any(name.startswith(_FAMILY) for name in names):
             continue
-        for trainer in _trainers(project, NodeRef(module, call)):
+        for trainer in trainers_of(project, NodeRef(module, call)):
             if (found := _prepares(project, trainer)) is not None:
                 yield UnhelpedTrainer(NodeRef(module, call), trainer, *found)
                 break
@@ -56,7 +56,7 @@ def _sets_workers(arguments: ast.Call) -> bool:
     return any(keyword.arg in (None, "dataloader_num_workers") for keyword in arguments.keywords)
 
 
-def _trainers(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
+def trainers_of(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
     """Trainers that get the arguments, in their module or in those that import it or are imported."""
     home = arguments.module
     resolver = project.fact(Resolver)

@@ -115,6 +115,110 @@ def test_norms_of_all_gradients_are_read_once(job: MakeJob) -> None:
     assert after == before and len(before.splitlines()) == 6
 
 
+ROWS = (
+    PROGRAM[: PROGRAM.index("def parts(")]
+    + """\
+def later():
+    outputs, known = [], []
+    for x, y in train_loader:
+        x, y = x.to(device), y.to(device)
+        output = model(x)
+        optimizer.zero_grad()
+        criterion(output, y).backward()
+        optimizer.step()
+        output = torch.sigmoid(output)
+        for i in range(output.shape[0]):
+            outputs.append(output[i].cpu().detach().numpy())
+            known.append(y[i].item())
+    return outputs, known
+
+
+def at_once():
+    outputs, known = [], []
+    for x, y in train_loader:
+        x, y = x.to(device), y.to(device)
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        output = torch.sigmoid(output)
+        for row, one in zip(output, y):
+            outputs.append(row.detach().cpu().numpy())
+            known.append(one.item())
+        if loss.item() > 100:
+            raise ValueError(outputs)
+    return outputs, known
+
+
+for outputs, known in (later(), at_once()):
+    print([row.tolist() for row in outputs], known, {type(one) for one in known}, outputs[0].dtype)
+"""
+)
+
+
+def test_rows_of_a_batch_are_copied_together(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": ROWS})
+    _, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert "outputs = [row for batch in outputs for row in batch.cpu().numpy()]" in text
+    assert "known = [row for batch in known for row in batch.tolist()]" in text
+    assert "outputs.extend(output.detach().cpu().numpy())" in text and "known.extend(y.tolist())" in text
+    assert after == before and len(before.splitlines()) == 2
+
+
+TABLES = (
+    PROGRAM[: PROGRAM.index("def parts(")]
+    + """\
+import numpy as np
+
+
+class Scores:
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+        self.both, self.either = np.zeros(n_classes), np.zeros(n_classes)
+        self.hits = [0] * n_classes
+        self.known = [0] * n_classes
+
+    def update(self, predicted, target):
+        for c in range(self.n_classes):
+            found = (predicted == c).byte()
+            wanted = (target == c).byte()
+            intersection = (found & wanted).float().sum()
+            union = (found | wanted).float().sum()
+            self.both[c] += intersection.item()
+            self.either[c] += union.item()
+        for c in range(self.n_classes):
+            wanted = target == c
+            self.hits[c] += ((predicted == c) & wanted).sum().item()
+            self.known[c] = wanted.sum().item()
+
+
+scores = Scores(2)
+for x, y in train_loader:
+    x, y = x.to(device), y.to(device)
+    output = model(x)
+    optimizer.zero_grad()
+    criterion(output, y).backward()
+    optimizer.step()
+    scores.update(output.argmax(1), y)
+    print(scores.both, scores.either, scores.hits, scores.known)
+"""
+)
+
+
+def test_sums_of_each_class_are_read_together(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": TABLES})
+    _, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert "for c, (intersection, union) in enumerate(torch.stack(values).tolist()):" in text
+    assert "values.append(torch.stack((((predicted == c) & wanted).sum(), wanted.sum())))" in text
+    assert "self.known[c] = known" in text
+    assert after == before and len(before.splitlines()) == 6
+
+
 STEPS = """\
 import torch
 
@@ -160,6 +264,22 @@ CASES = {
     "some of them may be left out": """\
     found = [part_loss(head).item() for head in heads if head.used]
     if max(found) > 100:
+        break
+""",
+    "a class may be left out": """\
+    for c in range(n_classes):
+        wanted = labels == c
+        if skipped[c]:
+            continue
+        hits[c] += ((outputs.argmax(1) == c) & wanted).sum().item()
+    if max(hits) > 100:
+        break
+""",
+    "counts and means": """\
+    for c in range(n_classes):
+        hits[c] += (labels == c).sum().item()
+        means[c] += outputs[:, c].mean().item()
+    if max(hits) > 100:
         break
 """,
     "the outputs may be a list": """\

@@ -15,7 +15,6 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.api_releases import may_lack
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.argument_binding import attribute_of
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
@@ -25,7 +24,10 @@ from gpulint.workload.sent_parts import SENT, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword
+from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
+from gpulint_fixers.edits.versions import predates_lasting_workers
+from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -36,7 +38,7 @@ _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
 _ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
-_COMMENTED = regex.compile(r"#\s*(num_)?workers\s*=")
+_COMMENTED = regex.compile(r"#[^\n]*\b(num_)?workers\s*=")
 _EXPLAINED = regex.compile(
     r"num_workers\s*=\s*0\s*,?[ \t]*#.*(slow|hang|dead|crash|disabled|error|issue|fork|fail|faster|avoid|memory|safe)",
     re.I,
@@ -96,16 +98,20 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
     lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
     lost = lost or may_lack(project, loader.module.path, "persistent_workers")
+    lost = lost or predates_lasting_workers(loader.module)
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
-    if is_here and (option := _option(project, loader)) is not None:
-        workers, why = option, "as many as the option says"
-        persistent = f"persistent_workers={option} > 0" if persistent else ""
+    if is_here and (own := option(project, loader)) is not None:
+        workers, why = own, "as many as the option says"
+        persistent = f"persistent_workers={own} > 0" if persistent else ""
     if payload.workers is None:
-        if _was_switched_off(loader):
+        if (line := restored(project, loader, lasting=bool(persistent))) is not None:
+            edits, why = line, "as the line says that is commented out"
+        elif _was_switched_off(loader):
             return Declined(_SWITCHED_OFF)
-        edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
+        else:
+            edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
         raised = _raised_edits(project, loader, payload.workers, workers, persistent)
         if isinstance(raised, Declined):
@@ -130,7 +136,7 @@ def _raised_edits(
         return Declined("`num_workers` is set elsewhere; raise it there")
     if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
         return Declined(_NONE_WANTED)
-    if any(_has_comment(project, edit) for edit in raised):
+    if any(may_explain(project, edit) for edit in raised):
         return Declined("the comment beside it may explain why there are none")
     if not _is_written_in(loader, passed):
         return raised
@@ -148,8 +154,7 @@ def _raised_edits(
 
 def _is_written_in(loader: Loader, passed: NodeRef) -> bool:
     """Return whether the number is a constant of the loader's call."""
-    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
-    return isinstance(passed.node, ast.Constant) and any(passed.node is argument for argument in own)
+    return isinstance(passed.node, ast.Constant) and any(passed.node is own for own in own_arguments(loader))
 
 
 def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
@@ -172,35 +177,11 @@ def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
     return any(document is not None and _NONE_ALIVE.search(document.source.line(number)) for number in numbers)
 
 
-def _has_comment(project: Project, edit: Edit) -> bool:
-    """Return whether a comment is behind a number that an edit replaces, other than one on the default."""
-    document, span = project.document(edit.path), edit.span
-    if document is None or span.cell is not None:
-        return False
-    comment = document.source.line(span.line)[span.end_column - 1 :].partition("#")[2]
-    return bool(comment) and "default" not in comment.lower()
-
-
 def _was_switched_off(loader: Loader) -> bool:
     """``# num_workers=8,`` among the arguments of the call."""
     syntax = loader.module.syntax
     start, end = syntax.offsets(loader.node)
     return _COMMENTED.search(syntax.source.text, start, end) is not None
-
-
-def _option(project: Project, loader: Loader) -> str | None:
-    """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option that
-    is not 0."""
-    module = loader.module
-    values = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
-    bases = [value.value for value in values if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name)]
-    for base in bases[:1]:
-        for name in ("num_workers", "workers", "n_workers"):
-            wanted = NodeRef(module, attribute_of(module, base, name))
-            found = [value.value for value in project.fact(Constants).options.lookup(wanted)]
-            if found and all(isinstance(value, int) and value > 0 for value in found):
-                return ast.unparse(wanted.node)
-    return None
 
 
 def _forwards_options(loader: Loader) -> bool:

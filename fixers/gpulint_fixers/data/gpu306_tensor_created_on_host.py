@@ -17,6 +17,7 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.data.constant_buffers import as_buffers, is_changed
+from gpulint_fixers.data.unread_tensors import without_unread
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.statements import comment_behind, insert_above, remove_statement
 from gpulint_fixers.edits.versions import predates_device_argument
@@ -38,6 +39,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     move, made = payload.transfer.node, payload.made
     if predates_device_argument(payload.transfer.call.module):
         return Declined("the code is for PyTorch before 0.4, which has no `device=`")
+    if (gone := without_unread(payload.transfer.call.module, move, made, random=payload.random)) is not None:
+        return gone
     function = payload.transfer.call.module.function(move)
     if function is not None and (held := as_buffers(project, payload.transfer.call.module, function)) is not None:
         return held

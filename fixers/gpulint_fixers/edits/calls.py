@@ -43,18 +43,22 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
     if head.strip():
         if comma is None:
-            gap = _gap(module, call, arguments, end, len(keyword_text)) if wrap else " "
+            gap = _gap(module, call, arguments, end, keywords) if wrap else " "
+            if len(gap) + len(keyword_text) > max(WIDTH, module.source.width) and "\n" in gap:
+                keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
-        return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
+        return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
     keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
-        return _edit(module, at, at, f"\n{head}{keyword_text},")
+        return _edit(module, at, _end_of_blanks(text, at), f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
 
 
-def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, more: int) -> str:
+def _gap(
+    module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, keywords: tuple[str, ...]
+) -> str:
     """A blank, or a line break where the line would be longer than any of the file: below the first argument."""
     source = module.source
     if module.span_at(end, end).cell is not None:
@@ -66,7 +70,7 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
         return " "  # a continuation would stand between two statements
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
     width = max(WIDTH, source.width)
-    length = len(source.line(line).rstrip()) + 2 + more
+    length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "
     if len(source.line(line).rstrip()) > WIDTH and _GOES_ON.match(source.line(line), _column_behind(module, call)):
@@ -79,7 +83,7 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
             if any(source.position(module.offsets(a)[0]) == (line, len(indent) + 1) for a in arguments)
             else " "
         )
-    return "\n" + " " * (start - 1) if start - 1 + more < width else " "
+    return "\n" + " " * (start - 1) if start - 1 + max(map(len, keywords)) < width else " "
 
 
 def _column_behind(module: PythonModule, call: ast.Call) -> int:
@@ -126,6 +130,12 @@ def _tail(text: str, at: int, close: int) -> tuple[int, int | None]:
 def _end_of_line(text: str, at: int) -> int:
     found = _LINE_END.search(text, at)
     return len(text) if found is None else found.start()
+
+
+def _end_of_blanks(text: str, at: int) -> int:
+    """End of the blanks that end a line; ``at`` itself if something else follows."""
+    end = _end_of_line(text, at)
+    return at if text[at:end].strip() else end
 
 
 def _end_of_comment(text: str, at: int, close: int) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint import regex
+from gpulint.project import Project
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -19,3 +22,21 @@ def predates_device_argument(module: ModuleIndex) -> bool:
     ``non_blocking=``."""
     text = module.syntax.source.text
     return "torch" in module.packages and regex.occurs(_BEFORE_0_4, text) and not regex.occurs(_SINCE_0_4, text)
+
+
+@query
+def has_newer_neighbours(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module of the same folder is for PyTorch 0.4 or newer."""
+    newer = (path for written in (b"torch.no_grad", b".item()") for path in project.python_files_with(written))
+    others = (project.module_at(path) for path in newer if path.parent == module.path.parent)
+    return any(other is not None and "torch" in other.packages for other in others)
+
+
+_LOSS_AS_VECTOR = regex.compile(r"^[^#\n]*\bloss\w*\.data(\.cpu\(\))?\[0\]", re.MULTILINE)
+"""What PyTorch refuses to do with a single number since 0.5."""
+
+
+@query
+def predates_lasting_workers(module: ModuleIndex) -> bool:
+    """Return whether a module is for PyTorch before 0.5, which has no ``persistent_workers`` either."""
+    return predates_device_argument(module) or _LOSS_AS_VECTOR.search(module.syntax.source.text) is not None

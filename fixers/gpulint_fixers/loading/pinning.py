@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpulint import regex
+from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
@@ -17,6 +18,7 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import add_keyword
+from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -27,6 +29,9 @@ _STARTS = frozenset(
 _METHODS = frozenset(m + n for m in _MODULES for n in ("set_start_method", "get_context"))
 _SPARSE = regex.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\(")
 """https://github.com/pytorch/pytorch/issues/115330"""
+_MACHINE = regex.compile(r"\b(laptop|cpu|mac|mps|local)", re.IGNORECASE)
+"""Words of machines without a GPU of NVIDIA's, on which a test for one does not pin."""
+_COMMENTED = regex.compile(r"#[^\n]*\bpin_memory\s*=")
 _CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
 
 
@@ -42,12 +47,22 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
         value = "True"  # forked processes could not use the GPU after a question for it
     argument = loader_argument(project, loader, "pin_memory")
     if not argument.refs:
+        if _COMMENTED.search(syntax.text(loader.node)):
+            return Declined("a commented line beside it passes `pin_memory`")
         return add_keyword(syntax, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):
-        return Edit(syntax.path, syntax.span(passed), value)
+        edit = Edit(syntax.path, syntax.span(passed), value)
+        if may_explain(project, edit, about="pin") and not (value != "True" and _is_of_machine(syntax, passed)):
+            return Declined("the comment beside `pin_memory` may explain why it is off")
+        return edit
     return Declined("`pin_memory` is set elsewhere; enable it there")
+
+
+def _is_of_machine(syntax: PythonModule, passed: ast.Constant) -> bool:
+    """Return whether the comment behind a value speaks of machines without a GPU."""
+    return _MACHINE.search(syntax.source.line(passed.lineno).partition("#")[2]) is not None
 
 
 @query

@@ -31,6 +31,7 @@ from gpulint_fixers.edits.numbers import follow, replace_number
 from gpulint_fixers.edits.statements import insert_below
 from gpulint_fixers.model.batch_loops import relies_on_size
 from gpulint_fixers.model.batch_makers import shaped_by_size, stacked_alone
+from gpulint_fixers.model.loss_evaluation import keeps_losses_alone
 
 _ENOUGH = 1024
 """Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""
@@ -84,9 +85,11 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
         return Declined("the program runs a file of settings, which may set the training batch size once more")
     if found.size:
         values = project.fact(Constants).of(source.batch.module, source.batch.node)
-        if values.any(lambda value: value == 1):
+        small = values.any(lambda value: isinstance(value, int) and value < found.size)
+        loss_only = small and keeps_losses_alone(project, source)
+        if not loss_only and values.any(lambda value: value == 1):
             return Declined("the evaluation code may expect one sample at a time")
-        if "per_device" in source.keyword and values.any(lambda value: isinstance(value, int) and value < found.size):
+        if not loss_only and "per_device" in source.keyword and small:
             return Declined("the trainer keeps what evaluation computes, and its batch was chosen smaller on purpose")
         if (shared := _derived(project, found)) is not None:
             return shared

@@ -18,7 +18,7 @@ from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import import_torch
 from gpulint_fixers.edits.structural import wrap
-from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.edits.versions import has_newer_neighbours, predates_device_argument
 from gpulint_fixers.model.differentiating_calls import may_differentiate
 from gpulint_fixers.model.kept_graphs import keeps_graphs
 
@@ -45,7 +45,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 
 def _fix(finding: Finding, project: Project, found: InferenceLoop) -> Fix | Declined:
-    if predates_device_argument(found.module):
+    if predates_device_argument(found.module) and not has_newer_neighbours(project, found.module):
         return Declined("the code is for PyTorch before 0.4, which has no `torch.no_grad`")
     function = found.function
     if found.trains_too:

@@ -51,6 +51,8 @@ def _only_frees(statement: ast.stmt) -> bool:
     match statement:
         case ast.Expr(value=ast.Constant()) | ast.Pass():
             return True
+        case ast.Import(names=[ast.alias(name="gc", asname=None)]):
+            return True
         case ast.Expr(value=ast.Call(func=func, args=[], keywords=[])):
             return last_name(func) in _FREES
         case ast.If(body=body, orelse=[]):
@@ -79,7 +81,19 @@ def freeing_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt]:
         first -= 1
     while last + 1 < len(block) and _goes_with(block[last + 1], block[last]):
         last += 1
-    return block[first : last + 1]
+    run = block[first : last + 1]
+    return [statement] if _imports_for_others(module, run) else run
+
+
+def _imports_for_others(module: ModuleIndex, run: list[ast.stmt]) -> bool:
+    """Return whether an import among some statements is for code elsewhere too."""
+    inside = {part for one in run for part in walk(one)}
+    imports = [part for part in inside if isinstance(part, ast.Import)]
+    if not imports:
+        return False
+    bound = module.scope(imports[0]).lookup("gc")
+    named = module.named.get("gc", [])
+    return any(node not in inside and module.scope(node).lookup("gc") == bound for node in named)
 
 
 def _goes_with(one: ast.stmt, other: ast.stmt) -> bool:

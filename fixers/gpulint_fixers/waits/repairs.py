@@ -19,6 +19,7 @@ from gpulint_fixers.waits.device_values import assigned, handed_over, logged, me
 from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
 from gpulint_fixers.waits.lists.device_tables import recorded
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
+from gpulint_fixers.waits.lists.row_lists import gathered_rows
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
@@ -85,6 +86,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
 
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
     """Return the number kept on the GPU for a sum, a list, a meter or a table, or its log every N steps."""
+    if (batches := gathered_rows(project, found, loop)) is not None:
+        return batches
     match statement:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List(elts=[value])):
             return listed(project, found, statement, loop, name, value)

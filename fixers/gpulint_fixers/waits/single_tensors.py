@@ -125,6 +125,8 @@ def _binds_tensor(module: ModuleIndex, binding: Binding, methods: frozenset[str]
             return str(text).rpartition(".")[2] == "Tensor"
         case Binding(kind=BindingKind.ASSIGN, path=(), value=ast.expr() as value):
             return _makes_tensor(module, value, methods, 0)
+        case Binding(kind=BindingKind.ASSIGN, path=(int(at),), value=ast.Tuple(elts=parts)) if at < len(parts):
+            return _makes_tensor(module, parts[at], methods, 0)
         case Binding(kind=BindingKind.ASSIGN, path=(_,), value=ast.Call(func=ast.Attribute(attr=attr))):
             return attr in _PAIRS
     return False

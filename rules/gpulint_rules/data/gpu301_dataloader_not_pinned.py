@@ -23,7 +23,7 @@ forks processes, which could not use the GPU after this check, it always does, o
 Nothing is changed where batches may hold sparse tensors, which older versions of PyTorch cannot pin, or an object of
 the data set itself, which the program may have moved to the GPU in place. Unsafe where a data set or ``collate_fn`` of
 unknown origin could put tensors on the GPU itself, and where a whole batch that a ``collate_fn`` makes is moved: an
-older PyTorch may make a plain dict of it.
+older PyTorch may make a plain dict of it. An explicit ``False`` with a comment beside it stays.
 
 References
 https://pytorch.org/docs/stable/data.html#memory-pinning

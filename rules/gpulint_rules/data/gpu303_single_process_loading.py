@@ -21,7 +21,8 @@ of at the start of every epoch, so from the second epoch on the same seed gives 
 the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
 loaders in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are
 given: all would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment
-is behind it, or a line that is commented out sets another number. An option of the program is used if there is one.
+is behind it, or a line that is commented out sets another number. An option of the program, or a setting of the object
+that other arguments come from, is used if there is one; a line that is commented out and passes it is restored.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading

@@ -17,6 +17,7 @@ from gpulint_fixers.edits.structural import indentation_step
 from gpulint_fixers.waits.device_reads import DeviceRead
 from gpulint_fixers.waits.element_types import is_about_loss
 from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
+from gpulint_fixers.waits.inner_loops.counted_tables import tabled
 
 _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})
 _ONE_TYPE = "they have to be of one type, on one device"
@@ -33,6 +34,8 @@ def collected(
         return _comprehension(module, inner, reads[0], torch)
     if not isinstance(inner, ast.For) or inner.orelse:
         return None
+    if (made := tabled(found, inner, torch)) is not None:
+        return made
     match found.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=name)), args=[value])):
             tests = without_tests(project, module, inner, reads[0].whole) if value is reads[0].whole else None

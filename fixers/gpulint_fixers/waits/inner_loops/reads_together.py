@@ -21,6 +21,7 @@ from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
 from gpulint_fixers.waits.inner_loops.host_copies import copied_first
 from gpulint_fixers.waits.inner_loops.inner_lists import collected
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
+from gpulint_fixers.waits.lists.row_lists import extended
 
 OF_TABLE = "read the values of the table in one copy instead of one by one"
 """What is done with a table of losses, which are few."""
@@ -32,7 +33,7 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    made = elements(project, found) or stacked(project, found) or _of_values(project, found)
+    made = extended(found) or elements(project, found) or stacked(project, found) or _of_values(project, found)
     return made or summed_once(project, found) or copied_first(project, found) or copied_where_made(found)
 
 

@@ -25,7 +25,8 @@ from gpulint_fixers.waits.unread_values import unread
 _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
 _READS = frozenset({"cpu", "numpy", "tolist"})
-_LARGE = regex.compile(
+KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
+LARGE = regex.compile(
     r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
     r"|logits|hidden|point|flow|box"
 )
@@ -189,15 +190,35 @@ def gathered(
 
     ``rows`` says that the list gets each row by itself.
     """
-    module, document = found.module, project.document(found.module.path)
-    assert document is not None
-    read = whole_read(value)
+    module, read = found.module, whole_read(value)
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
+    if not rows and _is_of_inner_loop(module, statement, loop, read.tensor):
+        return Declined("the inner loop would copy as many tensors, only later")
+    made = after_loop(project, found, statement, loop, target, read, rows=rows)
+    if not isinstance(made, tuple):
+        return made
+    kept = f"{target.id}.append({kept_batch(module, loop, read.tensor)})"
+    return Fix(KEPT_BATCHES, Safety.UNSAFE, (Edit(module.path, module.syntax.span(statement), kept), *made))
+
+
+def after_loop(
+    project: Project,
+    found: HostWait,
+    statement: ast.stmt,
+    loop: LoopNode,
+    target: ast.Name,
+    read: WholeRead,
+    *,
+    rows: bool,
+) -> tuple[Edit, ...] | Fix | Declined:
+    """The edits that copy what a list has gathered once the loop has ended; a fix where nothing reads the list."""
+    module, document = found.module, project.document(found.module.path)
+    assert document is not None
     variable = Variable(module, document, loop, target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if _LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
+    if LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
         return Declined("all that the loop lists may be too much to keep on the GPU")
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
@@ -214,13 +235,23 @@ def gathered(
         return Declined(f"`{target.id}` is read in every step")
     if not made.edits:
         return Declined(f"`{target.id}` is not read once after the loop")
-    kept = f"{module.syntax.text(read.tensor)}.detach(){'' if is_fresh(module, loop, read.tensor) else '.clone()'}"
-    edit = Edit(module.path, module.syntax.span(statement), f"{target.id}.append({kept})")
-    return Fix(
-        "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them",
-        Safety.UNSAFE,
-        (edit, *made.edits),
-    )
+    return made.edits
+
+
+def _is_of_inner_loop(module: ModuleIndex, statement: ast.stmt, loop: LoopNode, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a part that an inner loop of the step chooses."""
+    names = {part.id for part in walk(tensor) if isinstance(part, ast.Name)}
+    for up in module.syntax.ancestors(statement):
+        if up is loop:
+            break
+        if isinstance(up, ast.For) and names & {part.id for part in walk(up.target) if isinstance(part, ast.Name)}:
+            return True
+    return False
+
+
+def kept_batch(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> str:
+    """Return what keeps the values of a batch on the GPU."""
+    return f"{module.syntax.text(tensor)}.detach(){'' if is_fresh(module, loop, tensor) else '.clone()'}"
 
 
 def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:

@@ -18,6 +18,7 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import reads_of, uses_other_library
 from gpulint_fixers.waits.lists.device_lists import appends_number
 from gpulint_fixers.waits.lists.device_tables import appended, starts_as_list
+from gpulint_fixers.waits.lists.joined_lists import joined_later
 from gpulint_fixers.waits.lists.list_reads import counts
 from gpulint_fixers.waits.sums.object_sums import kept_in_object
 
@@ -27,7 +28,9 @@ _UNKNOWN = Declined("the value is stored in an object or a table in every step")
 def kept_by_object(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
     """Keep what a method adds to a sum or to a list of its object on the GPU."""
     summed = kept_in_object(project, found)
-    return summed if isinstance(summed, Fix) else _listed(project, found, statement)
+    if isinstance(summed, Fix):
+        return summed
+    return joined_later(project, found, statement) or _listed(project, found, statement)
 
 
 def _listed(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:

@@ -24,6 +24,7 @@ from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, uses_other_library
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.returns.return_types import annotated
+from gpulint_fixers.waits.returns.returned_copies import returned_copies
 from gpulint_fixers.waits.returns.returned_means import mean_of_list
 from gpulint_fixers.waits.returns.returned_tables import returned_table, sites_of, training_loop
 from gpulint_fixers.waits.returns.taken_values import taken
@@ -70,6 +71,8 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     loop = found.context.loop.node
     if isinstance(loop, LOOPS) and measures_steps(project, found.context.loop.module, loop):
         return Declined("the loop measures time, for which it has to wait")
+    if (copies := returned_copies(project, found, statement)) is not None:
+        return copies
     function, table = found.module.function(statement), returned_table(project, found, statement)
     if isinstance(table, Fix) or function is None or isinstance(function, ast.Lambda):
         return table

@@ -1,0 +1,135 @@
+"""Numbers of workers that a program's own options and settings hold, and that its loader does not get."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.fix import Edit
+from gpulint.project import Project
+from gpulint.semantic.argument_binding import attribute_of, entry_of
+from gpulint.training.loader_calls import Loader
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import NodeRef
+
+_NAMES = ("num_workers", "workers", "n_workers")
+_RESTORED = frozenset({"num_workers", "pin_memory"})
+"""Arguments that a line which is commented out may pass."""
+
+
+def option(project: Project, loader: Loader) -> str | None:
+    """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
+    setting, which is not 0."""
+    for base, quote in _bases(loader):
+        for name in _NAMES:
+            if (found := _held(project, loader, base, name, quote)) is not None:
+                return found
+    return None
+
+
+def restored(project: Project, loader: Loader, lasting: bool) -> tuple[Edit, ...] | None:
+    """The line of a call that is commented out and passes a setting as ``num_workers``, as it was; None if there is
+    none. ``lasting`` lets the workers stay alive."""
+    syntax = loader.module.syntax
+    start, end = syntax.offsets(loader.node)
+    if syntax.span(loader.node).cell is not None:
+        return None
+    source, text = syntax.source, syntax.source.text
+    first, last = source.position(start)[0], source.position(end)[0]
+    for number in range(first + 1, last):
+        line = source.line(number).rstrip("\r\n")
+        comment = line.lstrip()
+        at = source.offset(number, 1) + len(line) - len(comment)
+        given = _arguments(comment)
+        own = {keyword.arg for keyword in loader.node.keywords}
+        if "num_workers" not in given or own & {*given} or not text[start:at].rstrip().endswith(","):
+            continue
+        workers = given["num_workers"]
+        if not _value_of(project, loader, workers, is_number=True):
+            continue
+        if "pin_memory" in given and not _value_of(project, loader, given["pin_memory"], is_number=False):
+            continue
+        more = f", persistent_workers={workers} > 0" if lasting else ""
+        more += "," if any(syntax.offsets(argument)[0] > at for argument in own_arguments(loader)) else ""
+        code, behind = at + len(comment) - len(comment.lstrip("# ")), at + len(comment.rstrip(", "))
+        return (
+            Edit(syntax.path, syntax.span_at(at, code), ""),
+            Edit(syntax.path, syntax.span_at(behind, at + len(comment)), more),
+        )
+    return None
+
+
+def _value_of(project: Project, loader: Loader, text: str, *, is_number: bool) -> bool:
+    """Return whether ``cfg.num_workers`` is certainly a number of workers, or is known or read at all."""
+    if text in ("True", "False"):
+        return not is_number
+    of, _, name = text.rpartition(".")
+    base = next((one for one, quote in _bases(loader) if ast.unparse(one) == of and not quote), None)
+    if base is None:
+        return False
+    if is_number:
+        return _held(project, loader, base, name) is not None
+    reads = (part for part in loader.module.syntax.of(ast.Attribute) if part.attr == name)
+    return bool(_values(project, loader, base, name)) or any(ast.unparse(part) == text for part in reads)
+
+
+def own_arguments(loader: Loader) -> list[ast.expr]:
+    """The values of a call's arguments."""
+    return [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+
+
+def _arguments(comment: str) -> dict[str, str]:
+    """The arguments that a comment names: ``# pin_memory=cfg.pin, num_workers=cfg.workers``."""
+    if not comment.startswith("#") or "=" not in comment:
+        return {}
+    try:
+        call = ast.parse(f"f({comment.lstrip('# ').rstrip(', ')})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return {}
+    if not isinstance(call, ast.Call) or call.args or any(one.arg not in _RESTORED for one in call.keywords):
+        return {}
+    return {str(one.arg): ast.unparse(one.value) for one in call.keywords}
+
+
+def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
+    """The objects of which arguments of the call are attributes or entries (``cfg.data`` of ``cfg.data.batch_size``),
+    with the quotes around the key of an entry."""
+    found = dict[str, tuple[ast.expr, str]]()
+    for value in own_arguments(loader):
+        for part in walk(value):
+            match part:
+                case ast.Attribute(value=base, ctx=ast.Load()) if not _is_method(loader, part):
+                    found.setdefault(ast.unparse(base), (base, ""))
+                case ast.Subscript(value=base, slice=ast.Constant(value=str()) as key):
+                    found.setdefault(ast.unparse(base), (base, loader.module.syntax.text(key)[:1]))
+    function = loader.module.function(loader.node)
+    early = {"self"} if getattr(function, "name", "") == "__init__" else frozenset[str]()  # it may not be set yet
+    chains = (ast.Name, ast.Attribute, ast.Subscript)
+    return [one for text, one in found.items() if text not in early and isinstance(one[0], chains)]
+
+
+def _is_method(loader: Loader, part: ast.AST) -> bool:
+    call = loader.module.syntax.parents.get(part)
+    return isinstance(call, ast.Call) and call.func is part
+
+
+def _held(project: Project, loader: Loader, base: ast.expr, name: str, quote: str = "") -> str | None:
+    """An attribute or entry that certainly holds a number of workers."""
+    found = _values(project, loader, base, name, quote)
+    if found and all(isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in found):
+        text = loader.module.syntax.text(base)
+        return f"{text}[{quote}{name}{quote}]" if quote else f"{text}.{name}"
+    return None
+
+
+def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: str = "") -> list[object]:
+    """The values of an option or a setting, as far as they are known."""
+    module, constants = loader.module, project.fact(Constants)
+    wanted = NodeRef(module, entry_of(module, base, name) if quote else attribute_of(module, base, name))
+    if not constants.configs.always_has(wanted):
+        return []
+    found = [value.value for value in constants.options.lookup(wanted)] if isinstance(base, ast.Name) else []
+    known = constants.of(module, wanted.node)
+    if quote and not found and not known.complete:
+        return []  # a key that may not be there
+    return found or known.constants

@@ -1,0 +1,80 @@
+"""Copies of whole tensors that a function returns, and that the training loop throws away: the function returns the
+tensors, and whoever uses them copies them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
+from gpulint_fixers.edits.statements import insert_below
+from gpulint_fixers.waits.lists.device_lists import WholeRead, whole_read
+from gpulint_fixers.waits.returns.returned_tables import sites_of, training_loop
+
+
+def returned_copies(project: Project, found: HostWait, statement: ast.stmt) -> Fix | None:
+    """``loss, _, _ = step(batch)`` where the function has ``return loss, scores.cpu(), labels.cpu()``; None for
+    others."""
+    module, function = found.module, found.module.function(statement)
+    if not isinstance(function, FUNCTIONS) or not isinstance(statement, ast.Return):
+        return None
+    returns = [node for node in walk(function) if isinstance(node, ast.Return) and module.function(node) is function]
+    if len(returns) != 1 or not isinstance(statement.value, ast.Tuple) or function.returns is not None:
+        return None
+    reads = {at: read for at, value in enumerate(statement.value.elts) if (read := whole_read(value)) is not None}
+    read_nodes = {part for read in reads.values() for part in walk(read.whole)}
+    sites = sites_of(project, found, function)
+    if not reads or sites is None or any(sync.node not in read_nodes for sync in found.syncs):
+        return None
+    edits = [Edit(module.path, module.syntax.span(read.whole), _kept(found, read)) for read in reads.values()]
+    for site in sites:
+        used = _used(site, len(statement.value.elts))
+        if used is None or (training_loop(project, site) is not None and used.keys() & reads.keys()):
+            return None
+        lines = [f"{used[at]} = {used[at]}{read.text}" for at, read in reads.items() if at in used]
+        if lines:
+            parent = site.module.syntax.parents[site.node]
+            below = insert_below(site.module.syntax, parent, "\n".join(lines)) if isinstance(parent, ast.stmt) else None
+            if below is None:
+                return None
+            edits.append(below)
+    return Fix(f"let `{function.name}` return tensors, and copy them where they are used", Safety.UNSAFE, tuple(edits))
+
+
+def _kept(found: HostWait, read: WholeRead) -> str:
+    """The tensor that takes the place of its copy."""
+    text = found.module.syntax.text(read.tensor)
+    return f"{text}.detach()" if {"detach", "data"}.intersection(read.steps) else text
+
+
+def _used(site: NodeRef, count: int) -> dict[int, str] | None:
+    """The variables that get the values of a call and that something reads, by their places; None for other uses of
+    what it returns."""
+    parent = site.module.syntax.parents.get(site.node)
+    if isinstance(parent, ast.Expr):
+        return {}
+    match parent:
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]) if len(parts) == count:
+            names = [part for part in parts if isinstance(part, ast.Name)]
+        case _:
+            return None
+    if len(names) < count:
+        return None
+    return {at: name.id for at, name in enumerate(names) if name.id != "_" and _is_read(site, name)}
+
+
+def _is_read(site: NodeRef, target: ast.Name) -> bool:
+    module = site.module
+    return any(
+        isinstance(node.ctx, ast.Load)
+        and any(
+            one.node in (target, *module.syntax.ancestors(target))
+            for one in reaching(module, module.scope(node).lookup(target.id), node)
+        )
+        for node in module.named.get(target.id, [])
+    )
