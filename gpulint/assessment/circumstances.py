@@ -94,6 +94,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
     Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
+    Circumstance("a generated file", TO_LOW, file_facts.is_generated),
     Circumstance("a copy of another file", TO_LOW, file_facts.is_copy),
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),

@@ -54,6 +54,19 @@ _ADAPTED = regex.compile(
     r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
     re.IGNORECASE,
 )
+_GENERATED = regex.compile(
+    r"@generated\b|\bauto(matically)?[- ]?generated\b(?= *(by|from|with|via|code|file|module|[!*#])|\W*$)"
+    r"|\bthis (file|code|module) (is|was|has been) generated\b"
+    r"|\bgenerated (by|from|with)\b(?=[^\n]*\n?[^\n]*\b(do not|don't) (edit|modify|change)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What generators write at the head of a file, which the next run of theirs overwrites."""
+_WRITTEN_ONCE = regex.compile(
+    r"colab|jupyter|notebook|nbconvert|ipynb|gpt|claude|copilot|gemini|cursor|deepseek|\b(ai|llm|assistant|template)\b",
+    re.IGNORECASE,
+)
+"""What leaves files to people: exports of notebooks, assistants, templates."""
+_KEEP_OUT = regex.compile(r"\b(do not|don't) (edit|modify|change)\b", re.IGNORECASE)
 _IN_THE_LOOP = regex.compile(r"(^|[/_.-])(user|human)s?[-_]in[-_]the[-_]loop([/_.-]|$)", re.IGNORECASE)
 """Names of programs that train on what people have just said of a few samples."""
 _MEASURES = regex.compile(
@@ -195,6 +208,18 @@ def is_adapted(subject: Subject) -> bool:
 @query
 def _says_adapted(module: ModuleIndex) -> bool:
     return _ADAPTED.search("\n".join(module.syntax.source.text.split("\n", 25)[:25])) is not None
+
+
+def is_generated(subject: Subject) -> bool:
+    """Return whether the head of a module says that a generator has written it."""
+    return subject.module is not None and not subject.is_notebook and _says_generated(subject.module)
+
+
+@query
+def _says_generated(module: ModuleIndex) -> bool:
+    head = "\n".join(module.syntax.source.text.split("\n", 25)[:25])
+    said = [head[found.start() : found.end() + 120] for found in _GENERATED.finditer(head)]
+    return any(_KEEP_OUT.search(text) or not _WRITTEN_ONCE.search(text) for text in said)
 
 
 def is_copy(subject: Subject) -> bool:
