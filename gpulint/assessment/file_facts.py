@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from itertools import islice
 from pathlib import Path
@@ -97,6 +98,8 @@ _LARGE_SAMPLES = regex.compile(
 )
 _EVALUATION_BATCH = regex.compile(r"(?:eval|val|valid|test)\w*[-_]batch[-_]?size\W{1,4}(\d{1,5})\b", re.IGNORECASE)
 _DATA_PARALLEL = regex.compile(r"(^|[_-])(data_?parallel|dp)([_-]|$)", re.IGNORECASE)
+PASTED = 3
+"""Blocks for the start of a program in one file from which on it is a collection of files."""
 MUCH_LARGER = 4
 """Times the training batch from which on an evaluation batch says that the model's memory does not limit it: without
 a backward pass two or three times as many samples fit in any case."""
@@ -220,6 +223,18 @@ def _says_generated(module: ModuleIndex) -> bool:
     head = "\n".join(module.syntax.source.text.split("\n", 25)[:25])
     said = [head[found.start() : found.end() + 120] for found in _GENERATED.finditer(head)]
     return any(_KEEP_OUT.search(text) or not _WRITTEN_ONCE.search(text) for text in said)
+
+
+def is_pasted(subject: Subject) -> bool:
+    """Return whether a module holds the programs of several files, and no job or other file names it."""
+    module = subject.module
+    if module is None or subject.is_notebook or subject.jobs or subject.project.is_named(subject.path):
+        return False
+    return sum(map(_starts_program, module.syntax.tree.body)) >= PASTED
+
+
+def _starts_program(part: ast.stmt) -> bool:
+    return isinstance(part, ast.If) and "__main__" in ast.unparse(part.test)
 
 
 def is_copy(subject: Subject) -> bool:

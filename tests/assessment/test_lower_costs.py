@@ -597,3 +597,28 @@ def test_the_cache_matters_little_in_steps_of_many_passes(tmp_path: Path, lines:
         "    torch.cuda.empty_cache()\n    optimizer.step()\n"
     )
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
+
+
+def test_files_that_were_pasted_together_are_no_program(tmp_path: Path) -> None:
+    main = "if __name__ == '__main__':\n    main()\n"
+    text = HEAD + IMAGES + TRAINING
+    assert levels(tmp_path / "two", {"net.py": "", "all.py": text + main * 2}, "GPU303") == ["high"]
+    assert levels(tmp_path / "three", {"net.py": "", "all.py": text + main * 3}, "GPU303") == ["low"]
+    started = {"net.py": "", "all.py": text + main * 3, "run.sh": "python all.py\n"}
+    assert levels(tmp_path / "started", started, "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "level"),
+    [
+        ("    pin_memory=False,  # saves memory of the host, which is short: the cache needs it\n", "low"),
+        ("    # because of memory\n    pin_memory=False,\n", "low"),
+        ("    pin_memory=False,  # 避免额外的内存占用\n", "low"),
+        ("    pin_memory=False,\n    drop_last=True,  # needed for the batch norm\n", "medium"),
+        ("    pin_memory=False,  # default\n", "medium"),
+    ],
+)
+def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, level: str) -> None:
+    loader = f"loader = DataLoader(\n    Photos(paths),\n    batch_size=128,\n    num_workers=4,\n{argument})\n"
+    files = {"net.py": "", "train.py": HEAD + IMAGES.split("loader =")[0] + loader + TRAINING}
+    assert levels(tmp_path, files, "GPU301") == [level]
