@@ -90,7 +90,7 @@ _SMOKE = regex.compile(
 )
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
-    r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test)([/_.-]|s?$)",
+    r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test|validat(e|ion))([/_.-]|s?\d*$)",
     re.IGNORECASE,
 )
 _LARGE_SAMPLES = regex.compile(

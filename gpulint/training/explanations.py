@@ -27,11 +27,15 @@ _EXPLAINS = regex.compile(
 )
 
 
+def updates_weights(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module names anything that updates weights."""
+    return project.word_index.finds(module.path, _UPDATES)
+
+
 @query
 def explains(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module computes gradients to show what a model looks at, and updates no weights."""
-    words = project.word_index
-    return words.finds(module.path, _EXPLAINS) and not words.finds(module.path, _UPDATES)
+    return project.word_index.finds(module.path, _EXPLAINS) and not updates_weights(project, module)
 
 
 def only_explains(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
