@@ -27,7 +27,7 @@ _REASON = regex.compile(
 )
 """``re.ASCII``: a word may border on Chinese or Japanese without a space."""
 _TROUBLE = regex.compile(
-    r"debug|deadlock|\bhangs?\b|\bcrash|\bwindows\b|\bmac(os)?\b|\bissues?\b|#\d{2,}|\bbugs?\b|pickl|\bfork",
+    r"debug|deadlock|\bhangs?\b|\bcrash|\b(windows|wsl ?\d?|mac(os)?|shm)\b|\bissues?\b|#\d{2,}|\bbugs?\b|pickl|\bfork",
     re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""

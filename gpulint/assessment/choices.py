@@ -97,6 +97,8 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, kno
             choices: tuple[object, ...] = (wanted,)
         case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() | ast.Set() as among]):
             choices = tuple(item.value for item in among.elts if isinstance(item, ast.Constant))
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=int(number))]):
+            return type(number) is int and _is_other_number(project, module, left, number)
         case _:
             return False
     if isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr in ("lower", "strip"):
@@ -105,6 +107,15 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, kno
     if chosen:
         return not any(value in choices or value.lower() in choices for value in chosen)
     return not known and _is_in_chain(module, test)
+
+
+def _is_other_number(project: Project, module: ModuleIndex, left: ast.expr, number: int) -> bool:
+    """Return whether an option that numbers its choices (``--mix-method``) has other ones, by default and in all
+    commands and configurations."""
+    known = project.fact(Constants).of(module, left)
+    return bool(known.values) and all(
+        value.source != "literal" and type(value.value) is int and value.value != number for value in known.values
+    )
 
 
 def _is_in_chain(module: ModuleIndex, test: ast.expr) -> bool:

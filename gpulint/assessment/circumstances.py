@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
     default_devices,
+    desktops,
+    few_rounds,
     file_facts,
     frequency,
     gpu_options,
@@ -26,6 +28,7 @@ from gpulint.assessment import (
     siblings,
     step_lengths,
     unused_modules,
+    visible_gpus,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason, names_waits
@@ -66,6 +69,7 @@ _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-sear
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
+_PAUSE = frozenset({"pause"})
 _IDLE = frozenset({"idle-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
@@ -95,6 +99,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
     Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
+    Circumstance("a generated file", TO_LOW, file_facts.is_generated),
+    Circumstance("several programs pasted into one file", TO_LOW, file_facts.is_pasted),
     Circumstance("a copy of another file", TO_LOW, file_facts.is_copy),
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
@@ -105,6 +111,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=frozenset({"gradients"})),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
+    Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=frozenset({"gradients"})),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
@@ -121,6 +128,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one process by default", TO_LOW, process_options.starts_one_process, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
+    Circumstance("the program leaves itself one GPU", TO_LOW, visible_gpus.leaves_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),
     Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
     Circumstance("not trained, beside the model that is", TO_LOW, repeats.is_frozen_beside, kinds=_DATA_PARALLEL),
@@ -132,6 +140,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL | _SINGLE),
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
     Circumstance("nothing shows a third GPU", TO_LOW, gpu_signs.shows_few_gpus, kinds=_DATA_PARALLEL),
+    Circumstance("for a person who looks at its windows", TO_LOW, desktops.waits_for_person, kinds=_PAUSE),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
@@ -195,7 +204,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("long steps of many passes", 1, step_lengths.passes_often, kinds=frozenset({"allocator-flush"})),
-    Circumstance("a loop of few steps", TO_LOW, place_facts.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("a loop of few steps", TO_LOW, few_rounds.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from itertools import islice
 from pathlib import Path
@@ -54,6 +55,19 @@ _ADAPTED = regex.compile(
     r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
     re.IGNORECASE,
 )
+_GENERATED = regex.compile(
+    r"@generated\b|\bauto(matically)?[- ]?generated\b(?= *(by|from|with|via|code|file|module|[!*#])|\W*$)"
+    r"|\bthis (file|code|module) (is|was|has been) generated\b"
+    r"|\bgenerated (by|from|with)\b(?=[^\n]*\n?[^\n]*\b(do not|don't) (edit|modify|change)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What generators write at the head of a file, which the next run of theirs overwrites."""
+_WRITTEN_ONCE = regex.compile(
+    r"colab|jupyter|notebook|nbconvert|ipynb|gpt|claude|copilot|gemini|cursor|deepseek|\b(ai|llm|assistant|template)\b",
+    re.IGNORECASE,
+)
+"""What leaves files to people: exports of notebooks, assistants, templates."""
+_KEEP_OUT = regex.compile(r"\b(do not|don't) (edit|modify|change)\b", re.IGNORECASE)
 _IN_THE_LOOP = regex.compile(r"(^|[/_.-])(user|human)s?[-_]in[-_]the[-_]loop([/_.-]|$)", re.IGNORECASE)
 """Names of programs that train on what people have just said of a few samples."""
 _MEASURES = regex.compile(
@@ -76,7 +90,7 @@ _SMOKE = regex.compile(
 )
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
-    r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test)([/_.-]|s?$)",
+    r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test|validat(e|ion))([/_.-]|s?\d*$)",
     re.IGNORECASE,
 )
 _LARGE_SAMPLES = regex.compile(
@@ -84,6 +98,8 @@ _LARGE_SAMPLES = regex.compile(
 )
 _EVALUATION_BATCH = regex.compile(r"(?:eval|val|valid|test)\w*[-_]batch[-_]?size\W{1,4}(\d{1,5})\b", re.IGNORECASE)
 _DATA_PARALLEL = regex.compile(r"(^|[_-])(data_?parallel|dp)([_-]|$)", re.IGNORECASE)
+PASTED = 3
+"""Blocks for the start of a program in one file from which on it is a collection of files."""
 MUCH_LARGER = 4
 """Times the training batch from which on an evaluation batch says that the model's memory does not limit it: without
 a backward pass two or three times as many samples fit in any case."""
@@ -197,6 +213,30 @@ def is_adapted(subject: Subject) -> bool:
 @query
 def _says_adapted(module: ModuleIndex) -> bool:
     return _ADAPTED.search("\n".join(module.syntax.source.text.split("\n", 25)[:25])) is not None
+
+
+def is_generated(subject: Subject) -> bool:
+    """Return whether the head of a module says that a generator has written it."""
+    return subject.module is not None and not subject.is_notebook and _says_generated(subject.module)
+
+
+@query
+def _says_generated(module: ModuleIndex) -> bool:
+    head = "\n".join(module.syntax.source.text.split("\n", 25)[:25])
+    said = [head[found.start() : found.end() + 120] for found in _GENERATED.finditer(head)]
+    return any(_KEEP_OUT.search(text) or not _WRITTEN_ONCE.search(text) for text in said)
+
+
+def is_pasted(subject: Subject) -> bool:
+    """Return whether a module holds the programs of several files, and no job or other file names it."""
+    module = subject.module
+    if module is None or subject.is_notebook or subject.jobs or subject.project.is_named(subject.path):
+        return False
+    return sum(map(_starts_program, module.syntax.tree.body)) >= PASTED
+
+
+def _starts_program(part: ast.stmt) -> bool:
+    return isinstance(part, ast.If) and "__main__" in ast.unparse(part.test)
 
 
 def is_copy(subject: Subject) -> bool:

@@ -19,12 +19,13 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_in_unused, is_unused
 from gpulint.training import given_values
 from gpulint.training.collectives import WRAPPERS, wraps_itself
+from gpulint.training.explanations import updates_weights
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
 _DRAWS = ("rand", "randn")
-FEW_STEPS = 100
-"""Most steps of a loop that matters little, where nothing runs it again (assumed: seconds)."""
 IMAGE_AXES = 4
 """Axes of a batch of images."""
 _MEASURES = regex.compile(r"profile|flop|macs|complexity|summary|trace|export", re.IGNORECASE)
@@ -79,16 +78,25 @@ def is_for_missing_argument(subject: Subject) -> bool:
 
 
 def tries_classes(subject: Subject) -> bool:
-    """Return whether a place only runs when a module is started that defines classes and takes no training step, to try
+    """Return whether a place only runs when a module is started that defines classes and updates no weights, to try
     what it defines (``if __name__ == "__main__": print(Net()(torch.randn(2, 3, 32, 32)).shape)``)."""
     module, node = subject.module, subject.node
-    if module is None or node is None or not module.classes or subject.jobs or subject.trains:
+    if module is None or node is None or not module.classes or subject.jobs:
+        return False
+    if subject.trains and updates_weights(subject.project, module):
         return False
     block = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.If)), None)
     if block is None or "__main__" not in source_text(module, block.test):
         return False
     called = {last_name(part.func) for part in walk(block) if isinstance(part, ast.Call)}
     own = {owner.name for owner in module.classes}
+    own |= {
+        target.id
+        for part in module.syntax.tree.body
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    }  # ``norm = Norm.apply``
     return not called.isdisjoint(own | {function.name for function in module.functions}) and not any(
         _WORKS.search(name) for name in called
     )
@@ -218,33 +226,6 @@ def has_few_repetitions(subject: Subject) -> bool:
         and not training_contexts(subject.project, module, node)
         and "evaluation" not in {role.value for role in subject.roles}
     )
-
-
-def takes_few_steps(subject: Subject) -> bool:
-    """Return whether the training loop around counts to a small number (``for _ in range(10)``), and runs once."""
-    module, node = subject.module, subject.node
-    contexts = [context for context in subject.contexts if context.role is Role.STEP]
-    return (
-        module is not None
-        and node is not None
-        and bool(contexts)
-        and all(_is_short(subject.project, context.loop) for context in contexts)
-    )
-
-
-def _is_short(project: Project, loop: NodeRef) -> bool:
-    module, node = loop.module, loop.node
-    match node:
-        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
-            known = project.fact(Constants).of(module, count)
-        case _:
-            return False
-    if not known.every(lambda value: isinstance(value, int) and value <= FEW_STEPS):
-        return False
-    contexts, function = project.fact(LoopContexts), module.function(node)
-    if next(contexts.around(module, node), None) is not None:
-        return False
-    return function is None or not contexts.enclosing_loops_of_function(module, function)
 
 
 def trains_on_made_up_numbers(subject: Subject) -> bool:

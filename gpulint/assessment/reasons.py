@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,32 @@ def has_reason(subject: Subject) -> bool:
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _says_why(text) and (text == own or words & _words(text)):
             return True
+    if _explains_argument(subject, words):
+        return True
     if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
         return True
     head = _head(subject)
     return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def _explains_argument(subject: Subject, words: frozenset[str]) -> bool:
+    """Return whether a comment beside an argument of the call, or above it within the call, says why it is as it is, if
+    the finding is about this argument (``pin_memory=False,  # saves memory``)."""
+    document, node, module = subject.document, subject.node, subject.module
+    if document is None or module is None or not isinstance(node, ast.Call):
+        return False
+    for keyword in node.keywords:
+        named = _words(keyword.arg or "")
+        if not named or not named <= words or keyword.lineno == node.lineno:
+            continue
+        span = module.syntax.span(keyword)
+        source = document.cell_source(span.cell)
+        said = [_comment(source.line(span.end_line))]
+        if source.line(span.line - 1).lstrip().startswith("#"):
+            said.append(_comment(source.line(span.line - 1)))
+        if any(text and not _CODE.match(text) and _says_why(text) for text in said):
+            return True
+    return False
 
 
 def names_waits(subject: Subject) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.placement.host_results import copies_to_host
+from gpulint.placement.host_results import copies_to_host, makes_array_on_host
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import accepts, argument_of
 from gpulint.semantic.points_to import Resolver
@@ -44,8 +44,8 @@ class HostOutputs:
         self.db = project.db
 
     def holds(self, module: ModuleIndex, node: ast.expr) -> bool:
-        """Return whether a value is computed from a tensor that a method has copied to the host: operands of PyTorch
-        are in one place."""
+        """Return whether a value is computed from a tensor that a method has copied to the host, or that is made there:
+        operands of PyTorch are in one place."""
         return self._computed(module, node, ())
 
     @cyclic(False)
@@ -53,7 +53,7 @@ class HostOutputs:
         match node:
             case ast.Call():
                 return self._is_result(module, node, path)
-            case ast.BinOp(left=left, right=right):
+            case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
                 return self._computed(module, left, ()) or self._computed(module, right, ())
             case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
                 return self._computed(module, inner, path)
@@ -92,7 +92,7 @@ class HostOutputs:
         """Return whether a call returns a copy on the host, or computes with one."""
         if (name := last_name(call.func)) in _LEAVES:
             return False
-        if self.returns_copies(module, call, path):
+        if makes_array_on_host(self._project, module, call) or self.returns_copies(module, call, path):
             return True
         callees = self._project.fact(Resolver).callees(module, call)
         if not any(map(_moves, callees or self._implementations(*_called(call)))) and not _MODELS.search(name):

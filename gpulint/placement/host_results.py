@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, last_name
@@ -32,6 +33,9 @@ _RECEIVES = {
     "recv": regex.compile(r"conn|pipe|sock|remote", re.IGNORECASE),
 }
 """Methods that give what another process or thread has sent, with the names of their owners."""
+_OF_LENGTH = frozenset("torch.arange torch.linspace torch.randperm".split())
+"""What makes tensors of one dimension, whatever it is told."""
+_OF_SHAPE = frozenset("torch.empty torch.zeros torch.ones torch.rand torch.randn".split())
 _OF_MODELS = ("__init__", "__call__", "forward")
 
 
@@ -152,6 +156,16 @@ def comes_to_host(
 def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``"""
     return bool(project.fact(Resolver).call_names(module, call) & _CREATORS)
+
+
+def makes_array_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``torch.arange(n, device="cpu")``. A tensor without dimensions may be computed with on the GPU as well."""
+    device = keyword_value(call, "device")
+    if device is None or not is_cpu(device):
+        return False
+    names = project.fact(Resolver).call_names(module, call)
+    shaped = bool(call.args) and not (isinstance(call.args[0], ast.Tuple | ast.List) and not call.args[0].elts)
+    return bool(names & _OF_LENGTH) or (shaped and bool(names & _OF_SHAPE))
 
 
 def is_made(project: Project, module: ModuleIndex, node: ast.expr) -> bool:

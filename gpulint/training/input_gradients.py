@@ -16,10 +16,9 @@ _UPDATES = frozenset("step apply_gradients minimize train_on_batch optimize".spl
 
 
 def only_for_inputs(module: ModuleIndex, backward: ast.Call) -> bool:
-    """Return whether the function around ``loss.backward()`` reads the gradient of a tensor for which it has enabled
-    gradients, and updates no weights."""
-    function = module.function(backward)
-    return function is not None and _reads_input_gradients(module, function)
+    """Return whether the function around ``loss.backward()``, or else the module, reads the gradient of a tensor for
+    which it has enabled gradients, and updates no weights."""
+    return _reads_input_gradients(module, module.function(backward) or module.syntax.tree)
 
 
 @query

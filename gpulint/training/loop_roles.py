@@ -13,6 +13,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.explanations import explains, only_explains
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.training.sample_draws import SampleDraws
@@ -57,15 +58,6 @@ _OF_BUILT_IN = frozenset(
 no training steps. To know what such a method belongs to may take half of the tree."""
 _TRAINING_WORDS = regex.compile(
     rb"backward|minimize|gradient|train_on_batch|value_and_grad|epoch|optim|scaler|train_|_step"
-)
-_UPDATES = regex.compile(
-    rb"optim|\nopt(_|\n)|_opt\n|\n(_?train_|_?update_)?step\n|scaler|engine|minimize|apply_grad|train_on_batch|tape"
-    rb"|value_and_grad|train_?op",
-    re.IGNORECASE,
-)
-"""Identifiers of what updates weights."""
-_EXPLAINS = regex.compile(
-    rb"saliency|attribution|activation_?map|heat_?map|\n\w*_?cam(_\w*)?\n|grad_?cam", re.IGNORECASE
 )
 
 
@@ -144,7 +136,7 @@ class LoopRoles:
         inner = {self.role(module, child) for child in self.inner_loops(module, loop)} - {Role.OTHER, Role.EVAL}
         for call in self.calls_in(module, loop):
             for helper in self._helpers(module, call):
-                if isinstance(helper.node, FUNCTIONS) and not self._explains(helper.module):
+                if isinstance(helper.node, FUNCTIONS) and not explains(self._project, helper.module):
                     inner |= self._roles_of(helper.module, helper.node)
         epoch_name = is_epoch_loop(loop)
         if Role.STEP in inner or Role.EPOCH in inner:
@@ -205,12 +197,6 @@ class LoopRoles:
         steps."""
         return self._project.word_index.finds(module.path, _TRAINING_WORDS)
 
-    @query
-    def _explains(self, module: ModuleIndex) -> bool:
-        """Return whether a module computes gradients to show what a model looks at, and updates no weights."""
-        words = self._project.word_index
-        return words.finds(module.path, _EXPLAINS) and not words.finds(module.path, _UPDATES)
-
     def _steps(self, module: ModuleIndex, owner: ast.AST) -> bool:
         """Return whether a training step happens directly in the body of a loop or function."""
         return any(self.is_training_step(module, call) for call in self._candidates(module).get(owner, ()))
@@ -230,7 +216,9 @@ class LoopRoles:
             if name == "minimize" and self._project.fact(Resolver).call_names(module, call) & _OF_ARRAYS:
                 return False
             if name in _BACKWARD:
-                return name != "backward" or not only_for_inputs(module, call)
+                return name != "backward" or not (
+                    only_for_inputs(module, call) or only_explains(self._project, module, call)
+                )
             if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
                 return True
             if name == "gradient" and "tape" in last_name(func.value).lower():

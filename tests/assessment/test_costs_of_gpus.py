@@ -474,3 +474,65 @@ def test_devices_of_an_option_without_default_are_those_of_the_commands_shown(
     wrapped = TRAINING.replace("Net().cuda()", "nn.DataParallel(Net(), device_ids=args.gpu).cuda()")
     files = {"net.py": "", "train.py": options + HEAD + IMAGES + wrapped, "README.md": notes}
     assert levels(tmp_path, {**files, "other/config.yaml": "GPUS: (0,1,2,3)\n"}, "GPU352") == [level]
+
+
+VISIBLE = """\
+import os
+import argparse
+import torch
+from net import wrapped
+
+
+def set_gpu(gpus):
+    os.environ["CUDA_VISIBLE_DEVICES"] = {value}
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", default="{default}")
+args = parser.parse_args()
+{called}
+model = wrapped()
+for images in loader:
+    model(images.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "called", "command", "level"),
+    [
+        ('"1"', "0", "set_gpu(args.gpu)", "", "low"),
+        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 2", "low"),
+        ("gpus", "0,1", "set_gpu(args.gpu)", "", "high"),
+        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 0,1", "high"),
+        ("gpus", "0", "if args.gpu:\n    print(args.gpu)", "", "high"),
+    ],
+)
+def test_a_program_that_leaves_itself_one_gpu_exchanges_nothing(
+    tmp_path: Path, value: str, default: str, called: str, command: str, level: str
+) -> None:
+    net = "from torch import nn\n\n\ndef wrapped():\n    return nn.DataParallel(nn.Linear(8, 8)).cuda()\n"
+    program = VISIBLE.format(value=value, default=default, called=called)
+    notes = f"Trained on 4 GPUs.\n\n    {command}\n"
+    assert levels(tmp_path, {"net.py": net, "train.py": program, "README.md": notes}, "GPU352") == [level]
+
+
+def test_a_part_of_a_model_is_no_advice_for_ddp(tmp_path: Path) -> None:
+    """Who wraps the encoder alone trains other weights beside it, which its DDP would leave out."""
+    text = "import torch\n\nmodel = Net()\nmodel.encoder = torch.nn.DataParallel(model.encoder)\nmodel.cuda()\n"
+    (found,) = scan(tmp_path, {"train.py": text}).results
+    assert found.finding.help.startswith("wrap all that is trained (`model`, of which `model.encoder` is a part)")
+
+
+@pytest.mark.parametrize(
+    ("opens", "level"),
+    [
+        ('subprocess.call(["xdg-open", "out.pdf"])', "low"),
+        ("plt.show()", "low"),
+        ('subprocess.call(["gzip", "out.pdf"])', "medium"),
+    ],
+)
+def test_a_program_that_shows_windows_waits_for_the_person_at_it(tmp_path: Path, opens: str, level: str) -> None:
+    head = "import subprocess\nimport matplotlib.pyplot as plt\n"
+    program = f"{head}{HEAD}{IMAGES}{TRAINING}{opens}\ninput('Press Enter')\n"
+    assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU105") == [level]

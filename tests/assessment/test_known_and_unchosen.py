@@ -213,3 +213,36 @@ _MEAN = "mean = torch.zeros(3).cuda()"
 def test_of_two_branches_only_the_larger_counts(tmp_path: Path, lines: str, basis: str) -> None:
     found = bases(tmp_path, {"train.py": MADE.format(lines=lines)}, "GPU306")
     assert all(f"every step, {basis}" in one for one in found), found
+
+
+NUMBERED = """\
+import argparse
+import torch
+from net import Net
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--method", default={default}, type=int)
+args = parser.parse_args()
+model = Net().cuda()
+stage = 0
+for images, labels in loader:
+    loss = model(images.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+    if {test} == 1:
+        first += loss.item()
+        second += images.cuda().mean().item()
+        third += images.cuda().max().item()
+    stage = stage + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "test", "chosen"),
+    [(0, "args.method", False), (1, "args.method", True), (0, "stage", True)],
+)
+def test_choices_may_be_numbered_but_counters_choose_nothing(
+    tmp_path: Path, default: int, test: str, chosen: bool
+) -> None:
+    found = bases(tmp_path, {"net.py": "", "train.py": NUMBERED.format(default=default, test=test)}, "GPU305")
+    assert any("a choice that is not the default" in one for one in found) is not chosen

@@ -43,6 +43,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_values import is_dropped
+from gpulint.training.device_ids import all_name_one
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
@@ -61,6 +62,8 @@ _NAMES = frozenset(
 )
 
 _TRAINER = regex.compile(r"lightning\b.*\bTrainer(\.from_argparse_args)?$")
+_OF_MODULES = ("parameters", "named_parameters", "cuda", "to")
+"""Methods of models."""
 _COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
 
 
@@ -71,7 +74,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for call in project.fact(Resolver).calls_to(module, _NAMES):
         functional = any(name.endswith(".data_parallel") for name in project.fact(Resolver).call_names(module, call))
         devices = project.fact(Arguments).value(module, call, "device_ids", 2 if functional else 1)
-        if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
+        if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1) or all_name_one(
+            project, module, call, 2 if functional else 1
+        ):
             continue
         if (
             project.fact(Guards).is_without_gpu(module, call)
@@ -97,10 +102,31 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(call),
             f"{'data_parallel' if functional else 'DataParallel'} drives {driven} for {wrapped} from one process",
-            help=f'pass {wrapped} to the Trainer unwrapped, with `strategy="ddp"`'
-            if _is_for_lightning(project, module, call)
-            else f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
+            help=_advice(project, module, call, wrapped),
         )
+
+
+def _advice(project: Project, module: ModuleIndex, call: ast.Call, wrapped: str) -> str:
+    if _is_for_lightning(project, module, call):
+        return f'pass {wrapped} to the Trainer unwrapped, with `strategy="ddp"`'
+    whole = _whole(project, module, call)
+    wrapped = f"all that is trained ({whole}, of which {wrapped} is a part)" if whole else wrapped
+    return f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`"
+
+
+def _whole(project: Project, module: ModuleIndex, call: ast.Call) -> str:
+    """Return the model that a wrapped part of it is put back into (``model.encoder = DataParallel(model.encoder)``)."""
+    statement = module.syntax.parents.get(call)
+    if not (isinstance(statement, ast.Assign) and isinstance(target := statement.targets[0], ast.Attribute)):
+        return ""
+    whole = ast.unparse(target.value)
+    if whole == "self":
+        owner = module.class_of(call)
+        bases = project.fact(Resolver).base_names(module, owner) if owner is not None else ()
+        return "the whole module" if any(base.endswith("nn.Module") for base in bases) else ""
+    moved = (other for name in _OF_MODULES for other in module.calls_by_name.get(name, ()))
+    is_model = any(isinstance(one.func, ast.Attribute) and ast.unparse(one.func.value) == whole for one in moved)
+    return f"`{whole}`" if is_model and call.args and ast.unparse(call.args[0]) == ast.unparse(target) else ""
 
 
 def _sees_one_gpu(project: Project, module: ModuleIndex) -> bool:

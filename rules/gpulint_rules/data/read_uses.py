@@ -35,6 +35,8 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     use = _use(module, node)
     if use != "kept":
         return use
+    if _is_returned_test(module, node):
+        return "decides"
     if _shifts_index(module, node):
         return "sizes"
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
@@ -62,6 +64,24 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
     return added or "kept"
+
+
+def _is_returned_test(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a function returns what a comparison of the value says (``due = flag.item() > 0; return due``):
+    its callers decide by it."""
+    compared = False
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Compare(left=ast.expr(), comparators=[ast.Constant(), *_]):
+                compared = True
+            case ast.Return(value=value):
+                return compared and isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call)
+            case ast.Assign(targets=[ast.Name(id=name)]) if compared:
+                uses = (module.syntax.parents.get(use) for use in module.uses.get(name, ()))
+                return any(isinstance(use, ast.Return) and module.function(use) is module.function(up) for use in uses)
+            case ast.stmt():
+                return False
+    return False
 
 
 def _shifts_index(module: ModuleIndex, node: ast.expr) -> bool:

@@ -29,6 +29,12 @@ _COSTS = regex.compile(
 """Words of what workers would cost, or could not help with."""
 _ZERO = regex.compile(r"(?<![\w.,=:])0(?![\w.,]|\s*:)", re.ASCII)
 """A comment that names 0 as a choice, in any language."""
+_NAMES_ZERO = regex.compile(
+    r"workers[\"']?\s*(=|:|is|to)\s*0\s*(for|on|in|when|under|with|if|as|at|unless|here)\b"
+    r"|\b(keep|leave|important|note|needs?|use|prefer|we)\b[^,()]*workers[\"']?\s*(=|:|at|to)\s*0\b(?!\s*,)",
+    re.IGNORECASE,
+)
+"""A sentence that names the setting with its value; a call that is commented out has commas and parentheses."""
 _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
@@ -48,7 +54,7 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
     places += numbers
     for path, span in dict.fromkeys(places):
         document = project.document(path)
-        if document is not None and reasons.is_explained(document, span, about=_WORKER, trouble=True):
+        if document is not None and reasons.is_explained(document, span, _NAMES_ZERO, about=_WORKER, trouble=True):
             return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
 

@@ -3,7 +3,8 @@ A checkpoint that the training loop writes and waits for: ``torch.save``, ``save
 ``accelerator.save_state``, Fabric, DeepSpeed and Keras checkpoints, or a helper or object (``EarlyStopping``) that
 leads to one, in the step or epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote-paths``)
 is a warning, any other path that is not known to be local is advice (not for adapters and models of few parameters,
-nor for writes that are five epochs or two thousand steps apart, or a number of rounds apart that nothing tells); so is
+nor for writes that are five epochs or two thousand steps apart, at a few counts of the run, or a number of rounds
+apart that nothing tells); so is
 a temporary folder that ``ray.train.report`` copies at once.
 
 Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
@@ -61,6 +62,7 @@ from gpulint.transfers.checkpoint_times import is_for_tpu, is_quick
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
+from gpulint.values.few_counts import is_at_few_counts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 
 _MANY_EPOCHS = 5
@@ -206,6 +208,8 @@ def _interval(project: Project, save: Save) -> Interval | None:
 def _is_seldom(project: Project, places: tuple[NodeRef, ...], context: LoopContext) -> bool:
     """Return whether so much is trained between two writes that the wait does not count."""
     for place in (*places, *context.calls):
+        if is_at_few_counts(project, place.module, place.node):
+            return True
         every, counted = project.fact(Guards).interval(place.module, place.node) or (1, "")
         epochs = context.role is Role.EPOCH or "epoch" in counted
         if every >= (_MANY_EPOCHS if epochs else _MANY_STEPS):
