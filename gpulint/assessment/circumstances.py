@@ -28,7 +28,6 @@ from gpulint.assessment import (
     siblings,
     step_lengths,
     unused_modules,
-    visible_gpus,
     worker_facts,
 )
 from gpulint.assessment.reasons import has_reason, names_waits
@@ -128,7 +127,6 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one process by default", TO_LOW, process_options.starts_one_process, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
-    Circumstance("the program leaves itself one GPU", TO_LOW, visible_gpus.leaves_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),
     Circumstance("as the model above it", TO_LOW, repeats.repeats_wrapper, kinds=_DATA_PARALLEL),
     Circumstance("not trained, beside the model that is", TO_LOW, repeats.is_frozen_beside, kinds=_DATA_PARALLEL),

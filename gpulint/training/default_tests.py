@@ -58,7 +58,7 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             )
         case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
             order := _COMPARES.get(type(ordering))
-        ):
+        ) and not isinstance(ordering, ast.Eq):
             if limit and (_OF_SEVERAL.search(ast.unparse(left)) or _is_handed_on(module, left)):
                 return False
             return constants.of(module, left).every(

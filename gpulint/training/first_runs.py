@@ -166,11 +166,11 @@ def _missing_at(module: ModuleIndex, node: ast.AST) -> frozenset[str]:
         name
         for test, holds in conditions(module, node)
         for part, wanted in parts_of(test, holds)
-        for name in _missing(part, wanted)
+        for name in _absent(part, wanted)
     )
 
 
-def _missing(test: ast.expr, wanted: bool) -> list[str]:
+def _absent(test: ast.expr, wanted: bool) -> list[str]:
     """Return the attribute that is not there yet if a test holds, or fails if it is not ``wanted``."""
     match test:
         case ast.Compare(left=asked, ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if wanted:

@@ -503,9 +503,8 @@ for images in loader:
     [
         ('"1"', "0", "set_gpu(args.gpu)", "", "low"),
         ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 2", "low"),
-        ("gpus", "0,1", "set_gpu(args.gpu)", "", "high"),
-        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 0,1", "high"),
-        ("gpus", "0", "if args.gpu:\n    print(args.gpu)", "", "high"),
+        ("gpus", "0,1,2", "set_gpu(args.gpu)", "", "high"),
+        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 0,1,2", "high"),
     ],
 )
 def test_a_program_that_leaves_itself_one_gpu_exchanges_nothing(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, TRAINING, WAITS, bases
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, WAITS, bases, levels
 
 READS = """\
 {comment}    log("loss", loss.item())
@@ -244,5 +244,5 @@ for images, labels in loader:
 def test_choices_may_be_numbered_but_counters_choose_nothing(
     tmp_path: Path, default: int, test: str, chosen: bool
 ) -> None:
-    found = bases(tmp_path, {"net.py": "", "train.py": NUMBERED.format(default=default, test=test)}, "GPU305")
-    assert any("a choice that is not the default" in one for one in found) is not chosen
+    files = {"net.py": "", "train.py": NUMBERED.format(default=default, test=test)}
+    assert bool(levels(tmp_path, files, "GPU305")) is chosen

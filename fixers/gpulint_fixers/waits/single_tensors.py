@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from gpulint.placement.isinstance_tests import is_collection
+from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.waits.device_reads import counts_steps
 
 _TABLES_TOO = frozenset("to cuda clone detach contiguous float half double long int".split())
@@ -31,10 +32,18 @@ def is_single_tensor(module: ModuleIndex, name: ast.Name) -> bool:
 
     A loss of several parts may be a table, and the output of a model a tuple: what calls return is not known.
     """
-    uses = _uses(module, name)
-    if is_collection(module, name) or any(_is_of_table(module, use) for use in uses):
+    if is_collection(module, name):
         return False
-    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    bound = frozenset(reaching(module, module.scope(name).lookup(name.id), name))
+    return _holds_tensor(module, name.id, module.function(name), bound)
+
+
+@query
+def _holds_tensor(module: ModuleIndex, name: str, function: FunctionNode | None, bound: frozenset[Binding]) -> bool:
+    """Return whether a variable is one tensor where it has what some statements gave it."""
+    uses = _uses(module, name, function).get(bound, [])
+    if any(_is_of_table(module, use) for use in uses):
+        return False
     if bound and all(_binds_tensor(module, one, _METHODS) for one in bound):
         return True
     if any(_shows_tensor(module, use, _METHODS | {"backward"}) for use in uses):
@@ -46,17 +55,15 @@ def is_single_tensor(module: ModuleIndex, name: ast.Name) -> bool:
     return made or any(_shows_tensor(module, use, both | _SIZES) for use in uses)
 
 
-def _uses(module: ModuleIndex, name: ast.Name) -> list[ast.Name]:
-    """The uses in the same function that see the same value."""
-    function, bindings = module.function(name), module.scope(name).lookup(name.id)
-    seen = {*reaching(module, bindings, name)}
-    return [
-        node
-        for node in module.named.get(name.id, [])
-        if isinstance(node.ctx, ast.Load)
-        and module.function(node) is function
-        and seen == {*reaching(module, module.scope(node).lookup(node.id), node)}
-    ]
+@query
+def _uses(module: ModuleIndex, name: str, function: FunctionNode | None) -> dict[frozenset[Binding], list[ast.Name]]:
+    """The uses of a variable in a function, by what may have given it its value."""
+    found = dict[frozenset[Binding], list[ast.Name]]()
+    for node in module.named.get(name, []):
+        if isinstance(node.ctx, ast.Load) and module.function(node) is function:
+            seen = frozenset(reaching(module, module.scope(node).lookup(name), node))
+            found.setdefault(seen, []).append(node)
+    return found
 
 
 def _is_of_table(module: ModuleIndex, use: ast.Name) -> bool:
