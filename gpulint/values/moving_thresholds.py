@@ -11,7 +11,6 @@ from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time"})
-_ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 
 
@@ -25,12 +24,19 @@ def passes_mark(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: b
     )
 
 
-def asks_outside(part: ast.AST) -> bool:
-    """Return whether a test asks the clock, or whether a file is there: ``time.time() > self.due``,
-    ``os.path.exists("dump")``."""
-    if isinstance(part, ast.Compare):
-        return any(isinstance(one, ast.Call) and last_name(one.func) in _CLOCKS for one in walk(part))
-    return isinstance(part, ast.Call) and last_name(part.func) in _ON_DISK
+def waits_for_clock(part: ast.AST, holds: bool) -> bool:
+    """Return whether a test holds only once some time has passed: ``time.time() > self.due``. That of a limit fails
+    until then (``if time.time() > deadline: break``)."""
+    match part:
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()]):
+            return holds and _asks_clock(left)
+        case ast.Compare(ops=[ast.Lt() | ast.LtE()], left=left, comparators=[right]):
+            return _asks_clock(right) if holds else _asks_clock(left)
+    return False
+
+
+def _asks_clock(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Call) and last_name(one.func) in _CLOCKS for one in walk(node))
 
 
 def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:

@@ -18,7 +18,7 @@ from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
-from gpulint.values.moving_thresholds import asks_outside, passes_mark
+from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
 from gpulint.values.remainders import is_power_of_two, named_divisor
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
@@ -60,7 +60,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         if divisor is not None:
             if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
-        elif asks_outside(part) or (isinstance(part, ast.Call) and _is_due(project, module, part)):
+        elif waits_for_clock(part, holds) or (isinstance(part, ast.Call) and _is_due(project, module, part, holds)):
             return True
         elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
@@ -184,12 +184,12 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
-def _is_due(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+def _is_due(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:
     name = last_name(call.func)
-    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call)
+    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call, holds)
 
 
-def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+def _says_when(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:
     """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``; a
     function that returns ``True`` under such a condition alone."""
     for callee in project.fact(Resolver).callees(module, call):
@@ -200,7 +200,7 @@ def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             return True
         last = function.body[-1] if len(function.body) < 3 else None
         for part in walk(last.value) if isinstance(last, ast.Return) and last.value is not None else ():
-            if asks_outside(part):
+            if waits_for_clock(part, holds):
                 return True
             if _is_rest(part):
                 given = argument_of(function, call, part.right.id) if isinstance(part.right, ast.Name) else None
