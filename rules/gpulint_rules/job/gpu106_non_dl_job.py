@@ -65,6 +65,9 @@ _ENVIRONMENT = regex.compile(
 )
 """Files that set up a shell."""
 _ENVIRONMENTS = frozenset("module ml activate deactivate mamba micromamba uv virtualenv rocm-smi".split())
+_SHOWS_GPUS = frozenset({"nvidia-smi", "rocm-smi"})
+_READS = frozenset({".", "source", "eval"})
+"""Commands that run what a file or a variable holds."""
 _SHOWS = regex.compile(
     r"import [\w, ]+(?:[;\n]\s*(?:import [\w, ]+|"
     r"print\([^\n;]*(?:is_available|device_count|__version__|cuda)[^\n;]*\)))*"
@@ -86,9 +89,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return
-    what = _idle(job, project)
-    if what is None:
-        return
+    what, cost = _idle(job, project), _cost(job, project)
+    if what is None or (cost is not None and any(item.command.name in _SHOWS_GPUS for item in job.commands)):
+        return  # a short job that shows its GPUs tests the allocation
     count = (
         "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are" if job.gpus.value else "a GPU cluster is"
     )
@@ -100,7 +103,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         f"{count} requested, but {what}",
         help="run this job on a queue or node pool without GPUs, and remove the request",
         related=related,
-        cost=_cost(job, project),
+        cost=cost,
     )
 
 
@@ -149,6 +152,8 @@ def _idle(job: Job, project: Project) -> str | None:
         return "the job only builds software" if builds else "its commands compute nothing on one"
     if any((module := project.module_at(path)) is not None and is_stub(module) for path in job.programs):
         return None  # what it will do is not written yet
+    if any(item.command.name in _READS and id(item.command) not in job.starters for item in rest):
+        return None
     inline = [start for start in job.launches if start.module is not None]
     if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
         names = ", ".join(path.name for path in job.programs[:3])
