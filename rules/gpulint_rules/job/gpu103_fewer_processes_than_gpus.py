@@ -40,6 +40,7 @@ from gpulint.launch.gpu_counts import PER_NODE, alone, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.libraries.programs import Spawner
+from gpulint.programs.command_files import says
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -113,16 +114,7 @@ def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) ->
 def _generates_beside(project: Project, start: JobLaunch, program: Program | None) -> bool:
     """Return whether the training may have an engine generate on a GPU of its own, as the program, an option or a file
     that the command names says."""
-    words = [(word.value or "").rpartition("=")[2] for word in start.launch.args]
-    folders = (start.document.path.parent, project.root)
-    named = [folder / word for word in words if word.endswith((".yaml", ".yml", ".json")) for folder in folders]
-    return (
-        any(_ENGINE.search(word.text) for word in start.launch.args)
-        or any(
-            project.is_file(path) and _ENGINE.search(project.data(path).decode("utf-8", "replace")) for path in named
-        )
-        or (program is not None and program.mentions(_ENGINE))
-    )
+    return says(project, start, _ENGINE) or (program is not None and program.mentions(_ENGINE))
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:
