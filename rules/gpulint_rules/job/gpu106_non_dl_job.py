@@ -35,6 +35,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.idle_commands import session, sleeps, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.transfer_commands import download_tool, words_of
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.foreign_programs import runs_known_program
@@ -55,6 +56,7 @@ _BUILDS = frozenset(
 )
 _RUNS = frozenset({"test", "tests", "check", "run", "bench", "benchmark", "train"})
 """Words of builds that run what they have built."""
+_MAKEFILES = frozenset({"makefile", "gnumakefile"})
 _DISPATCHES = regex.compile(r"CUGRAPH|CUDF|CUML|CUPY|RAPIDS|NETWORKX_BACKEND")
 """Variables by which a library for the CPU hands its work to one for GPUs."""
 _COMPILERS = frozenset({"gcc", "g++", "nvcc"})
@@ -147,7 +149,7 @@ def _idle(job: Job, project: Project) -> str | None:
         if not any(_takes_time(item, project) for item in job.commands):
             return None
         builds = any(_is_build(item) for item in job.commands)
-        if builds and _builds_where_gpus_are(job, project):
+        if builds and (_builds_where_gpus_are(job, project) or _makes_more(job, project)):
             return None
         return "the job only builds software" if builds else "its commands compute nothing on one"
     if any((module := project.module_at(path)) is not None and is_stub(module) for path in job.programs):
@@ -219,6 +221,20 @@ def _builds_where_gpus_are(job: Job, project: Project) -> bool:
         (path in known if known else path.name == "setup.py") and project.matches(path, _LOOKS_FOR_GPU)
         for path in project.files
         if path.suffix == ".py"
+    )
+
+
+def _makes_more(job: Job, project: Project) -> bool:
+    """Return whether ``make`` may start programs: a recipe of the tree does, other than of a target that tests."""
+    if all(item.command.name != "make" for item in job.commands):
+        return False
+    index = project.fact(JobIndex)
+    made = (one for path in project.files if path.name.lower() in _MAKEFILES for one in index.jobs_in(path))
+    return any(
+        id(item.command) in one.starters and not _is_build(item)
+        for one in made
+        if one.task.name not in _RUNS
+        for item in one.commands
     )
 
 
