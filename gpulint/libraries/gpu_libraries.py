@@ -54,6 +54,7 @@ own, or takes the type of its tensors from elsewhere."""
 OPAQUE = regex.compile(
     r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|os\.popen|importlib|__import__|exec|execv\w*|spawn\w*|instantiate"
     r"|pkgutil|runpy|execfile|pydoc|load_module|load_source|entry_points|hydra\.utils|get_method|get_class)\b"
+    r"|\bglobals\(\)|\b__all__\s*\+?=\s*\[?\s*[^\n]*\bfor\b"
 )
 """With one of these words a program may run anything."""
 

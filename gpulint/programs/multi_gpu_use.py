@@ -299,11 +299,9 @@ class MultiGpuUse:
         found, libraries = set[str](), self._project.models.derived(Libraries)
         for name in names:
             head = name.partition(".")[0]
-            if not head:
-                continue
-            if head in libraries.gpu or self._project.module_path(head, importer) is None:
+            if head and (head in libraries.gpu or self._project.module_path(head, importer) is None):
                 found.add(head)
-            elif not self._is_there(name.removesuffix(".*"), importer):
+            elif not self._is_there(self._project.absolute(name, importer).removesuffix(".*"), importer):
                 found.add(name)
         return found
 
@@ -314,8 +312,10 @@ class MultiGpuUse:
         above, _, last = name.rpartition(".")
         module = self._project.module_path(above, importer) if above else None
         words = frozenset((last.encode(), b"__getattr__"))
-        return module is not None and (
-            self._project.word_index.holds_one(module, words) or self._project.contains(module, b"import *")
+        return (
+            module is not None
+            and module != importer
+            and (self._project.word_index.holds_one(module, words) or self._project.contains(module, b"import *"))
         )
 
 
