@@ -29,9 +29,9 @@ class Libraries:
         """Top-level modules that compute on a GPU only what the program puts there."""
         self.gpu = self.if_moved | {module for row in rows for module in row.modules}
         """Top-level modules whose programs may well run on a GPU."""
-        self.no_gpu = frozenset(
-            module for row in rows for modules in (row.modules_if_told, row.modules_on_cpu) for module in modules
-        )
+        self.if_told = frozenset(module for row in rows for module in row.modules_if_told)
+        """Those that use a GPU only when told to."""
+        self.no_gpu = self.if_told | {module for row in rows for module in row.modules_on_cpu}
         """Those that use none, or only when told to."""
         self.approaches = {
             name: approach
@@ -44,19 +44,25 @@ class Libraries:
 
 HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
 MOVES = regex.compile(
-    rf"{HINT.pattern}|\.(?:to|cpu|compile)\(|\b(?:mps|xpu|hpu|nccl|distributed|DataParallel)\b|accelerat"
-    r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(",
+    rf"{HINT.pattern}|\.(?:to|_apply)\b|\.(?:cpu|compile)\(|\b(?:mps|xpu|hpu|nccl)\b|distributed|DataParallel|accelerat"
+    r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(|pickle\.loads\b|read_pickle|\w*Unpickler|load_library"
+    r"|set_default_tensor_type",
     re.IGNORECASE,
 )
-"""What a program that uses PyTorch on a GPU has: it moves something there, or loads what was saved there."""
+"""What a program that uses PyTorch on a GPU has: it moves something there, loads what was saved there or kernels of its
+own, or takes the type of its tensors from elsewhere."""
 OPAQUE = regex.compile(
-    r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|importlib|__import__|exec|execv\w*|spawn\w*|instantiate)\b"
+    r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|os\.popen|importlib|__import__|exec|execv\w*|spawn\w*|instantiate"
+    r"|pkgutil|runpy|execfile|pydoc|load_module|load_source|entry_points|hydra\.utils|get_method|get_class)\b"
+    r"|\bglobals\(\)|\b__all__\s*\+?=\s*\[?\s*[^\n]*\bfor\b"
 )
 """With one of these words a program may run anything."""
 
 FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(
-    r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:""", re.IGNORECASE
+    r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:"""
+    r"""|\.(?:cuda|to)\([\w.]+\[[1-9]\]|cuda:["'] ?\+|\bdevice\(["']cuda["'], ?(?:index=)?[a-z_]\w*\)""",
+    re.IGNORECASE,
 )
 PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true

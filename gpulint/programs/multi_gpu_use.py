@@ -67,6 +67,8 @@ _MAY_SPREAD = regex.compile(f"Trainer|TrainingArguments|{SECOND_DEVICE.pattern}"
 _SPREADS = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 """Device maps that use all GPUs: https://huggingface.co/docs/accelerate/concept_guides/big_model_inference"""
 _BY_NAME = regex.compile(r"\b(?:import_module|__import__|instantiate)\(")
+_SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"})
+_TOLD = re.compile(rb"cuda|\bgpu|\bdevice", re.IGNORECASE)
 _WORD = regex.compile(r"[A-Za-z_]\w*")
 
 
@@ -154,6 +156,19 @@ class Program:
     def libraries(self) -> frozenset[str]:
         """GPU libraries that it imports, by their top-level names."""
         return self._heads & self._libraries.gpu
+
+    def is_told(self, args: Iterable[str]) -> bool:
+        """Return whether its arguments name a GPU, or a configuration file for a library that uses one when told to."""
+        texts = [*args]
+        if any(map(HINT.search, texts)) or self._heads.isdisjoint(self._libraries.if_told):
+            return any(map(HINT.search, texts))
+        texts += map(self.text, self.files)
+        return any(
+            path.suffix in _SETTINGS
+            and self._project.finds(path, _TOLD)
+            and any(regex.compile(rf"\b{re.escape(path.stem)}\b").search(text) for text in texts)
+            for path in self._project.files
+        )
 
     @query_property
     def parallel(self) -> tuple[Parallel, ...]:
@@ -251,7 +266,9 @@ class MultiGpuUse:
         for start in job.launches:
             program = self.started(start)
             if program is not None:
-                answers.add(Use.NO if program.stays_on_cpu else program.use)
+                use = Use.NO if program.stays_on_cpu else program.use
+                told = use is Use.NO and program.is_told(word.text for word in start.launch.args)
+                answers.add(Use.UNKNOWN if told else use)
             elif start.script is None and not _is_tool(start):
                 answers.add(Use.UNKNOWN)
         for item in job.commands:
@@ -277,10 +294,29 @@ class MultiGpuUse:
         return Program(self._project, main, tuple(todo[1:]), frozenset(heads))
 
     def _foreign(self, names: Iterable[str], importer: Path) -> set[str]:
-        """Top-level names of the modules that are imported from outside of the tree."""
-        heads = {name.partition(".")[0] for name in names} - {""}
-        libraries = self._project.models.derived(Libraries)
-        return {head for head in heads if head in libraries.gpu or self._project.module_path(head, importer) is None}
+        """Top-level names of the modules that are imported from outside of the tree, and the whole names of those that
+        packages of the tree lack."""
+        found, libraries = set[str](), self._project.models.derived(Libraries)
+        for name in names:
+            head = name.partition(".")[0]
+            if head and (head in libraries.gpu or self._project.module_path(head, importer) is None):
+                found.add(head)
+            elif not self._is_there(self._project.absolute(name, importer).removesuffix(".*"), importer):
+                found.add(name)
+        return found
+
+    def _is_there(self, name: str, importer: Path) -> bool:
+        """Return whether the tree has a module, or the one that may define the last part of its name."""
+        if self._project.module_path(name, importer) is not None:
+            return True
+        above, _, last = name.rpartition(".")
+        module = self._project.module_path(above, importer) if above else None
+        words = frozenset((last.encode(), b"__getattr__"))
+        return (
+            module is not None
+            and module != importer
+            and (self._project.word_index.holds_one(module, words) or self._project.contains(module, b"import *"))
+        )
 
 
 def _is_whole(device_map: NodeRef) -> bool:

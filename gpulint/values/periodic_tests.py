@@ -185,8 +185,9 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
 
 
 def _is_due(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:
-    name = last_name(call.func)
-    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call, holds)
+    name, up = last_name(call.func), module.syntax.parents.get(call)
+    negated = isinstance(up, ast.UnaryOp) and isinstance(up.op, ast.Not)
+    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call, holds is not negated)
 
 
 def _says_when(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:

@@ -56,7 +56,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield _finding(job, item.place, f"{name} holds GPUs for an interactive session")
         elif _submits_session(job, item, project):
             yield _finding(job, item.place, "condor_submit -interactive holds GPUs for an interactive session")
-    if not _holds(job) or job.document.matches(_DEV_KIND):
+    if not _holds(job) or job.document.matches(_DEV_KIND) or _is_patched(job, project):
         return
     if job.task.interactive is not None:
         what = "a session that `runai` opens" if job.task.system == "runai" else "an editor session"
@@ -80,6 +80,22 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield _finding(job, waits.place, message, Severity.ERROR if certain else Severity.WARNING)
     elif not job.commands and job.task.image is not None and _NOTEBOOK_IMAGE.search(job.task.image.rpartition("/")[2]):
         yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
+
+
+def _is_patched(job: Job, project: Project) -> bool:
+    """Return whether another document gives the container another command: an overlay of Kustomize, or a second file
+    for docker-compose, which repeat its name alone."""
+    return job.task.system in ("kubernetes", "compose") and any(
+        other.task.name == job.task.name
+        and other.task.system == job.task.system
+        and other.document is not job.document
+        and other.task.image is None
+        and other.task.build is None
+        and other.gpus is None
+        and not any(session(item.command) or stays_open(item.command) for item in other.commands)
+        and any(item.document is other.document for item in other.commands)
+        for other in project.fact(JobIndex).jobs()
+    )
 
 
 def _is_notes(job: Job) -> bool:

@@ -35,6 +35,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.idle_commands import session, sleeps, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.transfer_commands import download_tool, words_of
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.foreign_programs import runs_known_program
@@ -55,6 +56,7 @@ _BUILDS = frozenset(
 )
 _RUNS = frozenset({"test", "tests", "check", "run", "bench", "benchmark", "train"})
 """Words of builds that run what they have built."""
+_MAKEFILES = frozenset({"makefile", "gnumakefile"})
 _DISPATCHES = regex.compile(r"CUGRAPH|CUDF|CUML|CUPY|RAPIDS|NETWORKX_BACKEND")
 """Variables by which a library for the CPU hands its work to one for GPUs."""
 _COMPILERS = frozenset({"gcc", "g++", "nvcc"})
@@ -65,6 +67,9 @@ _ENVIRONMENT = regex.compile(
 )
 """Files that set up a shell."""
 _ENVIRONMENTS = frozenset("module ml activate deactivate mamba micromamba uv virtualenv rocm-smi".split())
+_SHOWS_GPUS = frozenset({"nvidia-smi", "rocm-smi"})
+_READS = frozenset({".", "source", "eval"})
+"""Commands that run what a file or a variable holds."""
 _SHOWS = regex.compile(
     r"import [\w, ]+(?:[;\n]\s*(?:import [\w, ]+|"
     r"print\([^\n;]*(?:is_available|device_count|__version__|cuda)[^\n;]*\)))*"
@@ -86,9 +91,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return
-    what = _idle(job, project)
-    if what is None:
-        return
+    what, cost = _idle(job, project), _cost(job, project)
+    if what is None or (cost is not None and any(item.command.name in _SHOWS_GPUS for item in job.commands)):
+        return  # a short job that shows its GPUs tests the allocation
     count = (
         "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are" if job.gpus.value else "a GPU cluster is"
     )
@@ -100,7 +105,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         f"{count} requested, but {what}",
         help="run this job on a queue or node pool without GPUs, and remove the request",
         related=related,
-        cost=_cost(job, project),
+        cost=cost,
     )
 
 
@@ -144,11 +149,13 @@ def _idle(job: Job, project: Project) -> str | None:
         if not any(_takes_time(item, project) for item in job.commands):
             return None
         builds = any(_is_build(item) for item in job.commands)
-        if builds and _builds_where_gpus_are(job, project):
+        if builds and (_builds_where_gpus_are(job, project) or _makes_more(job, project)):
             return None
         return "the job only builds software" if builds else "its commands compute nothing on one"
     if any((module := project.module_at(path)) is not None and is_stub(module) for path in job.programs):
         return None  # what it will do is not written yet
+    if any(item.command.name in _READS and id(item.command) not in job.starters for item in rest):
+        return None
     inline = [start for start in job.launches if start.module is not None]
     if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
         names = ", ".join(path.name for path in job.programs[:3])
@@ -214,6 +221,20 @@ def _builds_where_gpus_are(job: Job, project: Project) -> bool:
         (path in known if known else path.name == "setup.py") and project.matches(path, _LOOKS_FOR_GPU)
         for path in project.files
         if path.suffix == ".py"
+    )
+
+
+def _makes_more(job: Job, project: Project) -> bool:
+    """Return whether ``make`` may start programs: a recipe of the tree does, other than of a target that tests."""
+    if all(item.command.name != "make" for item in job.commands):
+        return False
+    index = project.fact(JobIndex)
+    made = (one for path in project.files if path.name.lower() in _MAKEFILES for one in index.jobs_in(path))
+    return any(
+        id(item.command) in one.starters and not _is_build(item)
+        for one in made
+        if one.task.name not in _RUNS
+        for item in one.commands
     )
 
 

@@ -7,6 +7,7 @@ import re
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.environment_variables import EnvironmentSetting
@@ -19,7 +20,7 @@ from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
-"""Names of images to write code in."""
+"""Names of images to write code in; others open a session for that."""
 
 
 def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -44,7 +45,10 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     """Return whether a variable of a launcher is set where programs that train are started, not for a test before
     them alone; of an image, whether it is one to run jobs in."""
     if document.kind is Kind.DOCKERFILE:
-        return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix())
+        commands = (item.command for job in project.fact(JobIndex).jobs_in(document.path) for item in job.commands)
+        return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
+            session(command) or stays_open(command) for command in commands
+        )
     if document.kind is not Kind.SHELL:
         return True
     index = project.fact(JobIndex)

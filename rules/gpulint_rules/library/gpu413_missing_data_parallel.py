@@ -37,6 +37,8 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, processes, visible
 from gpulint.launch.job import Job
+from gpulint.libraries.gpu_libraries import SECOND_DEVICE
+from gpulint.programs.command_files import says
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -91,6 +93,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         module = project.module_at(start.program)
         if module is None or program.loads_by_name or not _trains(program, project):
             continue
+        if says(project, start, SECOND_DEVICE):
+            continue  # a part of the model goes there
         moved = _moved(module)
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
@@ -132,11 +136,23 @@ def _moved(module: ModuleIndex) -> ast.Call | None:
     """The call that takes the model to its one GPU."""
     for name in ("cuda", "to"):
         for call in module.calls_by_name.get(name, []):
-            if isinstance(call.func, ast.Attribute) and last_name(call.func.value).lower().endswith(
-                ("model", "net", "network")
+            if (
+                isinstance(call.func, ast.Attribute)
+                and last_name(call.func.value).lower().endswith(("model", "net", "network"))
+                and not _is_output(module, call.func.value)
             ):
                 return call
     return None
+
+
+def _is_output(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a call, such as ``model(images)``, calls what the module keeps in a variable or an attribute."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = last_name(node.func)
+    return any(name.id == called and isinstance(name.ctx, ast.Store) for name in module.syntax.of(ast.Name)) or any(
+        kept.attr == called and isinstance(kept.ctx, ast.Store) for kept in module.syntax.of(ast.Attribute)
+    )
 
 
 def _name(module: ModuleIndex, moved: ast.Call | None) -> str:
