@@ -233,10 +233,11 @@ class Sync(CallRow):
 
     calls: tuple[str, ...]
     """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check``."""
-    kind: Literal["barrier", "read", "check", "solve"]
+    kind: Literal["barrier", "read", "check", "solve", "size", "object"]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
     the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``solve`` runs on the host
-    alone, on a copy of what the model computed."""
+    alone, on a copy of what the model computed; ``size`` needs the values of its arguments on the host (how many there
+    are, whether they are valid); ``object`` sends Python objects."""
     unless: str = ""
 
 
