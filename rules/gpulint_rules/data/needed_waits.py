@@ -147,8 +147,11 @@ def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
 def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.expr]:
     """Yield what makes each round wait, which no finding of the rule names: a scaler of gradients that decides whether
     to step, a clock, the return of all cached memory, a solver of the host, a test for numbers that are none."""
+    guards = project.fact(Guards)
     for block in blocks:
         yield from _calls(project, module, block, _is_wait)
+        own = _calls(project, module, block, _waits_itself)
+        yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
         yield from _ends(project, module, block)
 
@@ -224,8 +227,6 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     match call.func:
         case ast.Attribute(value=owner) if name == "backward" and call.args:
             return _scales_in_half_precision(project, module, owner)
-        case ast.Attribute() if name == "save":
-            return "torch.save" in project.fact(Resolver).call_names(module, call)
         case ast.Attribute(value=owner) if name == "step" and _SCALER.search(last_name(owner)):
             return not _is_disabled(project, module, owner)
         case ast.Name() | ast.Attribute() if _SCALER.search(name) and len(call.args) + len(call.keywords) > 1:
@@ -237,7 +238,13 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
-    return _looks_at_values(project, module, call) or waits_itself(project, module, call)
+    return _looks_at_values(project, module, call)
+
+
+def _waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    if last_name(call.func) == "save":
+        return "torch.save" in project.fact(Resolver).call_names(module, call)
+    return waits_itself(project, module, call)
 
 
 def _scales_in_half_precision(project: Project, module: ModuleIndex, owner: ast.expr) -> bool:

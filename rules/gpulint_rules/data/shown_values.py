@@ -16,8 +16,8 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
-_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str writerow".split())
-_TRACKS = frozenset("add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary".split())
+_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str writerow echo".split())
+_TRACKS = frozenset("add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary report".split())
 _TRACKER = regex.compile(r"(^|_)(wandb|run|experiment|accelerator|fabric|tracker|neptune|logger)$")
 """Receivers whose ``log`` takes the values of a step."""
 _ADDS = frozenset({"append", "update", "add"})

@@ -89,6 +89,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         and (
             is_shown(project, module, _read_of(sync), context)
             or is_shown_itself(project, module, sync.value, loop)
+            or sync.value in kept
             or any(use in kept for use in same_values(module, sync.value))
         )
     ]
