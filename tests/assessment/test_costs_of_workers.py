@@ -78,6 +78,14 @@ def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, le
     assert found.startswith(level)
 
 
+@pytest.mark.parametrize(("cores", "level"), [("1", "low"), ("8", "high")])
+def test_simulated_clients_share_the_cores(tmp_path: Path, cores: str, level: str) -> None:
+    simulation = f"fl.simulation.start_simulation(client_fn=make, client_resources={{'num_cpus': {cores}}})\n"
+    files = {"train.py": "import flwr as fl\n" + HEAD + IMAGES + TRAINING, "sim.py": "import flwr as fl\n" + simulation}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 @pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
 @pytest.mark.parametrize(
     ("name", "text"),
