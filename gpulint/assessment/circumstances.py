@@ -182,6 +182,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("this process may not start workers", TO_LOW, worker_facts.may_not_start_workers, kinds=_IN_PROCESS),
     Circumstance("the program reads what each sample changes", TO_LOW, worker_facts.counts_samples, kinds=_IN_PROCESS),
     Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
+    Circumstance("simulated clients share the cores", TO_LOW, worker_facts.is_of_simulated_client, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.libraries import Models
     from gpulint.libraries.programs import Library
+    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 _WINDOWS = regex.compile(
@@ -33,6 +35,9 @@ _WINDOWS = regex.compile(
     re.IGNORECASE,
 )
 """The number of workers and Windows in one line, or in two that follow each other."""
+_CORES = regex.compile(r"""num_cpus["']?\s*[:=]\s*(\d+)""")
+FEW_CORES = 2
+"""Cores of a client that leave none for workers."""
 _CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
 """What a comment behind ``num_workers=0`` says if its author knows the setting."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
@@ -54,6 +59,32 @@ def _is_web_app(module: ModuleIndex, models: Models) -> bool:
 def _web_apps(models: Models) -> frozenset[str]:
     rows: tuple[Library, ...] = models.rows("library")
     return frozenset(name for row in rows for name in row.web_apps)
+
+
+def is_of_simulated_client(subject: Subject) -> bool:
+    """Return whether the loader is that of one of many clients that Flower simulates, with a core or two each."""
+    loader = _loader(subject)
+    return loader is not None and _simulates(subject.project) and _is_near_flower(subject.project, loader.module)
+
+
+@query
+def _simulates(project: Project) -> bool:
+    paths = {path for word in (b"start_simulation", b"run_simulation") for path in project.python_files_with(word)}
+    modules = (project.module_at(path) for path in sorted(paths) if not project.is_test(path))
+    given = [
+        (_CORES.search(module.syntax.source.text), module)
+        for module in modules
+        if module is not None and "flwr" in module.packages
+    ]
+    return bool(given) and all(cores is None or int(cores[1]) <= FEW_CORES for cores, _ in given)
+
+
+@query
+def _is_near_flower(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, or one that imports it, uses Flower."""
+    defined: Iterator[ast.ClassDef | ast.FunctionDef] = module.syntax.of(ast.ClassDef, ast.FunctionDef)
+    names = {part.name for part in defined}
+    return any("flwr" in one.packages for one in (module, *project.users_of(module, names)))
 
 
 def cannot_start_workers(subject: Subject) -> bool:

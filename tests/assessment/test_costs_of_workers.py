@@ -78,6 +78,60 @@ def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, le
     assert found.startswith(level)
 
 
+@pytest.mark.parametrize(("cores", "level"), [("1", "low"), ("8", "high")])
+def test_simulated_clients_share_the_cores(tmp_path: Path, cores: str, level: str) -> None:
+    simulation = f"fl.simulation.start_simulation(client_fn=make, client_resources={{'num_cpus': {cores}}})\n"
+    files = {"train.py": "import flwr as fl\n" + HEAD + IMAGES + TRAINING, "sim.py": "import flwr as fl\n" + simulation}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
+@pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Dockerfile", "FROM pytorch/pytorch\nENV NUM_WORKERS={}\n"),
+        ("Makefile", "WORKERS ?= {}\ntrain:\n\tpython train.py --workers $(WORKERS)\n"),
+        ("configs/train.txt", "lr = 0.1\nworkers = {}\n"),
+        ("args.txt", "--num_workers\n{}\n"),
+        ("cfg/base.json", '{{"lr": 0.1,\n"loader_workers": {}}}\n'),
+        ("launch.py", "BASE = dict(num_workers={})\ncommand = [f'--{{k}}={{v}}' for k, v in BASE.items()]\n"),
+    ],
+)
+def test_what_builds_starts_or_configures_sets_the_option(
+    tmp_path: Path, name: str, text: str, workers: str, level: str
+) -> None:
+    option = 'parser.add_argument("--num_workers", type=int, default=0)\nargs = parser.parse_args()\n'
+    program = HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    files = {
+        "train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers"),
+        name: text.format(workers),
+    }
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
+def test_a_server_has_workers_of_its_own(tmp_path: Path) -> None:
+    option = 'parser.add_argument("--num_workers", type=int, default=0)\nargs = parser.parse_args()\n'
+    program = HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    files = {
+        "train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers"),
+        "Dockerfile": "FROM pytorch/pytorch\nCMD gunicorn --workers 4 app:app\n",
+    }
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith("medium")
+
+
+@pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
+def test_a_command_sets_the_field_of_a_class_of_options(tmp_path: Path, workers: str, level: str) -> None:
+    options = "import tyro\n@dataclass\nclass Options:\n    num_workers: int = 0\nargs = tyro.cli(Options)\n"
+    program = HEAD + "from dataclasses import dataclass\n" + options + IMAGES + TRAINING
+    (tmp_path / "README.md").write_text(f"```\npython train.py --data.num-workers {workers}\n```\n")
+    files = {"train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers")}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith(level)
+
+
 @pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
 def test_a_script_that_puts_the_command_together_sets_the_option(tmp_path: Path, workers: str, level: str) -> None:
     option = 'parser.add_argument("--workers", type=int, default=0)\nargs = parser.parse_args()\n'

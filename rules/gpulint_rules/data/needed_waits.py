@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.host_results import casts_to_host
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -20,9 +21,9 @@ from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
-from gpulint_rules.data.shown_values import followed
+from gpulint_rules.data.shown_values import followed, same_values
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.value_checks import checks_values, solves_on_host, validates_parameters
+from gpulint_rules.data.value_checks import checks_values, solves_on_host, validates_parameters, waits_itself
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -50,6 +51,50 @@ def _is_only_recorded(module: ModuleIndex, node: ast.expr) -> bool:
     return bool(found) and all(
         isinstance(one, ast.If) and not one.orelse and all(map(_records, one.body)) for one in found
     )
+
+
+def tests_itself(
+    project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST
+) -> Iterator[ast.expr]:
+    """Yield the comparisons of tensors that each step also reads, by which it decides: ``if loss > 10 * average``."""
+    guards = project.fact(Guards)
+    for sync in syncs:
+        for use in same_values(module, sync.value):
+            test = module.syntax.parents.get(use)
+            decision = _decision(module, use) if isinstance(test, ast.Compare) else None
+            if (
+                isinstance(test, ast.Compare)
+                and isinstance(decision, ast.If)
+                and test is decision.test
+                and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+                and loop in module.syntax.ancestors(decision)
+                and not all(map(_records, decision.body))
+                and not guards.is_debugging(module, decision)
+            ):
+                yield test
+
+
+def decides_by_sum(project: Project, module: ModuleIndex, node: ast.expr, loop: ast.AST) -> bool:
+    """Return whether each step decides by a sum or a moving average that a value goes into: ``if total < limit``."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            pass
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            if not any(isinstance(part, ast.Name) and part.id == name for part in walk(value)):
+                return False
+        case _:
+            return False
+    guards = project.fact(Guards)
+    for use in module.uses.get(name, ()):
+        decision = _decision(module, use) if loop in module.syntax.ancestors(use) else None
+        if not isinstance(decision, ast.If) or isinstance(decision.test, ast.BoolOp):
+            continue
+        records = not decision.orelse and all(map(_records, decision.body))
+        inside = loop in module.syntax.ancestors(decision) and use in walk(decision.test)
+        if inside and not records and not guards.is_conditional(module, decision, loop):
+            return True
+    return False
 
 
 def _decision(module: ModuleIndex, use: ast.expr) -> ast.AST | None:
@@ -102,9 +147,25 @@ def _is_named(module: ModuleIndex, node: ast.expr) -> bool:
 def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]) -> Iterator[ast.expr]:
     """Yield what makes each round wait, which no finding of the rule names: a scaler of gradients that decides whether
     to step, a clock, the return of all cached memory, a solver of the host, a test for numbers that are none."""
+    guards = project.fact(Guards)
     for block in blocks:
         yield from _calls(project, module, block, _is_wait)
+        own = _calls(project, module, block, _waits_itself)
+        yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
+        yield from _ends(project, module, block)
+
+
+def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield the largest or smallest values that a slice ends at: ``tokens[:, : lengths.max()]``."""
+    tensors, guards = project.fact(TensorLocations), project.fact(Guards)
+    slices: Iterator[ast.Slice] = module.syntax.of(ast.Slice)
+    for part in slices:
+        match part.upper:
+            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]) as end:
+                inside = block in module.syntax.ancestors(part) and not guards.is_periodic(module, part)
+                if inside and tensors.is_tensor(module, owner) and not tensors.is_host(module, owner):
+                    yield end
 
 
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
@@ -172,6 +233,8 @@ def _asks_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     name = last_name(call.func)
     match call.func:
+        case ast.Attribute(value=owner) if name == "backward" and call.args:
+            return _scales_in_half_precision(project, module, owner)
         case ast.Attribute(value=owner) if name == "step" and _SCALER.search(last_name(owner)):
             return not _is_disabled(project, module, owner)
         case ast.Name() | ast.Attribute() if _SCALER.search(name) and len(call.args) + len(call.keywords) > 1:
@@ -184,6 +247,21 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
     return _looks_at_values(project, module, call)
+
+
+def _waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    if last_name(call.func) == "save":
+        return "torch.save" in project.fact(Resolver).call_names(module, call)
+    return waits_itself(project, module, call)
+
+
+def _scales_in_half_precision(project: Project, module: ModuleIndex, owner: ast.expr) -> bool:
+    """``Accelerator(mixed_precision="fp16")``, whose optimizers wait for a scaler of gradients."""
+    for ref in project.fact(Resolver).points_to(module, owner):
+        precision = keyword_value(ref.node, "mixed_precision") if isinstance(ref.node, ast.Call) else None
+        if precision is not None and project.fact(Constants).of(ref.module, precision).every(lambda one: one == "fp16"):
+            return True
+    return False
 
 
 def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:

@@ -14,7 +14,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted
 Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "stored", "kept"]
 _SIZED = frozenset(
     """range zeros ones empty full arange narrow split view reshape expand repeat rand randn randint randperm
-    topk bincount one_hot multinomial""".split()
+    topk bincount one_hot multinomial pack_padded_sequence""".split()
 )
 """Calls whose arguments are counts or sizes."""
 _COLLECTS = frozenset({"append", "extend", "update", "add", "log", "print", "format", "add_scalar", "array", "asarray"})
@@ -27,6 +27,9 @@ _OF_TYPE = frozenset({"dtype", "shape", "ndim", "device", "requires_grad"})
 """Attributes that the host knows without the values."""
 _SIZES = frozenset({"size", "num_samples", "num_classes", "minlength", "total_length"})
 _COUNT = regex.compile(r"^(n|num|max|total)_(?!loss|acc|correct|err|score)|(_|^)(len|length|lengths|size|count)$")
+_UPDATES = regex.compile(r"^(batch_)?update|^set_|priorit", re.IGNORECASE)
+_DRAWS = regex.compile(r"sample|^get_batch|^next_batch|^draw", re.IGNORECASE)
+"""Methods of what a loop trains on: priorities go in, samples come out."""
 _LOSS = regex.compile(r"loss|err", re.IGNORECASE)
 
 
@@ -39,9 +42,11 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         return "decides"
     if _shifts_index(module, node):
         return "sizes"
+    around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
+    if _is_copied(node) and _weighs_samples(module, node, around):
+        return "stored"
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
         return "computes"
-    around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
     whole = is_whole_copy(module, node)
     if whole and _is_stored_back(module, node, around):
         return "stored"
@@ -126,6 +131,27 @@ def _is_stored_back(module: ModuleIndex, node: ast.expr, around: ast.AST | None)
         and ast.unparse(part) == text
         and isinstance(part.ctx, ast.Load)
         and not (isinstance(up := parents.get(part), ast.Subscript) and isinstance(up.ctx, ast.Store))
+        for part in walk(around)
+    )
+
+
+def _weighs_samples(module: ModuleIndex, node: ast.expr, around: ast.AST | None) -> bool:
+    """Return whether a copy goes to an object from which a loop takes its samples:
+    ``memory.update_priorities(rows, errors.cpu().numpy())``."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=name))) if _UPDATES.search(name):
+            text = ast.unparse(base)
+        case _:
+            return False
+    if around is None:
+        return False
+    return any(
+        isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and isinstance(part.value.func, ast.Attribute)
+        and _DRAWS.search(part.value.func.attr) is not None
+        and ast.unparse(part.value.func.value) == text
         for part in walk(around)
     )
 

@@ -11,14 +11,15 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_ending
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
-_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str".split())
+_SHOWS = frozenset("print pprint set_postfix set_postfix_str set_description set_description_str writerow echo".split())
 _TRACKS = frozenset(
     "add_scalar add_scalars add_image add_images add_figure add_histogram log_metric log_metrics log_scalar log_image "
-    "log_images scalar_summary".split()
+    "log_images scalar_summary report".split()
 )
 _DRAWS = frozenset("image images line text heatmap scatter bar histogram plot".split())
 """Methods of a server that draws (visdom)."""
@@ -26,8 +27,10 @@ _SERVER = regex.compile(r"(^|_)(vis|viz|visdom|visuali[sz]er|plotter)$", re.IGNO
 _TRACKER = regex.compile(r"(^|_)(wandb|run|experiment|accelerator|fabric|tracker|neptune|logger)$")
 """Receivers whose ``log`` takes the values of a step."""
 _ADDS = frozenset({"append", "update", "add"})
-_BAR = regex.compile(r"(^|_)(tqdm|p?bar|progress(_bar)?|stdout|stderr)$")
-"""Receivers whose ``write`` shows its text."""
+_BAR = regex.compile(r"(^|_)(tqdm|[pk]?bar|progress(_?bar)?|stdout|stderr)$")
+"""Receivers whose ``write`` or ``update`` shows what it is given."""
+_LOGGER = regex.compile(r"(^|_)(log|logger|logging)$", re.IGNORECASE)
+"""Receivers whose ``info`` writes a line."""
 MAX_NAMES = 3
 """Names that a value goes through on its way to the text, at most."""
 WHOLE = -1
@@ -60,7 +63,47 @@ def _feeds_bar(project: Project, module: ModuleIndex, node: ast.expr, context: L
         return False
     names = {name for part in followed(module, node) if (name := _collector(module, part))}
     uses = (use for name in names for use in module.uses.get(name, ()) if isinstance(use, ast.expr))
-    return any(loop in module.syntax.ancestors(use) and _is_in_text(project, module, use) for use in uses)
+    inside = (use for use in uses if loop in module.syntax.ancestors(use))
+    parts = (part for use in inside for part in (followed(module, use) if _is_loaded(use) else (use,)))
+    return any(loop in module.syntax.ancestors(part) and _is_in_text(project, module, part) for part in parts)
+
+
+def _is_loaded(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+
+
+def is_shown_itself(project: Project, module: ModuleIndex, tensor: ast.expr | None, loop: ast.AST) -> bool:
+    """Return whether each step shows a tensor that it also reads: ``total += loss.item(); print(f"{loss:.3f}")``."""
+    return any(
+        _is_bare(module, use) and loop in module.syntax.ancestors(use) and _is_in_text(project, module, use)
+        for use in same_values(module, tensor)
+    )
+
+
+def same_values(module: ModuleIndex, tensor: ast.expr | None) -> Iterator[ast.Name]:
+    """Yield the uses of a variable that hold what it holds in ``tensor``, in the same function."""
+    if not isinstance(tensor, ast.Name):
+        return
+    home, function = module.scope(tensor).lookup(tensor.id), module.function(tensor)
+    held = reaching(module, home, tensor)
+    for use in module.uses.get(tensor.id, ()):
+        same = isinstance(use, ast.Name) and isinstance(use.ctx, ast.Load) and module.function(use) is function
+        if same and reaching(module, home, use) == held:
+            yield use
+
+
+def _is_bare(module: ModuleIndex, use: ast.expr) -> bool:
+    """Return whether a text is made of the value itself, nothing that is computed of it."""
+    for up in module.syntax.ancestors(use):
+        match up:
+            case ast.FormattedValue() | ast.JoinedStr() | ast.Tuple() | ast.List() | ast.Dict() | ast.keyword():
+                continue
+            case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str())):
+                continue
+            case ast.Call(func=ast.Attribute(attr="format")):
+                continue
+        return isinstance(up, ast.Call) and use is not up.func and _shows(up)
+    return False
 
 
 def _collector(module: ModuleIndex, node: ast.expr) -> str:
@@ -193,10 +236,12 @@ def draws(call: ast.Call) -> bool:
 
 def _shows(call: ast.Call) -> bool:
     name = last_name(call.func)
-    if name == "write" and isinstance(call.func, ast.Attribute):
+    if name in ("write", "update") and isinstance(call.func, ast.Attribute):
         return _BAR.search(last_name(call.func.value)) is not None
     if draws(call):
         return True
     if name == "log" and isinstance(call.func, ast.Attribute):
         return _TRACKER.search(last_name(call.func.value)) is not None
+    if name == "info" and isinstance(call.func, ast.Attribute):
+        return _LOGGER.search(last_name(call.func.value)) is not None
     return name in _SHOWS or name in _TRACKS

@@ -15,6 +15,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _DEFAULT = b"set_default_validate_args"
+_READING_STEPS = frozenset({"torch.optim.LBFGS", "torch.optim.lr_scheduler.ReduceLROnPlateau"})
 _METHODS = frozenset({"update", "forward"})
 _MOVES = frozenset({"to", "cuda"})
 
@@ -28,6 +29,9 @@ class _Checks:
         self.validating = tuple(row for row in rows if row.kind == "validate")
         self.made = frozenset(name.rpartition(".")[2].lstrip("*") for row in self.validating for name in row.calls)
         self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.sizes = {name: row for row in rows if row.kind == "size" for name in row.calls}
+        self.objects = frozenset(name for row in rows if row.kind == "object" for name in row.calls)
+        self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.sizes, *self.objects))
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
 
 
@@ -73,6 +77,40 @@ def solves_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> boo
     if last_name(call.func) not in {name.rpartition(".")[2] for name in solvers}:
         return False
     return not solvers.isdisjoint(project.fact(Resolver).call_names(module, call))
+
+
+def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call needs on the host what the GPU computed, to size its result or to check it:
+    ``torch.unique(x)``, ``mask.nonzero()``, ``clip_grad_norm_(..., error_if_nonfinite=True)``,
+    the step of a scheduler that waits for a plateau."""
+    name = last_name(call.func)
+    match keyword_value(call, "error_if_nonfinite") if name == "clip_grad_norm_" else None:
+        case ast.Constant(value=True):
+            return True
+    if name == "step" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        made = project.fact(Resolver).points_to(module, call.func.value)
+        return any(
+            isinstance(ref.node, ast.Call) and project.fact(Resolver).call_names(ref.module, ref.node) & _READING_STEPS
+            for ref in made
+        )
+    tensors = project.fact(TensorLocations)
+    if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
+        return tensors.is_tensor(module, call.func.value)
+    known = project.models.derived(_Checks)
+    if name == "where" and len(call.args) == 1 and not call.keywords:
+        torch = "torch.where" in project.fact(Resolver).call_names(module, call)
+        return torch and not tensors.is_host(module, call.args[0])
+    if name not in known.last_names:
+        return False
+    names = project.fact(Resolver).call_names(module, call)
+    if not names.isdisjoint(known.objects):
+        return True
+    rows = [row for one, row in known.sizes.items() if one in names]
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    values = [one for one in given if not isinstance(one, ast.Constant)]
+    return any(
+        _is_of(row, names, call) and values and not any(tensors.is_host(module, one) for one in values) for row in rows
+    )
 
 
 def _is_of(row: Sync, names: frozenset[str], call: ast.Call) -> bool:

@@ -17,9 +17,9 @@ from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.exclusive_branches import exclude
-from gpulint_rules.data.needed_waits import is_cast, is_needed, other_waits
+from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
-from gpulint_rules.data.shown_values import is_shown
+from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.wait_counts import (
     follows_one,
     in_one_round,
@@ -79,13 +79,26 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     ] or found
     syncs = [sync for sync, _ in found]
     needed = [sync for sync, _ in found if sync.node in at_needed]
+    kept = {sync.value for sync in needed if sync.kind is SyncKind.READ} | {
+        sync.value for sync in syncs if decides_by_sum(project, module, sync.node, loop)
+    }
     shown = [
         sync
         for sync, context in found
-        if not (sync in needed or is_cast(sync)) and is_shown(project, module, _read_of(sync), context)
+        if not (sync in needed or is_cast(sync))
+        and (
+            is_shown(project, module, _read_of(sync), context)
+            or is_shown_itself(project, module, sync.value, loop)
+            or sync.value in kept
+            or any(use in kept for use in same_values(module, sync.value))
+        )
     ]
     others = [
-        SyncPoint(call, SyncKind.BARRIER, None) for call in other_waits(project, module, _blocks(module, found, loop))
+        SyncPoint(call, SyncKind.BARRIER, None)
+        for call in (
+            *other_waits(project, module, _blocks(module, found, loop)),
+            *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
+        )
     ]
     own = [*needed, *shown]
     staying = [*own, *others]
