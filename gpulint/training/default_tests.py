@@ -47,9 +47,7 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             found := _environment_default(asked)
         ) is not None:
             return _decides(found[0], compares, given) is (not wanted)
-        case ast.Compare(
-            left=ast.Name() | ast.Attribute() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[right]
-        ):
+        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[right]):
             return (
                 isinstance(right, ast.Constant)
                 and right.value is None

@@ -58,20 +58,19 @@ def tests_itself(
 ) -> Iterator[ast.expr]:
     """Yield the comparisons of tensors that each step also reads, by which it decides: ``if loss > 10 * average``."""
     guards = project.fact(Guards)
-    for sync in syncs:
-        for use in same_values(module, sync.value):
-            test = module.syntax.parents.get(use)
-            decision = _decision(module, use) if isinstance(test, ast.Compare) else None
-            if (
-                isinstance(test, ast.Compare)
-                and isinstance(decision, ast.If)
-                and test is decision.test
-                and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-                and loop in module.syntax.ancestors(decision)
-                and not all(map(_records, decision.body))
-                and not guards.is_debugging(module, decision)
-            ):
-                yield test
+    for use in dict.fromkeys(use for sync in syncs for use in same_values(module, sync.value)):
+        test = module.syntax.parents.get(use)
+        decision = _decision(module, use) if isinstance(test, ast.Compare) else None
+        if (
+            isinstance(test, ast.Compare)
+            and isinstance(decision, ast.If)
+            and test is decision.test
+            and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+            and loop in module.syntax.ancestors(decision)
+            and not all(map(_records, decision.body))
+            and not guards.is_debugging(module, decision)
+        ):
+            yield test
 
 
 def decides_by_sum(project: Project, module: ModuleIndex, node: ast.expr, loop: ast.AST) -> bool:

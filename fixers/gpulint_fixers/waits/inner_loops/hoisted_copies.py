@@ -4,6 +4,7 @@ gets its name."""
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
@@ -12,7 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.placement.sync_points import SyncKind
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.waits.inner_loops.host_copies import SIZES, fits, tensor_of, used
 from gpulint_fixers.waits.single_tensors import is_single_tensor
 
@@ -26,7 +27,7 @@ def copied_where_made(found: HostWait) -> Fix | None:
     module, edits = found.module, list[Edit]()
     needed = [tensor_of(module, sync.node) for sync in found.syncs if sync.kind is SyncKind.READ]
     copies = [tensor_of(module, call) for call in walk(found.statement) if _is_copy(call)]
-    if not needed or None in needed:
+    if not needed or None in needed or not _is_part_by_part(found):
         return None
     names = {one.id for one in needed if one is not None}
     for tensor in {one.id: one for one in (*needed, *copies) if one is not None}.values():
@@ -38,6 +39,13 @@ def copied_where_made(found: HostWait) -> Fix | None:
     return Fix(
         f"{what}; what is computed of each part is computed on the host", Safety.UNSAFE, (*dict.fromkeys(edits),)
     )
+
+
+def _is_part_by_part(found: HostWait) -> bool:
+    """Return whether the statement reads in rounds of a loop within the step."""
+    ancestors = found.module.syntax.ancestors(found.syncs[0].node)
+    around = itertools.takewhile(lambda up: up is not found.context.loop.node, ancestors)
+    return any(isinstance(up, (*LOOPS, *COMPREHENSIONS)) for up in around)
 
 
 def _is_copy(node: ast.AST) -> TypeGuard[ast.Call]:
