@@ -89,7 +89,7 @@ def _set_later(loader: Loader, name: str) -> tuple[NodeRef, ...]:
 
 @query
 def _attribute_values(module: ModuleIndex) -> dict[tuple[str, str, FunctionNode | None], list[ast.expr]]:
-    """What the attributes of variables are set to, by the variable, the attribute and the function."""
+    """The values that the attributes of variables are set to, by the variable, the attribute and the function."""
     found = dict[tuple[str, str, FunctionNode | None], list[ast.expr]]()
     for assigned in module.syntax.of(ast.Assign):
         for target in assigned.targets:
