@@ -61,7 +61,8 @@ OPAQUE = regex.compile(
 FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(
     r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:"""
-    r"""|\.(?:cuda|to)\([\w.]+\[[1-9]\]|cuda:["'] ?\+(?! ?str\([\w.]*rank)|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)""",
+    r"""|\.(?:cuda|to)\([\w.]+\[[1-9]\]|cuda:["'] ?\+(?! ?str\([\w.]*rank)"""
+    r"""|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)""",
     re.IGNORECASE,
 )
 PLAIN_COMMANDS = frozenset(
