@@ -29,6 +29,7 @@ from gpulint.assessment import (
     step_lengths,
     unused_modules,
     worker_facts,
+    worker_settings,
 )
 from gpulint.assessment.reasons import has_reason, names_waits
 from gpulint.records import dataclass
@@ -140,7 +141,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("nothing shows a third GPU", TO_LOW, gpu_signs.shows_few_gpus, kinds=_DATA_PARALLEL),
     Circumstance("for a person who looks at its windows", TO_LOW, desktops.waits_for_person, kinds=_PAUSE),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
-    Circumstance("set in every configuration and command", TO_LOW, file_facts.has_workers_set, kinds=_IN_PROCESS),
+    Circumstance("set in every configuration and command", TO_LOW, worker_settings.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),

@@ -79,20 +79,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     ] or found
     syncs = [sync for sync, _ in found]
     needed = [sync for sync, _ in found if sync.node in at_needed]
-    kept = {sync.value for sync in needed if sync.kind is SyncKind.READ} | {
-        sync.value for sync in syncs if decides_by_sum(project, module, sync.node, loop)
-    }
-    shown = [
-        sync
-        for sync, context in found
-        if not (sync in needed or is_cast(sync))
-        and (
-            is_shown(project, module, _read_of(sync), context)
-            or is_shown_itself(project, module, sync.value, loop)
-            or sync.value in kept
-            or any(use in kept for use in same_values(module, sync.value))
-        )
-    ]
+    shown = _shown(project, module, found, needed)
     others = [
         SyncPoint(call, SyncKind.BARRIER, None)
         for call in (
@@ -125,6 +112,26 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         f"line {first.lineno}" if first is not None else _place(project, module, called),
         first,
     )
+
+
+def _shown(
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: Sequence[SyncPoint]
+) -> list[SyncPoint]:
+    """Return the reads of values that each step shows, or by which it decides under another name."""
+    loop = found[0][1].loop.node
+    kept = {sync.value for sync in needed if sync.kind is SyncKind.READ}
+    kept |= {sync.value for sync, _ in found if decides_by_sum(project, module, sync.node, loop)}
+    return [
+        sync
+        for sync, context in found
+        if not (sync in needed or is_cast(sync))
+        and (
+            is_shown(project, module, _read_of(sync), context)
+            or is_shown_itself(project, module, sync.value, loop)
+            or sync.value in kept
+            or any(use in kept for use in same_values(module, sync.value))
+        )
+    ]
 
 
 def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext, group: Group) -> Cost:
