@@ -59,7 +59,8 @@ def everywhere(project: Project, ref: NodeRef) -> list[object]:
 
 def has_key(project: Project, read: ast.Call) -> bool:
     """Return whether a configuration file of the tree has the key that ``mapping.get("workers", 0)`` or
-    ``getattr(args, "workers", 0)`` reads, in whatever section, so that the default may not be what runs."""
+    ``getattr(args, "workers", 0)`` reads, in whatever section, also with the section in its name
+    (``getattr(args, "data_workers", 0)``), so that the default may not be what runs."""
     match read:
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(key)), *_]):
             pass
@@ -67,7 +68,21 @@ def has_key(project: Project, read: ast.Call) -> bool:
             pass
         case _:
             return False
-    return key.isidentifier() and any(in_file(project, file, key) for file in mentioning(project, key))
+    if not key.isidentifier():
+        return False
+    return any(in_file(project, file, key) for file in mentioning(project, key)) or _is_joined(project, key)
+
+
+@query
+def _is_joined(project: Project, key: str) -> bool:
+    """Return whether a file has a key that is ``key`` if the names of its sections are written before it."""
+    from gpulint.values.constants import Constants
+
+    parts = key.split("_")
+    ends = ("_".join(parts[start:]) for start in range(1, len(parts)))
+    files = dict.fromkeys(file for end in ends if end for file in mentioning(project, end))
+    read = project.fact(Constants).configs.read
+    return any(name.replace(".", "_") == key for file in files for name in read(file) if "." in name)
 
 
 def _is_loaded(project: Project, ref: NodeRef, base: ast.expr) -> bool:

@@ -50,6 +50,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.differentiation import takes_gradients
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -77,6 +78,8 @@ _LAYERS = regex.compile(
     re.IGNORECASE,
 )
 """What runs cuDNN, or is part of a library with models that do."""
+_WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
+"""Names of calls that may train."""
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
@@ -155,6 +158,7 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         argument = project.fact(Arguments).value(module, call, "mode", 0)
         on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
         on = on and not _is_ended(module, call, project) and not _is_around_one_pass(module, call, project)
+        on = on and not _meets_no_backward_pass(module, call, project)
         return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
@@ -205,6 +209,16 @@ def _is_around_one_pass(module: ModuleIndex, call: ast.Call, project: Project) -
     )
 
 
+def _meets_no_backward_pass(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
+    """Return whether the call is in what a module only runs when it is started itself (``if __name__ ==
+    "__main__":``), and which runs no backward pass: it tries what others import."""
+    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.If)), None)
+    if block is None or "__main__" not in ast.unparse(block.test) or not module.classes:
+        return False
+    called = (last_name(part.func) for part in walk(block) if isinstance(part, ast.Call))
+    return not any(map(_WORKS.search, called)) and not takes_gradients(project, module, block)
+
+
 def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop."""
     block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
@@ -225,13 +239,13 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
 
 
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
-    """Return whether the same function switches cuDNN on again further down, after an operation that it cannot do."""
+    """Return whether the same function switches cuDNN on again further down, or back to what it was, after an operation
+    that it cannot do."""
     function = module.function(statement)
     return any(
         isinstance(target, ast.Attribute)
         and target.attr == "enabled"
-        and isinstance(value, ast.Constant)
-        and value.value is True
+        and not (isinstance(value, ast.Constant) and value.value is False)
         and other.lineno > statement.lineno
         and module.function(other) is function
         for target, value, other in module.stores.get("cudnn", [])
