@@ -1,5 +1,5 @@
-"""Copies of whole tensors that a function returns, and that the training loop throws away: the function returns the
-tensors, and whoever uses them copies them."""
+"""Values on the host that a function returns, and that the training loop throws away: the function returns the tensors,
+and whoever uses copies of whole ones makes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef
 from gpulint_fixers.edits.statements import insert_below
 from gpulint_fixers.waits.lists.device_lists import WholeRead, whole_read
 from gpulint_fixers.waits.returns.returned_tables import sites_of, training_loop
@@ -26,6 +26,8 @@ def returned_copies(project: Project, found: HostWait, statement: ast.stmt) -> F
     returns = [node for node in walk(function) if isinstance(node, ast.Return) and module.function(node) is function]
     if len(returns) != 1 or not isinstance(statement.value, ast.Tuple) or function.returns is not None:
         return None
+    if (kept := _unused_numbers(project, found, function, statement.value.elts)) is not None:
+        return kept
     reads = {at: read for at, value in enumerate(statement.value.elts) if (read := whole_read(value)) is not None}
     read_nodes = {part for read in reads.values() for part in walk(read.whole)}
     sites = sites_of(project, found, function)
@@ -44,6 +46,27 @@ def returned_copies(project: Project, found: HostWait, statement: ast.stmt) -> F
                 return None
             edits.append(below)
     return Fix(f"let `{function.name}` return tensors, and copy them where they are used", Safety.UNSAFE, tuple(edits))
+
+
+def _unused_numbers(project: Project, found: HostWait, function: FunctionNode, values: list[ast.expr]) -> Fix | None:
+    """``return loss, (first.detach(), second.detach())`` for numbers that no call of the function uses."""
+    homes = {at for at, value in enumerate(values) for sync in found.syncs if sync.node in {*walk(value)}}
+    sites = sites_of(project, found, function)
+    if not homes or not sites or not all(isinstance(values[at], ast.Tuple | ast.List | ast.Dict) for at in homes):
+        return None
+    for site in sites:
+        used = _used(site, len(values))
+        if used is None or used.keys() & homes:
+            return None
+    edits = list[Edit]()
+    for sync in found.syncs:
+        match sync.node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+                text = f"{found.module.syntax.text(tensor)}.detach()"
+                edits.append(Edit(found.module.path, found.module.syntax.span(sync.node), text))
+            case _:
+                return None
+    return Fix(f"let `{function.name}` return tensors, as no call uses the numbers", Safety.UNSAFE, tuple(edits))
 
 
 def _kept(found: HostWait, read: WholeRead) -> str:
