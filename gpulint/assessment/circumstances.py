@@ -88,7 +88,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
-    Circumstance("all heirs of its class replace it", TO_LOW, place_facts.is_overridden),
+    Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
@@ -139,7 +139,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=_DATA_PARALLEL | _SINGLE),
     Circumstance("a notebook, which torchrun does not start", TO_LOW, file_facts.is_notebook, kinds=_DATA_PARALLEL),
     Circumstance("nothing shows a third GPU", TO_LOW, gpu_signs.shows_few_gpus, kinds=_DATA_PARALLEL),
-    Circumstance("for a person who looks at its windows", TO_LOW, desktops.waits_for_person, kinds=_PAUSE),
+    Circumstance("it opens windows for a person", TO_LOW, desktops.waits_for_person, kinds=_PAUSE),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance("set in every configuration and command", TO_LOW, worker_settings.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
@@ -181,7 +181,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_KEPT_BY_WORKERS),
     Circumstance("this process may not start workers", TO_LOW, worker_facts.may_not_start_workers, kinds=_IN_PROCESS),
-    Circumstance("the program reads what each sample changes", TO_LOW, worker_facts.counts_samples, kinds=_IN_PROCESS),
+    Circumstance(
+        "its samples change state that the program reads", TO_LOW, worker_facts.counts_samples, kinds=_IN_PROCESS
+    ),
     Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
     Circumstance("simulated clients share the cores", TO_LOW, worker_facts.is_of_simulated_client, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),

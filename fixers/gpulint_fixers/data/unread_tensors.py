@@ -37,5 +37,5 @@ def without_unread(module: ModuleIndex, move: ast.Call, made: ast.Call, *, rando
     edits = without_gaps(module.syntax.source, [edit]) if edit.span.cell is None else [edit]
     what = f"remove `{target.id}`, which nothing reads"
     if random:
-        return Fix(f"{what}; the next random numbers are then others", Safety.UNSAFE, tuple(edits))
+        return Fix(f"{what}; the random numbers that follow change", Safety.UNSAFE, tuple(edits))
     return Fix(what, Safety.SAFE, tuple(edits))

@@ -37,7 +37,7 @@ def copied_where_made(found: HostWait) -> Fix | None:
         edits += more or ()
     what = "copy the whole tensor to the host once instead of its parts one by one"
     return Fix(
-        f"{what}; what is computed of each part is computed on the host", Safety.UNSAFE, (*dict.fromkeys(edits),)
+        f"{what}; what is computed from each part then runs on the host", Safety.UNSAFE, (*dict.fromkeys(edits),)
     )
 
 

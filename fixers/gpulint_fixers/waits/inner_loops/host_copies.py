@@ -42,7 +42,7 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     if edits is None:
         return None
     what = "copy the whole tensor to the host once instead of its parts one by one"
-    return Fix(f"{what}; what is computed of each part is computed on the host", Safety.UNSAFE, tuple(edits))
+    return Fix(f"{what}; what is computed from each part then runs on the host", Safety.UNSAFE, tuple(edits))
 
 
 def _inner_loops(found: HostWait, node: ast.AST) -> list[ast.For | ast.expr]:

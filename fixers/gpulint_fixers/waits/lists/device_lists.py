@@ -194,7 +194,7 @@ def gathered(
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
     if not rows and _is_of_inner_loop(module, statement, loop, read.tensor):
-        return Declined("the inner loop would copy as many tensors, only later")
+        return Declined("the inner loop would make as many copies later")
     made = after_loop(project, found, statement, loop, target, read, rows=rows)
     if not isinstance(made, tuple):
         return made
