@@ -216,7 +216,7 @@ class Change:
                 return key[0] in self.words
             case "words.users":
                 return not (key[0].isdisjoint(self.words) and key[1].isdisjoint(self.imports))
-            case "words.heirs" | "words.subclasses":
+            case "words.subclasses" | "words.subclasses":
                 return self.classes
             case "files" | "python_files":
                 return self.files

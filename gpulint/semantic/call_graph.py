@@ -139,25 +139,27 @@ def plain_calls(
 def _inherited_constructors(
     project: Project, resolver: Resolver, function: FunctionNode, home: ast.ClassDef, tested: bool
 ) -> Iterator[tuple[ModuleIndex, ast.Call]]:
-    """``super().__init__(...)`` in the constructors of heirs, and ``Heir(...)`` of those that have none."""
+    """``super().__init__(...)`` in the constructors of subclasses, and ``Subclass(...)`` of those that have none."""
     for path in sorted(project.word_index.subclass_files(word_of(home.name))):
         where = project.module_at(path) if tested or not project.is_test(path) else None
-        for heir in where.classes if where is not None else ():
+        for subclass in where.classes if where is not None else ():
             assert where is not None
-            if heir is home or all(owner is not home for _, owner in resolver.mro(where, heir)):
+            if subclass is home or all(owner is not home for _, owner in resolver.mro(where, subclass)):
                 continue
-            own = next((part for part in heir.body if getattr(part, "name", "") == "__init__"), None)
+            own = next((part for part in subclass.body if getattr(part, "name", "") == "__init__"), None)
             if isinstance(own, FUNCTIONS):
                 for call in where.calls_by_name.get("__init__", []):
                     if where.function(call) is own and _reaches(resolver, where, call, function):
                         yield where, call
                 continue
-            made = resolver.method(where, heir, "__init__")
+            made = resolver.method(where, subclass, "__init__")
             if made is None or made.node is not function:
                 continue
-            targets = resolver.names(where, heir)
-            for user in project.callers_of(where, {heir.name}, tests=tested):
-                for call in (call for alias in _aliases(user, heir.name) for call in user.calls_by_name.get(alias, [])):
+            targets = resolver.names(where, subclass)
+            for user in project.callers_of(where, {subclass.name}, tests=tested):
+                for call in (
+                    call for alias in _aliases(user, subclass.name) for call in user.calls_by_name.get(alias, [])
+                ):
                     if (tested or not project.is_test(user.path)) and resolver.names(user, call.func) & targets:
                         yield user, call
 

@@ -1,4 +1,4 @@
-"""Methods that never run: all heirs of their class have one of their own, and nothing makes the class itself."""
+"""Methods that never run: all subclasses of their class have one of their own, and nothing makes the class itself."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def is_overridden(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
 @query
 def _is_replaced(project: Project, module: ModuleIndex, owner: ast.ClassDef, method: FunctionNode) -> bool:
     word = word_of(owner.name)
-    heirs = sorted(project.word_index.subclasses(word))
-    if not heirs or project.is_in_other_files(word):
+    subclasses = sorted(project.word_index.subclasses(word))
+    if not subclasses or project.is_in_other_files(word):
         return False
-    for path, name in heirs:
+    for path, name in subclasses:
         where = project.module_at(path)
-        heir = where.classes_by_name.get(name.decode()) if where is not None else None
-        if heir is None or not any(_replaces(part, method.name) for part in heir.body):
+        subclass = where.classes_by_name.get(name.decode()) if where is not None else None
+        if subclass is None or not any(_replaces(part, method.name) for part in subclass.body):
             return False
     users = [project.module_at(path) for path in project.word_index.mentioning(word)]
     return all(user is not None and _only_derives(user, owner.name) for user in (module, *users))
 
 
 def _replaces(part: ast.stmt, name: str) -> bool:
-    """Return whether a part of an heir is a method of this name that does not call the one of the base."""
+    """Return whether a part of a subclass is a method of this name that does not call the one of the base."""
     return (
         isinstance(part, FUNCTIONS)
         and part.name == name

@@ -54,7 +54,7 @@ def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
-    """The method around a node, of a class that neither its bases, nor its heirs, nor the command line may call."""
+    """The method around a node, of a class that neither its bases nor its subclasses nor the command line may call."""
     inner = node
     for outer in module.syntax.ancestors(node):
         if isinstance(inner, FUNCTIONS) and isinstance(outer, ast.ClassDef):
@@ -67,18 +67,18 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
 
 @query
 def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether a library may call methods of a class by their names: it, or an heir, derives from a class of the
+    """Return whether a library may call methods of a class by their names: it or a subclass derives from a class of the
     library, or commands are made of its methods."""
     words = project.word_index
     family, todo = {(module.path, word_of(owner.name))}, [word_of(owner.name)]
     while todo:
-        heirs = {*words.subclasses(todo.pop())} - family
-        family |= heirs
-        todo += [heir for _, heir in heirs]
+        subclasses = {*words.subclasses(todo.pop())} - family
+        family |= subclasses
+        todo += [subclass for _, subclass in subclasses]
     for path, word in family:
-        heir = project.module_at(path)
-        made = heir.classes_by_name.get(word.decode()) if heir is not None else None
-        if heir is None or made is None or not _derives_from_own(project, heir, made):
+        subclass = project.module_at(path)
+        made = subclass.classes_by_name.get(word.decode()) if subclass is not None else None
+        if subclass is None or made is None or not _derives_from_own(project, subclass, made):
             return True
     users = map(project.module_at, words.mentioning(word_of(owner.name)))
     return any(user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users)

@@ -83,10 +83,10 @@ def _callers(project: Project, home: Path, name: str, *, of_class: bool = False)
 
 
 def _callers_of_class(project: Project, home: Path, name: str) -> set[_Caller] | None:
-    """Return what calls the constructor of a class, also for its heirs."""
-    heirs = [(path, heir.decode()) for path, heir in project.word_index.subclasses(word_of(name))]
-    for path in {home, *(path for path, _ in heirs)}:
+    """Return what calls the constructor of a class, also for its subclasses."""
+    subclasses = [(path, subclass.decode()) for path, subclass in project.word_index.subclasses(word_of(name))]
+    for path in {home, *(path for path, _ in subclasses)}:
         if not project.callers(path, "__init__").isdisjoint((ELSEWHERE, HANDED)):
             return None
     found = _callers(project, home, name, of_class=True)
-    return None if found is None else found | {(path, f"{heir}.") for path, heir in heirs}
+    return None if found is None else found | {(path, f"{subclass}.") for path, subclass in subclasses}

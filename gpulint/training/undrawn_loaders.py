@@ -29,7 +29,7 @@ _COUNTED = frozenset("dataset batch_size num_workers sampler batch_sampler colla
 _LOOKED_AT = frozenset({"len", "print", "type", "isinstance", "id", "repr", "bool"})
 """Functions that draw no batch of what they are given."""
 _PLAIN_BASES = frozenset({"object", "ABC", "Dataset", "Module"})
-"""Bases that call no method of their heirs for a loader."""
+"""Bases that call no method of their subclasses for a loader."""
 _LOOKS_UP = ("locals", "globals", "vars", "exec", "eval")
 """Functions that find a variable without naming it."""
 
@@ -176,7 +176,7 @@ class UndrawnLoaders:
 
     def _is_result_left(self, module: ModuleIndex, function: FunctionNode, path: Path, looks: bool) -> bool:
         """Return whether no call of a function, all of which are seen, draws from its result. A framework may call
-        the methods of its heirs, such as ``train_dataloader``."""
+        the methods of its subclasses, such as ``train_dataloader``."""
         owner = module.syntax.parents.get(function)
         if isinstance(owner, ast.ClassDef) and any(last_name(base) not in _PLAIN_BASES for base in owner.bases):
             return False

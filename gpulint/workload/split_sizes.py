@@ -83,15 +83,15 @@ def _called(project: Project, owner: ast.AST | None, name: str) -> Iterable[str]
     if not isinstance(owner, ast.ClassDef):
         return (name,)
     if name == "__init__":
-        return (name, *_with_heirs(project, owner.name))
+        return (name, *_with_subclasses(project, owner.name))
     # A model runs on a batch, and makes none.
     return {"__call__": (ANY,), "forward": ()}.get(name, (name,))
 
 
-def _with_heirs(project: Project, owner: str) -> list[str]:
+def _with_subclasses(project: Project, owner: str) -> list[str]:
     """A class, and those that by their names derive from it."""
     found = [owner]
     for name in found:
-        heirs = (heir.decode() for _, heir in project.word_index.subclasses(word_of(name)))
-        found += [heir for heir in dict.fromkeys(heirs) if heir not in found]
+        subclasses = (subclass.decode() for _, subclass in project.word_index.subclasses(word_of(name)))
+        found += [subclass for subclass in dict.fromkeys(subclasses) if subclass not in found]
     return found

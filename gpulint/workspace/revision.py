@@ -124,7 +124,7 @@ class _Change:
         """Inputs of a kind that may have another value."""
         if kind == "words.mentioning":
             return [table[word,] for word in self._words if (word,) in table]
-        if (kind in ("words.heirs", "words.subclasses") and not self._classes) or (
+        if (kind in ("words.subclasses", "words.subclasses") and not self._classes) or (
             kind == "training" and not self._feeds
         ):
             return ()

@@ -66,7 +66,7 @@ class Users(ModulePaths):
     ) -> Iterator[ModuleIndex]:
         """Those of them that call what they know by one of the names, or hand it to a call; ``tests`` only if told.
 
-        For methods of a class ``owner`` only those that name the class or define an heir of it. What rests on this
+        For methods of a class ``owner`` only those that name the class or define a subclass of it. What rests on this
         stays valid while the others go on to call nothing of that name, whatever else changes in them.
         """
         wanted = frozenset(names)

@@ -51,7 +51,7 @@ class WordIndex:
         self._mentions: dict[bytes, list[int]] = {}
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._users: dict[tuple[frozenset[bytes], frozenset[bytes]], list[Path]] = {}
-        self._heirs: dict[bytes, frozenset[Path]] = {}
+        self._subclasses: dict[bytes, frozenset[Path]] = {}
         self._alike: dict[tuple[bytes, int], set[Path]] = {}
         self.substrings = Substrings()
         """What of that which gates ask for is in which identifiers."""
@@ -80,7 +80,7 @@ class WordIndex:
     def discard(self, path: Path) -> None:
         """Forget the words of a file, and what was looked up in the whole tree."""
         self.forget(path)
-        for index in (self._mentions, self._importers, self._users, self._heirs, self._alike):
+        for index in (self._mentions, self._importers, self._users, self._subclasses, self._alike):
             index.clear()
         for name in ("_by_word", "_by_import", "_by_base"):
             self.__dict__.pop(name, None)
@@ -88,7 +88,7 @@ class WordIndex:
     def revise(self, path: Path, words: frozenset[bytes], imports: frozenset[bytes], *, classes: bool) -> None:
         """Take note of a file's new content; ``words`` and ``imports`` came or went, and ``classes`` may have."""
         if classes:
-            self._heirs.clear()
+            self._subclasses.clear()
             self.__dict__.pop("_by_base", None)
         if words or imports:
             number = self._files.all_python.index(path)
@@ -164,33 +164,33 @@ class WordIndex:
                 table.setdefault(word, []).append(number)
         return table
 
-    @lookup("words.heirs")
+    @lookup("words.subclasses")
     def subclass_files(self, owner: bytes) -> frozenset[Path]:
         """Python files with a class that by its name, or by those of its bases, derives from a class ``owner``."""
-        if owner not in self._heirs:
+        if owner not in self._subclasses:
             known, names, found = {owner}, [owner], set[Path]()
             for name in names:
-                for heir, path in self._by_base.get(name, ()):
+                for subclass, path in self._by_base.get(name, ()):
                     found.add(path)
-                    if heir not in known:
-                        known.add(heir)
-                        names.append(heir)
-            self._heirs[owner] = frozenset(found)
-        return self._heirs[owner]
+                    if subclass not in known:
+                        known.add(subclass)
+                        names.append(subclass)
+            self._subclasses[owner] = frozenset(found)
+        return self._subclasses[owner]
 
     @lookup("words.subclasses")
     def subclasses(self, owner: bytes) -> list[tuple[Path, bytes]]:
         """(file, class) of the classes that by their names derive from a class ``owner`` themselves."""
-        return sorted({(path, heir) for heir, path in self._by_base.get(owner, ())})
+        return sorted({(path, subclass) for subclass, path in self._by_base.get(owner, ())})
 
     @cached_property
     def _by_base(self) -> dict[bytes, list[tuple[bytes, Path]]]:
         """Identifier -> (class, file) of the classes that have it among their bases."""
         table: dict[bytes, list[tuple[bytes, Path]]] = {}
         for path in self._files.all_python:
-            for heir, bases in self.class_lines(path):
+            for subclass, bases in self.class_lines(path):
                 for base in _WORD.findall(bases):
-                    table.setdefault(base, []).append((heir, path))
+                    table.setdefault(base, []).append((subclass, path))
         return table
 
     @lookup("words.imported")

@@ -352,17 +352,19 @@ class Base:
 
 
 @pytest.mark.parametrize(
-    ("heir", "made", "level"),
+    ("subclass", "made", "level"),
     [
-        ("def loader(self):\n        return DataLoader(Photos(self.paths), num_workers=8)", "Heir", "low"),
+        ("def loader(self):\n        return DataLoader(Photos(self.paths), num_workers=8)", "Subclass", "low"),
         ("def loader(self):\n        return DataLoader(Photos(self.paths), num_workers=8)", "Base", "high"),
-        ("def loader(self):\n        return wrap(super().loader())", "Heir", "high"),
-        ("def other(self):\n        return 0", "Heir", "high"),
+        ("def loader(self):\n        return wrap(super().loader())", "Subclass", "high"),
+        ("def other(self):\n        return 0", "Subclass", "high"),
     ],
 )
-def test_a_method_that_all_heirs_replace_makes_nothing(tmp_path: Path, heir: str, made: str, level: str) -> None:
+def test_a_method_that_all_subclasses_replace_makes_nothing(
+    tmp_path: Path, subclass: str, made: str, level: str
+) -> None:
     base = HEAD + IMAGES.split("loader =")[0] + _BASE
-    program = f"from base import Base, DataLoader, Photos\n\n\nclass Heir(Base):\n    {heir}\n\n\n{made}(paths).run()\n"
+    program = f"from base import Base, DataLoader, Photos\n\n\nclass Subclass(Base):\n    {subclass}\n\n\n{made}(paths).run()\n"
     (found,) = [
         one
         for one in bases(tmp_path, {"net.py": "", "base.py": base, "train.py": program}, "GPU303")

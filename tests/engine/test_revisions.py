@@ -16,7 +16,7 @@ from gpulint.query import query, stored
 from gpulint.workspace.kept_syntax import track_syntax
 from gpulint.workspace.word_index import word_of
 
-NAMES = ("base", "loader", "DataLoader", "backward", "Net", "Heir", "helper", "train")
+NAMES = ("base", "loader", "DataLoader", "backward", "Net", "Subclass", "helper", "train")
 LINES = (
     "import {a}",
     "from {a} import *",
@@ -53,7 +53,7 @@ def tree(root: Path, chance: random.Random) -> list[Path]:
 LOOKUPS: dict[str, Callable[[Project, Any], Any]] = {
     "mentioning": lambda project, name: project.word_index.mentioning(word_of(name)),
     "users": lambda project, name: project.word_index.users(frozenset({word_of(name)}), frozenset({b"base", b"pkg"})),
-    "heirs": lambda project, name: project.word_index.subclass_files(word_of(name)),
+    "subclass files": lambda project, name: project.word_index.subclass_files(word_of(name)),
     "subclasses": lambda project, name: project.word_index.subclasses(word_of(name)),
     "like": lambda project, name: project.word_index.like(re.compile(rb"\n%b" % name[:4].encode())),
     "has": lambda project, name: project.has(word_of(name)),

@@ -141,8 +141,8 @@ def _is_handed_over(steps: list[ast.AST]) -> bool:
 def _is_inherited(project: Project, owner: ast.ClassDef, name: str) -> bool:
     """Return whether a class that inherits this one uses the list."""
     return any(
-        any(owner.name in ast.unparse(base) for base in heir.bases) and any(True for _ in _uses(heir, name))
+        any(owner.name in ast.unparse(base) for base in subclass.bases) and any(True for _ in _uses(subclass, name))
         for path in project.word_index.mentioning(name.encode())
         if (module := project.module_at(path)) is not None
-        for heir in module.syntax.of(ast.ClassDef)
+        for subclass in module.syntax.of(ast.ClassDef)
     )
