@@ -76,8 +76,10 @@ def is_array_on_host(module: ModuleIndex, node: ast.expr, is_array: Callable[[Mo
         case ast.Call(func=ast.Attribute(value=base, attr=name), args=args, keywords=keywords):
             number = name in _NUMBERS or (name in _REDUCTIONS and not args and not keywords)
             return copies_to_host(node) or (name not in _MOVES and not number and is_array(module, base))
-        case ast.Subscript(value=base, slice=ast.Slice() | ast.Compare()):
-            return is_array(module, base)
+        case ast.Subscript(value=base, slice=index):
+            return not _is_one(module, index) and is_array(module, base)
+        case ast.UnaryOp(op=ast.Invert() | ast.USub(), operand=inner):
+            return is_array(module, inner)
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             arrays = [isinstance(part, ast.Constant) or is_array(module, part) for part in (left, right)]
             return all(arrays) and not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant))
@@ -92,6 +94,21 @@ def is_array_on_host(module: ModuleIndex, node: ast.expr, is_array: Callable[[Mo
                 for one in bindings
             )
     return False
+
+
+def _is_one(module: ModuleIndex, index: ast.expr) -> bool:
+    """Return whether an index picks one element, which may be a number: a constant, a counter of loops."""
+    match index:
+        case ast.Tuple(elts=parts):
+            return all(_is_one(module, part) for part in parts)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return _is_one(module, inner)
+        case ast.BinOp(left=left, right=right):
+            return _is_one(module, left) and _is_one(module, right)
+        case ast.Name(id=name):
+            bindings = reaching(module, module.scope(index).lookup(name), index)
+            return bool(bindings) and all(one.kind is BindingKind.LOOP for one in bindings)
+    return isinstance(index, ast.Constant)
 
 
 def copies_to_host(call: ast.Call) -> bool:

@@ -120,7 +120,9 @@ class TensorLocations:
                     return not any(self.is_tensor(module, part) for part in (left, right))
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
-                return self._compares_on_host(module, (left, right))
+                return self._compares_on_host(module, (left, right)) or (
+                    self.is_host(module, left) and self.is_host(module, right)
+                )
             case ast.UnaryOp(operand=inner):
                 return self.is_host(module, inner)
             case ast.Tuple(elts=parts) | ast.Dict(values=parts):

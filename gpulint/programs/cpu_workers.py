@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,14 +115,40 @@ def _asks_for_no_gpus(module: ModuleIndex) -> bool:
 
 
 def _without(module: ModuleIndex, calls: list[ast.Call]) -> str:
-    """The text of a module without the functions and classes that some calls take first."""
-    handed = {call.args[0].id for call in calls if call.args and isinstance(call.args[0], ast.Name)}
+    """The text of a module without the functions and classes that some calls, or what they make, are handed."""
+    handed = {
+        part.id
+        for call in calls
+        for user in (call, *_users(module, call))
+        for part in _passed(user)
+        if isinstance(part, ast.Name)
+    }
     lines = module.syntax.source.text.splitlines(keepends=True)
     for definition in (*module.functions, *module.classes):
         if getattr(definition, "name", "") in handed and definition.end_lineno is not None:
             for line in range(definition.lineno - 1, definition.end_lineno):
                 lines[line] = "\n"
     return "".join(lines)
+
+
+def _users(module: ModuleIndex, made: ast.Call) -> Iterator[ast.Call]:
+    """The calls that use what a call makes: ``TorchDistributor(use_gpu=False).run(train)``, ``TorchTrainer(train,
+    scaling_config=ScalingConfig(use_gpu=False))``, also through a name."""
+    for up in module.syntax.ancestors(made):
+        if isinstance(up, ast.Call):
+            yield up
+        elif isinstance(up, ast.Assign) and up.value is made:
+            names = {dotted(target) for target in up.targets} - {""}
+            for call in module.calls:
+                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+                if any(dotted(part) in names for part in (owner, *_passed(call)) if part is not None):
+                    yield call
+        if isinstance(up, ast.stmt):
+            return
+
+
+def _passed(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _is_said(module: ModuleIndex, value: ast.expr) -> bool:

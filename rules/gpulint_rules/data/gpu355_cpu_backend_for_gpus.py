@@ -39,6 +39,7 @@ from gpulint.launch.job import DeclaredCount, Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -102,6 +103,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or _has_group_of_its_own(project, module)
             or _moves_with_nccl(project, module, call)
             or not _moves_to_gpu(module, project)
+            or project.fact(GpuPrograms).is_elsewhere(module)
         ):
             continue
         if not _exchanges_gradients(module, project):
