@@ -57,6 +57,10 @@ def test_one_copy_gives_the_same_values(job: MakeJob) -> None:
 CASES = {
     "a part stays on the GPU": ("scores[step, b, c] = float(score)", "scores[step, b, c] = float(score), score"),
     "the tensor changes in the loop": ("        for c, score", "        preds[b] = preds[b] / 2\n        for c, score"),
+    "the rounds read what stays on the GPU": (
+        "= float(score)",
+        "= float(score)\n            keep(lengths(y)[b].item())",
+    ),
     "the tensor is used as a whole": ("        for c, score", "        keep(preds)\n        for c, score"),
 }
 

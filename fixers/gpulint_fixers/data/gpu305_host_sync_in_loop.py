@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,13 +19,14 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.guarded_loops import guarded_loop
+from gpulint_fixers.waits.inner_loops.host_copies import OF_WHOLE
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
@@ -93,14 +95,31 @@ def _waits_of_rounds(project: Project, module: ModuleIndex, inner: ast.For) -> l
 def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Declined | None:
     """One read for all rounds of an inner loop, or for the entries of a table."""
     together = read_together(project, found)
-    if together is None or not together.description.startswith(OF_TABLE):
-        return together  # one wait instead of one per element is worth it beside others
+    if together is None:
+        return None
+    if not together.description.startswith(OF_TABLE):
+        return together if (stays := _stays_beside(project, found, together)) is None else stays
     if only_kept(found.statement):
         return Declined("the numbers are only collected, which one copy in every step would wait for as well")
     # Of a few numbers all but the first are free.
     stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found)
     stays = stays or _stays_as_text(project, found)
     return together if stays is None else stays
+
+
+def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | None:
+    """Return why one copy of a whole tensor gains little: the rounds of the same loop read others one by one, and no
+    fix changes that. One wait instead of one per element is worth it beside waits of the step."""
+    around = found.module.syntax.ancestors(found.syncs[0].node)
+    inside = itertools.takewhile(lambda up: up is not found.context.loop.node and not isinstance(up, FUNCTIONS), around)
+    inner = next((up for up in inside if isinstance(up, ast.For)), None)
+    if inner is None or not made.description.startswith(OF_WHOLE):
+        return None
+    others = [
+        (one, fixed if isinstance(fixed, Fix) else read_together(project, one.payload) or fixed)  # type: ignore[arg-type]
+        for one, fixed in _waits_of_rounds(project, found.module, inner)
+    ]
+    return stays_in_rounds(found, inner, others)
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:

@@ -15,7 +15,8 @@ from gpulint_fixers.edits.statements import insert_above, insert_below, remove_s
 
 
 def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
-    """Remove the ``import name`` at the top of a module that nothing but an expression, which a fix removes, needs."""
+    """Remove the ``import name``, or ``from package import name``, at the top of a module that nothing but an
+    expression, which a fix removes, needs."""
     root = used
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -28,7 +29,8 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
     importing = [
         node
         for node in module.syntax.tree.body
-        if isinstance(node, ast.Import) and [(one.name, one.asname) for one in node.names] == [(root.id, None)]
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and [(one.name, one.asname) for one in node.names] == [(root.id, None)]
     ]
     edit = remove_statement(module.syntax, importing[0]) if importing else None
     if edit is None or edit.text or edit.span.column > 1:

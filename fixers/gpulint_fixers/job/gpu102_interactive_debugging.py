@@ -16,6 +16,7 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
@@ -35,6 +36,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("it ends the module's own test, to look at the results")
     if _empties_block(document.python, found.statement):
         return Declined(_ALL)
+    if found.is_prompt:
+        return _without_prompt(module, found.statement)
     import_ = _own_import(document.python, found.statement)
     edit = remove_statement(document.python, found.statement)
     if edit is None and import_ is not None:
@@ -52,6 +55,17 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if both is not None:
         return _made("remove the debugger's call and import", both, error)
     return _made("remove the debugger's call", edit, error)
+
+
+def _without_prompt(module: ModuleIndex | None, statement: ast.stmt) -> Fix | Declined:
+    """Remove a prompt at the end of a script, and its import if nothing else needs it."""
+    edit = remove_statement(module.syntax, statement) if module is not None else None
+    if module is None or edit is None or edit.text:
+        return Declined("the call shares its line with another statement")
+    called = statement.value if isinstance(statement, ast.Expr) else None
+    unused = drop_import(module, called.func) if isinstance(called, ast.Call) else ()
+    what = "remove the prompt at the end of the program" + (" and its import" if unused else "")
+    return Fix(f"{what}, unless somebody looks at the results there", Safety.UNSAFE, (edit, *unused))
 
 
 def _made(description: str, edit: Edit, error: bool) -> Fix:

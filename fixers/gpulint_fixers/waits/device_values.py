@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
-from gpulint.fix import Declined, Fix, Safety
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.placement.host_values import HostValues
+from gpulint.placement.sync_points import SyncPoint
+from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
@@ -23,6 +28,7 @@ from gpulint_fixers.waits.logs.logging_runs import filled_run, log_run, names_st
 from gpulint_fixers.waits.logs.named_meters import keeps_tensors
 from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.step_tests import is_lightning_log
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
 from gpulint_fixers.waits.sums.running_extremes import extreme
@@ -73,13 +79,30 @@ def reduced_less_often(project: Project, reduced: Reduced) -> Fix | Declined:
     return Fix(f"average over all processes and log every {every} steps", Safety.UNSAFE, edits)
 
 
-def handed_over(found: HostWait) -> Fix | Declined:
-    """``self.log("loss", loss.item())``: let the framework have the tensor, which it reads when it writes its log."""
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    edits = tuple(read.replaced(found.module, ".detach()") for read in reads)
-    return Fix("hand Lightning the tensor, which it reads when it writes its log", Safety.UNSAFE, edits)
+def handed_over(project: Project, found: HostWait) -> Fix | Declined:
+    """``self.log("loss", loss.item())``: let the framework have the tensor, which it reads when it writes its log, in
+    all branches of the same test: an option chooses one, and its default is not what jobs pass."""
+    edits = list[Edit]()
+    for one in (found, *_in_other_branches(project, found)):
+        reads = reads_of(one)
+        if isinstance(reads, Declined):
+            return reads
+        edits += (read.replaced(found.module, ".detach()") for read in reads)
+    return Fix("hand Lightning the tensor, which it reads when it writes its log", Safety.UNSAFE, tuple(edits))
+
+
+def _in_other_branches(project: Project, found: HostWait) -> list[HostWait]:
+    """The logs of the same function that read numbers in branches which exclude that of a wait."""
+    module, function = found.module, found.module.function(found.statement)
+    on_host, logs = project.fact(HostValues), dict[ast.stmt, list[SyncPoint]]()
+    for sync in project.fact(SyncPoints).in_module(module):
+        statement = next((up for up in module.syntax.ancestors(sync.node) if isinstance(up, ast.stmt)), None)
+        if statement is None or module.function(statement) is not function or not is_lightning_log(module, statement):
+            continue
+        of_host = sync.value is not None and on_host.holds(module, sync.value)
+        if not of_host and exclude(module, found.statement, statement):
+            logs.setdefault(statement, []).append(sync)
+    return [replace(found, statement=statement, syncs=tuple(syncs)) for statement, syncs in logs.items()]
 
 
 def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:

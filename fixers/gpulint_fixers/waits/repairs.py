@@ -58,7 +58,7 @@ def repair(project: Project, found: object) -> Fix | Declined:
     if (removed := without_discarded(found.module, statement)) is not None:
         return removed
     if is_lightning_log(found.module, statement):
-        return handed_over(found)
+        return handed_over(project, found)
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
         return less

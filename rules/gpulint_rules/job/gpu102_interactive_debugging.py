@@ -14,7 +14,8 @@ training with a person, who resets a robot or says which result is better.
 
 Fix safety
 Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
-import in the line above that serves nothing else goes with them, as does a test that does nothing else. Advice for
+import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
+prompt such as ``embed()`` that is the last statement of a script: it may be there to look at the results. Advice for
 the rest.
 
 References
@@ -64,6 +65,8 @@ class Stop:
     """The statement, where the call is one that can go."""
 
     statement: ast.stmt | None
+    is_prompt: bool = False
+    """Whether somebody may want it: a prompt at the end of a script, to look at the results."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -84,7 +87,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(call),
             f"`{text}` stops a GPU program until somebody answers",
             help=f"remove `{text}`, or guard it with a debug option that is off by default",
-            payload=Stop(_statement(module, call) if debugger else None),
+            payload=_stop(module, call, debugger, prompt),
         )
 
 
@@ -173,6 +176,14 @@ def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 def _beside_robot(module: ModuleIndex) -> bool:
     """Return whether a person has to be there, for a robot or to say which of two results is better."""
     return _NEEDS_PERSON.search(module.syntax.source.text) is not None
+
+
+def _stop(module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> Stop:
+    if debugger:
+        return Stop(_statement(module, call))
+    statement = _statement(module, call)
+    last = statement is not None and statement is module.syntax.tree.body[-1]
+    return Stop(statement if prompt and last else None, is_prompt=prompt)
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.stmt | None:
