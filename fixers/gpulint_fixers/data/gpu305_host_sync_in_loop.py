@@ -25,10 +25,10 @@ from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_values import logged
+from gpulint_fixers.waits.fix_kinds import Removal, TableRead, WholeCopy
 from gpulint_fixers.waits.guarded_loops import guarded_loop
-from gpulint_fixers.waits.inner_loops.host_copies import OF_WHOLE
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
-from gpulint_fixers.waits.inner_loops.reads_together import OF_TABLE, only_kept, read_together
+from gpulint_fixers.waits.inner_loops.reads_together import only_kept, read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
 from gpulint_fixers.waits.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
@@ -46,7 +46,6 @@ from gpulint_fixers.waits.step_tests import (
     trained_on,
     trains_inside,
 )
-from gpulint_fixers.waits.unread_values import is_removal
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -97,7 +96,7 @@ def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Decl
     together = read_together(project, found)
     if together is None:
         return None
-    if not together.description.startswith(OF_TABLE):
+    if not isinstance(together, TableRead):
         return together if (stays := _stays_beside(project, found, together)) is None else stays
     if only_kept(found.statement):
         return Declined("the numbers are only collected, which one copy in every step would wait for as well")
@@ -113,7 +112,7 @@ def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | No
     around = found.module.syntax.ancestors(found.syncs[0].node)
     inside = itertools.takewhile(lambda up: up is not found.context.loop.node and not isinstance(up, FUNCTIONS), around)
     inner = next((up for up in inside if isinstance(up, ast.For)), None)
-    if inner is None or not made.description.startswith(OF_WHOLE):
+    if inner is None or not isinstance(made, WholeCopy):
         return None
     others = [
         (one, fixed if isinstance(fixed, Fix) else read_together(project, one.payload) or fixed)  # type: ignore[arg-type]
@@ -128,7 +127,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     made = repair(project, found)
     if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
-    if is_removal(made):
+    if isinstance(made, Removal):
         return _read_again(project, finding, found) or made
     loop = found.context.loop
     if has_one_step(project, loop.module, loop.node):

@@ -13,6 +13,7 @@ from gpulint.source import Span
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.edits.statements import remove_statement, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
+from gpulint_fixers.waits.fix_kinds import Removal
 
 _READS = frozenset(
     {"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"}
@@ -24,8 +25,6 @@ _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
 _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
 """What a function has that measures: a read may be there to wait for the GPU."""
-
-_REMOVES = "remove"
 
 
 def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
@@ -47,12 +46,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
     if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
-    return Fix(f"{_REMOVES} `{variable.name}`, which nothing reads", Safety.SAFE, removed)
-
-
-def is_removal(made: Fix) -> bool:
-    """Return whether a fix removes a value that nothing reads, which is right whatever else waits."""
-    return made.description.startswith(_REMOVES)
+    return Removal(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
 
 
 def without_discarded(module: ModuleIndex, statement: ast.stmt) -> Fix | None:
@@ -74,9 +68,9 @@ def without_discarded(module: ModuleIndex, statement: ast.stmt) -> Fix | None:
     text = module.syntax.source.text if around is None else module.syntax.text(around)
     edits = tuple(without_gaps(module.syntax.source, [edit])) if edit.span.cell is None else (edit,)
     if _TIMES.search(text) is None:
-        return Fix(f"{_REMOVES} the read of a value that nothing uses", Safety.SAFE, edits)
+        return Removal("remove the read of a value that nothing uses", Safety.SAFE, edits)
     note = "times of single steps then only count what the host does"
-    return Fix(f"{_REMOVES} the read of a value that nothing uses; {note}", Safety.UNSAFE, edits)
+    return Removal(f"remove the read of a value that nothing uses; {note}", Safety.UNSAFE, edits)
 
 
 def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:
@@ -97,7 +91,7 @@ def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> 
     edit = remove_statement(module.syntax, statement)
     if edit is None or edit.text:
         return None
-    return Fix(
+    return Removal(
         f"remove this value of `{variable.name}`, which nothing reads", Safety.SAFE, (_with_gap(variable, edit),)
     )
 

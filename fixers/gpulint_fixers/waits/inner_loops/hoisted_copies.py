@@ -14,6 +14,7 @@ from gpulint.fix import Edit, Fix, Safety
 from gpulint.placement.sync_points import SyncKind
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, BindingKind, ModuleIndex, last_name
+from gpulint_fixers.waits.fix_kinds import WholeCopy
 from gpulint_fixers.waits.inner_loops.host_copies import OF_WHOLE, SIZES, fits, tensor_of, used
 from gpulint_fixers.waits.single_tensors import is_single_tensor
 
@@ -35,7 +36,7 @@ def copied_where_made(found: HostWait) -> Fix | None:
         if more is None and tensor.id in names:
             return None
         edits += more or ()
-    return Fix(
+    return WholeCopy(
         f"{OF_WHOLE}; what is computed from each part then runs on the host", Safety.UNSAFE, (*dict.fromkeys(edits),)
     )
 

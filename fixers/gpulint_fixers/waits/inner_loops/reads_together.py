@@ -15,6 +15,7 @@ from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import DeviceRead, read_around, reads_of, torch_of, uses_other_library
+from gpulint_fixers.waits.fix_kinds import TableRead
 from gpulint_fixers.waits.inner_loops.element_reads import elements
 from gpulint_fixers.waits.inner_loops.generator_sums import summed_once
 from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
@@ -23,8 +24,6 @@ from gpulint_fixers.waits.inner_loops.inner_lists import collected
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
 from gpulint_fixers.waits.lists.row_lists import extended
 
-OF_TABLE = "read the values of the table in one copy instead of one by one"
-"""What is done with a table of losses, which are few."""
 _NAMES = ("values", "numbers", "read_values")
 _VALUE = ("value", "number", "read_value")
 
@@ -50,7 +49,8 @@ def _of_values(project: Project, found: HostWait) -> Fix | None:
     edits = _of_table(module, inner, reads, torch)
     if edits is None:
         return collected(project, found, inner, reads, torch)
-    return Fix(f"{OF_TABLE}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
+    what = "read the values of the table in one copy instead of one by one"
+    return TableRead(f"{what}; they have to be tensors of one type, on one device", Safety.UNSAFE, edits)
 
 
 def only_kept(statement: ast.AST) -> bool:

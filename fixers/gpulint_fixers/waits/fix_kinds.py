@@ -1,0 +1,21 @@
+"""Kinds of fixes for waits, of which each rests on other waits of the step in its own way."""
+
+from gpulint.fix import Fix
+
+
+class Removal(Fix):
+    """Removes a value that nothing reads, which is right whatever else waits."""
+
+    __slots__ = ()
+
+
+class TableRead(Fix):
+    """Reads the values of a table of losses, which are few, in one copy."""
+
+    __slots__ = ()
+
+
+class WholeCopy(Fix):
+    """Copies a whole tensor to the host instead of its parts one by one."""
+
+    __slots__ = ()
