@@ -257,10 +257,10 @@ def test_the_files_of_one_checkpoint_count_once(tmp_path: Path) -> None:
     saves = (
         "from transformers import AutoModel\nmodel = AutoModel.from_pretrained('some/model').cuda()\n"
         "for step, x in enumerate(loader):\n    model(x.cuda()).loss.backward()\n    optimizer.step()\n"
-        "    if step % 20 == 0:\n        torch.save(model.state_dict(), 'model.pt')\n"
+        "    if step % 4 == 0:\n        torch.save(model.state_dict(), 'model.pt')\n"
         "        torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
     )
-    once = "every 20 steps, a checkpoint to a disk"
+    once = "every 4 steps, a checkpoint to a disk"
     assert bases(tmp_path, {"train.py": f"import torch\n{saves}"}, "GPU211") == [
         f"medium, {once}",
         f"low, {once}, a part of the checkpoint above",

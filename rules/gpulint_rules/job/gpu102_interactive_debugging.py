@@ -82,12 +82,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
         text = module.syntax.text(call).splitlines()[0]
+        stop = _stop(module, call, debugger, prompt)
+        at_end = stop.is_prompt and stop.statement is not None
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
             f"`{text}` stops a GPU program until somebody answers",
             help=f"remove `{text}`, or guard it with a debug option that is off by default",
-            payload=_stop(module, call, debugger, prompt),
+            payload=stop,
+            cost=Cost("breakpoint", assumed="assuming that nobody looks at the results there") if at_end else None,
         )
 
 
