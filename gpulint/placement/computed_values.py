@@ -28,6 +28,7 @@ _HOST = frozenset(
 )
 """Functions and attributes whose results are no tensors, or in host memory."""
 _PARTS = frozenset({"grad", "loss", "logits"})
+_FORWARD = frozenset({"forward", "__call__"})
 _MODULES = (".nn.Module", "LightningModule", ".nn.modules.loss._Loss", ".nn.Sequential")
 MAX_SITES = 4
 """Most calls of a function that are read for what they hand to it."""
@@ -95,20 +96,22 @@ class ComputedValues:
         return self._is_computed(module, value)
 
     def _is_handed(self, module: ModuleIndex, name: str, binding: Binding) -> bool:
-        """Return whether a parameter is a tensor by its annotation or name, by what a call hands in, or because it
-        belongs to a method of a module (``torch.nn.Module``)."""
+        """Return whether a parameter is a tensor: one of a loss by its name, one of a forward pass, or by what a call
+        hands in; where no call is seen, by its annotation, or as one of a module (``torch.nn.Module``)."""
         function = binding.scope.node
         if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg) or name == "self":
             return False
-        if binding.node.annotation is not None:
-            return "Tensor" in ast.unparse(binding.node.annotation)
-        if _LOSS.search(name) or self._is_of_module(module, function):
+        of_module = self._is_of_module(module, function)
+        if _LOSS.search(name) or (of_module and function.name in _FORWARD):
             return True
         sites = self._project.fact(Resolver).first_sites(module, function, MAX_SITES)
         handed = [
             (site.module, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
         ]
-        return any(value is not None and self._is_computed(where, value) for where, value in handed)
+        if handed:
+            return any(value is not None and self._is_computed(where, value) for where, value in handed)
+        noted = binding.node.annotation
+        return of_module if noted is None else "Tensor" in ast.unparse(noted)
 
     @query
     def _is_of_module(self, module: ModuleIndex, node: ast.AST) -> bool:

@@ -74,6 +74,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
     if there are no others."""
     loop = found[0][1].loop.node
+    found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
     at_needed = frozenset(
         sync.node
         for sync, context in found
@@ -153,22 +154,17 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
-    assumed = "" if _are_computed(project, module, syncs, context) else ON_GPU
+    assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
     return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed)
 
 
-def _are_computed(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext) -> bool:
-    """Return whether the reads are in the loop itself, or one of them is seen to be of what tensors give."""
+def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
+    """Return whether a read is in the loop itself, or of a value that is seen to come from tensors."""
+    if sync.kind is not SyncKind.READ or sync.value is None:
+        return True
     if not context.calls and isinstance(context.loop.node, LOOPS):
         return True
-    values, points = project.fact(ComputedValues), project.fact(SyncPoints)
-    return any(
-        sync.kind is not SyncKind.READ
-        or sync.value is None
-        or values.holds(module, sync.value)
-        or points.is_of_jax(module, sync)
-        for sync in syncs
-    )
+    return project.fact(ComputedValues).holds(module, sync.value) or project.fact(SyncPoints).is_of_jax(module, sync)
 
 
 def _needed_basis(group: Group) -> str:
