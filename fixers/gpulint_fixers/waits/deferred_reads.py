@@ -15,6 +15,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.lookups_by_name import reader_of_all
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
 from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_place_of, is_entry
@@ -156,6 +157,8 @@ def defer(
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
+    if (look := reader_of_all(variable.module, variable.module.function(variable.loop))) is not None:
+        return Declined(f"`{look}()` may read `{variable.name}` as well")
     reads = [
         node
         for node in nodes
