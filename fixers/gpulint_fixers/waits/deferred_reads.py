@@ -22,7 +22,7 @@ from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_
 from gpulint_fixers.edits.statements import insert_above, insert_after, is_after_handler_of, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
 from gpulint_fixers.waits.integer_uses import takes_integers
-from gpulint_fixers.waits.lists.list_reads import counts, loop_of_history, partial_reads, reads_each
+from gpulint_fixers.waits.lists.list_reads import counts, fit, loop_of_history, numbers_below, partial_reads, reads_each
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
@@ -303,6 +303,9 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
             return Declined(
                 f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
             )
+        below = None if fit(module, few) else numbers_below(module, loop, variable.name, convert, reads)
+        if below is not None:
+            return [below]
         reads, loop, edits = [node for node in reads if node not in near], history, few
     if all(is_converted(module, node, convert) for node in reads):
         return edits

@@ -17,7 +17,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.places import formats, gives_keys
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, is_plain_number, reads_of, torch_of
 from gpulint_fixers.waits.lists.list_reads import loop_of_history
 from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
 from gpulint_fixers.waits.step_tests import trained_on
@@ -55,7 +55,10 @@ def added_by_key(
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
-    convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
+    number = "float(value)"
+    if not rows and _counts_beside(module, own) and (torch := torch_of(module)) is not None:
+        number = f"float(value) if {torch}.is_tensor(value) else value"
+    convert = f"[{number} for value in {{}}]" if rows else f"{{{{key: {number} for key, value in {{}}.items()}}}}"
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
     starts = {
@@ -78,6 +81,11 @@ def added_by_key(
     note = "; ".join(["", *exact.reasons, *logs])
     where = "where they are used" if above else "after the loop"
     return Fix(f"add up on the GPU and read the sums {where}, as floats{note}", Safety.UNSAFE, edits)
+
+
+def _counts_beside(module: ModuleIndex, additions: set[ast.AugAssign | ast.Assign]) -> bool:
+    """Return whether a table also counts on the host, which stays an integer: ``sums["seen"] += len(labels)``."""
+    return any(is_plain_number(module, added[1]) for one in additions if (added := _added(one)) is not None)
 
 
 def _other_reads(
