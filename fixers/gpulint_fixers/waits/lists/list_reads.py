@@ -9,12 +9,14 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
-from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_after, is_after_handler_of, is_handler_of
 
 _EACH = regex.compile(r"^\[((?:float|int)\(value\)|value\.item\(\)) for")
 
 _SLICES = regex.compile(r"\w\[-[^\[\]:]+:\]")
+"""The last values of a list."""
+_LONG = 120
+"""Characters of a line that few style guides allow."""
 
 
 def reads_each(convert: str) -> str:
@@ -58,7 +60,7 @@ def fit(module: ModuleIndex, edits: list[Edit]) -> bool:
     for edit in edits:
         line = source.line(edit.span.line).rstrip()
         grown = len(edit.text) - (edit.span.end_column - edit.span.column)
-        if len(line) + grown * max(1, len(_SLICES.findall(line))) > max(source.width, WIDTH):
+        if len(line) + grown * max(1, len(_SLICES.findall(line))) > max(source.width, _LONG):
             return False
     return True
 
