@@ -97,7 +97,7 @@ CASES = {
                 model(x.cuda()).sum().backward()
                 optimizer.step()
             """,
-            "config.json": '{"gpu": ""}',
+            "config.json": '{"gpu": "0,0"}',
         },
         "comes from a setting",
     ),
