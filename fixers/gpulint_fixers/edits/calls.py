@@ -12,6 +12,9 @@ WIDTH = 88
 """Columns that any file may have."""
 _GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
 """What follows a call on its line, other than what closes brackets, and comments."""
+_COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
+_FEW = 2
+"""Arguments of calls such as ``value.to(device)``, which stay on one line."""
 _LINE_END = regex.compile(r"[\r\n]")
 
 
@@ -48,12 +51,24 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
                 keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
+    if comma is None and _fits(module, arguments, end, keyword_text):
+        return _edit(module, end, end, f", {keyword_text}")
     keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
         return _edit(module, at, _end_of_blanks(text, at), f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
+
+
+def _fits(module: PythonModule, arguments: list[ast.expr | ast.keyword], end: int, added: str) -> bool:
+    """Return whether the last argument's line has room where other lines of the call hold several arguments."""
+    source = module.source
+    lines = [source.position(module.offsets(argument)[0])[0] for argument in arguments]
+    last, column = source.position(end)
+    behind = source.line(last)[column - 1 :].rstrip()
+    packed = len(set(lines[:-1])) < len(lines[:-1])
+    return packed and "#" not in behind and column + 1 + len(added) + len(behind) <= WIDTH
 
 
 def _gap(
@@ -73,8 +88,8 @@ def _gap(
     length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "
-    if len(source.line(line).rstrip()) > WIDTH and _GOES_ON.match(source.line(line), _column_behind(module, call)):
-        return " "  # the line was too long before, and a break in its middle does not make it short
+    if _is_in_middle(module, call, line):
+        return " "  # a break in the middle of a line is harder to read than a long line
     if first != source.position(module.offsets(call)[0])[0]:
         text = source.line(line)
         indent = text[: len(text) - len(text.lstrip())]
@@ -84,6 +99,27 @@ def _gap(
             else " "
         )
     return "\n" + " " * (start - 1) if start - 1 + max(map(len, keywords)) < width else " "
+
+
+def _is_in_middle(module: PythonModule, call: ast.Call, line: int) -> bool:
+    """Return whether a call that ends on a line is one of several parts of an expression there: code follows it, or it
+    is an argument among others. An element of a comprehension with several arguments is not."""
+    source = module.source
+    if source.position(module.offsets(call)[1])[0] != line:
+        return False
+    if isinstance(module.parents.get(call), _COMPREHENSIONS) and len(call.args) + len(call.keywords) > _FEW:
+        return False
+    if _GOES_ON.match(source.line(line), _column_behind(module, call)):
+        return True
+    text = source.line(line)
+    inner: ast.expr = call
+    for up in module.ancestors(call):
+        if not isinstance(up, ast.expr | ast.keyword) or source.position(module.offsets(inner)[0])[0] != line:
+            break
+        if isinstance(up, ast.Call) and len(up.args) + len(up.keywords) > 1:
+            return source.position(module.offsets(inner)[0])[1] > len(text) - len(text.lstrip()) + 1
+        inner = up if isinstance(up, ast.expr) else inner
+    return False
 
 
 def _column_behind(module: PythonModule, call: ast.Call) -> int:
