@@ -109,9 +109,10 @@ def _is_in_middle(module: PythonModule, call: ast.Call, line: int) -> bool:
         return False
     if isinstance(module.parents.get(call), _COMPREHENSIONS) and len(call.args) + len(call.keywords) > _FEW:
         return False
-    if _GOES_ON.match(source.line(line), _column_behind(module, call)):
-        return True
     text = source.line(line)
+    is_part = isinstance(module.parents.get(call), ast.expr | ast.keyword) or len(text.rstrip()) > WIDTH
+    if is_part and _GOES_ON.match(text, _column_behind(module, call)):
+        return True
     inner: ast.expr = call
     for up in module.ancestors(call):
         if not isinstance(up, ast.expr | ast.keyword) or source.position(module.offsets(inner)[0])[0] != line:
