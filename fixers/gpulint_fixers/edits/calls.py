@@ -7,6 +7,7 @@ import ast
 from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
+from gpulint.source import Span
 
 WIDTH = 88
 """Columns that any file may have."""
@@ -24,6 +25,28 @@ def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> 
         if keyword.arg == name:
             return Edit(module.path, module.span(keyword.value), value)
     return add_keyword(module, call, f"{name}={value}")
+
+
+def remove_keyword(module: PythonModule, call: ast.Call, name: str) -> Edit | None:
+    """Remove ``name=value`` with its comma, and its line if nothing else is there; None if a comment is beside it."""
+    source = module.source
+    found = next((keyword for keyword in call.keywords if keyword.arg == name), None)
+    if found is None:
+        return None
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    ordered = sorted(map(module.offsets, arguments))
+    start, end = module.offsets(found)
+    at = ordered.index((start, end))
+    line, column = source.position(start)
+    last, end_column = source.position(end)
+    before, behind = source.line(line)[: column - 1].strip(), source.line(last)[end_column - 1 :].strip()
+    if "#" in behind:
+        return None
+    if not before and behind in ("", ","):
+        return Edit(module.path, Span(line, 1, last + 1, 1, module.span(found).cell), "")
+    if at > 0:
+        return _edit(module, ordered[at - 1][1], end, "")
+    return _edit(module, start, ordered[1][0] if len(ordered) > 1 else end, "")
 
 
 def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True) -> Edit:
