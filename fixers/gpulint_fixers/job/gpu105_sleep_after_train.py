@@ -9,7 +9,7 @@ from gpulint_rules.job.gpu105_sleep_after_train import Wait
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.edits.comments import comment_beside
 from gpulint_fixers.edits.imports import drop_import
@@ -26,7 +26,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("only you know what to wait for")
     if comment_beside(document.cell_source(finding.span.cell), finding.span, _ANY):
         return Declined("the comment beside it may say what it waits for")
-    edit, unused = None, ()
+    edit: Edit | None = None
+    unused = tuple[Edit, ...]()
     if found.language == "shell":
         edit = remove_lines(document.source, found.place)
     elif document.python is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
@@ -15,18 +14,15 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.rule import Kind
-from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.edits.calls import remove_keyword
 from gpulint_fixers.edits.entries import remove_entry
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.edits.structural import rewrite
+from gpulint_fixers.library.needed_modes import exceeds_cudnn, is_caught
 
 if TYPE_CHECKING:
     from gpulint_fixers.edits.structural import Statement
@@ -47,16 +43,7 @@ _WHY = regex.compile(
 _SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
 _WORD = regex.compile(r"(--export=ALL,)?\w+=[\w\"']+")
 _CAUGHT = "the program catches the error that it raises for NaN, and would go on with such gradients"
-_CATCHING = frozenset({"Exception", "BaseException", "RuntimeError"})
-_ENDS = frozenset({"exit", "_exit"})
-_DEPTH = 3
-"""How many calls deep a backward pass is looked for."""
 _SEEDS = regex.compile(r"seed|determin|reproduc", re.IGNORECASE)
-_RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)(Cell)?\(")
-_OF_INPUTS = regex.compile(
-    r"\.requires_grad_\(|requires_grad\s*=\s*True|autograd\.grad\(|create_graph|\bcaptum\b|\bshap\b"
-)
-"""Gradients of inputs, which are taken in evaluation mode as a rule, and gradients of gradients."""
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
@@ -72,7 +59,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the comment beside it says why it is on")
     if (reader := _read_in(document, project, mode.what)) is not None:
         return Declined(f"{reader} reads the variable")
-    if document.python is not None and _is_caught(project, finding.path, mode.what):
+    if document.python is not None and mode.what == "anomaly detection" and is_caught(project, finding.path):
         return Declined(_CAUGHT)
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
@@ -99,7 +86,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     whole = with_own_comment(source, edit, _SPEAKS)
     unused = [one for one in _unused_import(document, project, mode.node) if one.span.cell == whole.span.cell]
     edits = tuple(without_gaps(source, [whole, *unused]))
-    if document.python is not None and mode.node is not None and _is_among_seeds(document.python, mode.node):
+    is_blocking = "CUDA_LAUNCH_BLOCKING" in mode.what
+    if is_blocking and document.python is not None and mode.node and _is_among_seeds(document.python, mode.node):
         note = "runs stay reproducible, except for some recurrent layers under CUDA 10.1"
         return Fix(f"remove {mode.what}; {note}", Safety.UNSAFE, edits)
     if whole != edit:
@@ -143,8 +131,7 @@ def _enable_cudnn(document: Document, node: ast.AST | None, project: Project) ->
     module = document.python
     if module is None or not isinstance(node, ast.Assign) or len(node.targets) > 1:
         return Declined("removing it may change output that you need")
-    program = project.fact(MultiGpuUse).of(document.path)
-    if program.mentions(_RECURRENT) and program.mentions(_OF_INPUTS):
+    if exceeds_cudnn(project, document.path):
         return Declined("cuDNN takes no gradients through recurrent layers in evaluation mode, nor of their gradients")
     edit = remove_statement(module, node)
     if edit is None or edit.text:
@@ -213,45 +200,6 @@ def _is_among_seeds(module: PythonModule, node: ast.AST) -> bool:
     """Return whether blocking launches are set in a function that makes runs reproducible."""
     function = next((up for up in module.ancestors(node) if isinstance(up, ast.FunctionDef)), None)
     return function is not None and _SEEDS.search(function.name) is not None
-
-
-def _is_caught(project: Project, path: Path, what: str) -> bool:
-    """Return whether a program goes on after an error in its backward pass, which anomaly detection raises for NaN."""
-    if what != "anomaly detection":
-        return False
-    program = project.fact(MultiGpuUse).of(path)
-    return any(
-        isinstance(part, ast.Try)
-        and any(map(_goes_on, part.handlers))
-        and any(_differentiates(project, NodeRef(module, statement), _DEPTH) for statement in part.body)
-        for module in program.modules_where(lambda project, path: project.word_index.holds(path, b"except"))
-        for part in module.syntax.of(ast.Try)
-    )
-
-
-def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Return whether a handler takes the errors of PyTorch, and neither raises one nor ends the program."""
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    catches = any(kind is None or last_name(kind) in _CATCHING for kind in kinds)
-    return catches and not any(
-        isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and last_name(part.func) in _ENDS)
-        for part in walk(handler)
-    )
-
-
-@query
-def _differentiates(project: Project, block: NodeRef, depth: int) -> bool:
-    """Return whether a block, or a function that it calls, runs a backward pass."""
-    calls = [part for part in walk(block.node) if isinstance(part, ast.Call)]
-    if any(isinstance(call.func, ast.Attribute) and call.func.attr == "backward" for call in calls):
-        return True
-    resolver = project.fact(Resolver)
-    return depth > 0 and any(
-        _differentiates(project, one, depth - 1)
-        for call in calls
-        for one in resolver.callees(block.module, call)
-        if one.node is not block.node
-    )
 
 
 def _read_in(document: Document, project: Project, name: str) -> str | None:
