@@ -18,11 +18,11 @@ group.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
-where this also removes a comment, which may say why the mode is on. An import that nothing else needs
-goes with it. Blocking launches stay beside settings for
-reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
-Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason;
-profilers are left to you.
+where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
+nothing else needs goes with it. Anomaly detection stays where the program catches the error that it raises, and
+blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
+Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
+recurrent layers may be differentiated in ways that cuDNN cannot; profilers are left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
