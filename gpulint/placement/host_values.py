@@ -7,6 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches, words
@@ -14,6 +15,7 @@ from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
 from gpulint.query import cyclic, query
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
@@ -86,6 +88,8 @@ class HostValues:
     def _is_bound(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
         """Return whether what a name is bound to is in host memory."""
         value = binding.value
+        if binding.kind is BindingKind.PARAMETER:
+            return self._is_passed(module, name, binding, path)
         if value is None:
             return False
         if binding.kind is BindingKind.ASSIGN:
@@ -99,6 +103,10 @@ class HostValues:
         if binding.kind is not BindingKind.LOOP:
             return False
         match value:
+            case ast.Call(func=ast.Name(id="range")):
+                return True
+            case ast.Call(func=ast.Name(id="enumerate")) if binding.path[:1] == (0,):
+                return True
             case ast.Call(func=ast.Attribute(value=table, attr="items"), args=[]) if binding.path[:1] == (1,):
                 return self._is_host(module, table, ())
             case ast.Call(func=ast.Attribute(value=table, attr="values"), args=[]):
@@ -109,6 +117,20 @@ class HostValues:
         yielded = self._yielded(module, rows) if isinstance(rows, ast.Call) else []
         return self._is_host(module, rows, ()) or (
             bool(yielded) and all(self._is_host(where, one, path) for where, one in yielded)
+        )
+
+    def _is_passed(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
+        """Return whether all calls of a function hand over a value in host memory, or leave it to a constant."""
+        function = binding.scope.node
+        if not isinstance(function, FUNCTIONS):
+            return False
+        sites = self._project.fact(Resolver).call_sites(module, function)
+        calls = [(one.module, one.node) for one in sites if isinstance(one.node, ast.Call)]
+        given = [(where, argument_of(function, call, name)) for where, call in calls]
+        default = default_of(function.args, name)
+        return bool(given) and all(
+            self._is_host(where, value, path) if value is not None else isinstance(default, ast.Constant)
+            for where, value in given
         )
 
     def _yielded(self, module: ModuleIndex, call: ast.Call) -> list[tuple[ModuleIndex, ast.expr]]:
