@@ -18,6 +18,7 @@ from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.own_callbacks import own_calls
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class HostValues:
         function = binding.scope.node
         if not isinstance(function, FUNCTIONS):
             return False
-        sites = self._project.fact(Resolver).call_sites(module, function)
+        sites = self._project.fact(Resolver).call_sites(module, function) or own_calls(self._project, module, function)
         calls = [(one.module, one.node) for one in sites if isinstance(one.node, ast.Call)]
         given = [(where, argument_of(function, call, name)) for where, call in calls]
         default = default_of(function.args, name)

@@ -19,7 +19,7 @@ from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
 from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
-from gpulint.values.remainders import is_power_of_two, named_divisor
+from gpulint.values.remainders import called_divisor, is_power_of_two, named_divisor, passes_multiple
 from gpulint.values.tests_elsewhere import named_test, passed_tests, properties
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -43,7 +43,8 @@ _EVERY = regex.compile(
 _AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
 """Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
 _LAST = regex.compile(
-    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
+    r"\b(last|final|done|finished|best|is_(best|(last|final)_\w+)|patience|stop|early_stop\w*|improved|accept\w*)\b",
+    re.IGNORECASE,
 )
 _ENDS = regex.compile(r"^(n|num|max|total)_\w+$|(^|_)(epochs|steps|iters|iterations)$|^len$")
 """Names of how many rounds there are."""
@@ -64,11 +65,12 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     if is_by_chance(project, module, test, holds):
         return True
     for part in walk(test):
-        divisor = part.right if _is_rest(part) else named_divisor(module, part) if isinstance(part, ast.Name) else None
+        divisor = part.right if _is_rest(part) else called_divisor(part)
+        divisor = named_divisor(module, part) if isinstance(part, ast.Name) else divisor
         if divisor is not None:
             if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
-        elif waits_for_clock(part, holds) or _is_due(project, module, part, holds):
+        elif waits_for_clock(part, holds) or _is_due(project, module, part, holds) or _passes_multiple(part):
             return True
         elif isinstance(part, ast.Name) and (named := named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
@@ -190,6 +192,12 @@ def _is_always_one(period: ConstantSet) -> bool:
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """``step % 100``."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def _passes_multiple(node: ast.AST) -> bool:
+    return passes_multiple(node) and any(
+        is_counter(one) for one in walk(node) if isinstance(one, ast.Name | ast.Attribute)
+    )
 
 
 def _is_due(project: Project, module: ModuleIndex, part: ast.AST, holds: bool) -> bool:

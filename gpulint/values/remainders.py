@@ -1,4 +1,4 @@
-"""Tests of the rest of a division by its name (``rest = step % 100``), and of powers of two."""
+"""Tests of the rest of a division by its name (``rest = step % 100``), in other forms, and of powers of two."""
 
 from __future__ import annotations
 
@@ -36,3 +36,27 @@ def is_power_of_two(test: ast.AST, holds: bool) -> bool:
         ):
             return holds and ast.dump(now) == ast.dump(again)
     return False
+
+
+def passes_multiple(node: ast.AST) -> bool:
+    """``step // 100 > last // 100`` and ``step & 127``, which change with some steps only."""
+    match node:
+        case ast.Compare(
+            left=ast.BinOp(op=ast.FloorDiv(), right=divisor),
+            ops=[ast.NotEq() | ast.Gt() | ast.Lt()],
+            comparators=[ast.BinOp(op=ast.FloorDiv(), right=again)],
+        ):
+            return ast.dump(divisor) == ast.dump(again) and getattr(divisor, "value", None) != 1
+        case ast.BinOp(left=ast.Name() | ast.Attribute(), op=ast.BitAnd(), right=ast.Constant(value=int(mask))):
+            return mask > 0 and mask & (mask + 1) == 0
+    return False
+
+
+def called_divisor(node: ast.AST) -> ast.expr | None:
+    """The divisor of ``np.mod(step, 100)``."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"), attr="mod" | "fmod"), args=[_, by]
+        ):
+            return by
+    return None
