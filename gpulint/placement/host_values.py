@@ -67,7 +67,7 @@ class HostValues:
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 return bool(bindings) and all(self._is_bound(module, name, one, path) for one in bindings)
             case ast.Attribute(value=base):
-                return self._is_field(module, node) or self._is_host(module, base, ())
+                return self._is_field(module, node) or self._is_kept(module, node) or self._is_host(module, base, ())
             case ast.Subscript(value=base, slice=ast.Constant(value=int(index))):
                 return self._is_host(module, base, (index, *path)[:MAX_PATH])
             case ast.Subscript(value=base):
@@ -144,6 +144,23 @@ class HostValues:
             if isinstance(part, ast.Yield) and part.value is not None
         ]
 
+    def _is_kept(self, module: ModuleIndex, node: ast.Attribute) -> bool:
+        """Return whether the methods of a class, which is no module and sets its attributes by name, give one of them
+        only values in host memory (``self.last = loss.to("cpu", non_blocking=True)``), and not only constants."""
+        owner = module.class_of(node) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+        stores = module.attributes.get((owner, node.attr), []) if owner is not None else []
+        values = [(one.value, one.path) for one in stores if one.value is not None]
+        if owner is None or not values or all(isinstance(value, ast.Constant) for value, _ in values):
+            return False
+        bases = self._project.fact(Resolver).base_names(module, owner)
+        if any(name.endswith("Module") for name in bases) or any(
+            (isinstance(part, ast.Name) and part.id in ("setattr", "vars")) or last_name(part) == "__dict__"
+            for part in walk(owner)
+            if isinstance(part, ast.Name | ast.Attribute)
+        ):
+            return False
+        return len(values) == len(stores) and all(self._is_host(module, value, path) for value, path in values)
+
     def _is_field(self, module: ModuleIndex, node: ast.Attribute) -> bool:
         """Return whether an attribute is a field that its class annotates as an array of NumPy or a number."""
         resolver = self._project.fact(Resolver)
@@ -172,7 +189,7 @@ class HostValues:
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
             return False
-        if self._is_known(module, call):
+        if self._is_known(module, call) or _makes_tokens(module, call):
             return True
         if isinstance(func, ast.Name) and func.id in ("float", "int", "bool", "len"):
             return True
@@ -213,6 +230,19 @@ class HostValues:
             and matches(self._known.calls, resolver.call_names(one.module, one.node))
             for one in made
         )
+
+
+def _makes_tokens(module: ModuleIndex, call: ast.Call) -> bool:
+    """``tokens = tokenizer(texts, return_tensors="pt")``, unless the table is moved in place later."""
+    if all(keyword.arg != "return_tensors" for keyword in call.keywords):
+        return False
+    match module.syntax.parents.get(call):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            home = module.function(call)
+            uses = (use for use in module.uses.get(name, ()) if module.function(use) is home)
+            ups = [module.syntax.parents.get(use) for use in uses]
+            return not any(isinstance(up, ast.Attribute) and up.attr in _MOVES for up in ups)
+    return True
 
 
 @query
