@@ -19,6 +19,7 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.own_callbacks import own_calls
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class HostValues:
                 return self._is_host(module, table, ())
             case ast.Call(func=ast.Attribute(value=table, attr="values"), args=[]):
                 return self._is_host(module, table, ())
-        rows = looped_over(value, binding.path)
+        paths = (binding.path[:length] for length in range(len(binding.path), -1, -1))
+        rows = next((found for one in paths if (found := looped_over(value, one)) is not None), None)
         if rows is None:
             return False
         yielded = self._yielded(module, rows) if isinstance(rows, ast.Call) else []
@@ -150,7 +152,7 @@ class HostValues:
         owner = module.class_of(node) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
         stores = module.attributes.get((owner, node.attr), []) if owner is not None else []
         values = [(one.value, one.path) for one in stores if one.value is not None]
-        if owner is None or not values or all(isinstance(value, ast.Constant) for value, _ in values):
+        if owner is None or not values or all(isinstance(bound_part(one), ast.Constant) for one in stores):
             return False
         bases = self._project.fact(Resolver).base_names(module, owner)
         if any(name.endswith("Module") for name in bases) or any(

@@ -47,12 +47,11 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             found := _environment_default(asked)
         ) is not None:
             return _decides(found[0], compares, given) is (not wanted)
-        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[right]):
-            return (
-                isinstance(right, ast.Constant)
-                and right.value is None
-                and wanted is isinstance(compares, ast.IsNot)
-                and constants.of(module, left).every(lambda value: value is None)
+        case ast.Compare(
+            left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[ast.Constant(value=None)]
+        ):
+            return wanted is isinstance(compares, ast.IsNot) and constants.of(module, left).every(
+                lambda value: value is None
             )
         case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
             order := _COMPARES.get(type(ordering))

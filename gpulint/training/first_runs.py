@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.path_conditions import conditions, parts_of
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, dotted, last_name
+from gpulint.values.bound_parts import bound_part
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
 _KEEPS = frozenset({"functools.cache", "cache", "lru_cache"})
 """Decorators that keep what a function has returned."""
@@ -252,7 +253,7 @@ def _sets(module: ModuleIndex, block: Sequence[ast.stmt], flag: ast.expr, then: 
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             owner = module.class_of(flag)
             stores = [
-                (_part(one), not _is_in_init(module, one.node), one.node)
+                (bound_part(one), not _is_in_init(module, one.node), one.node)
                 for one in (module.attributes.get((owner, name), []) if owner is not None else [])
             ]
         case _:
@@ -266,14 +267,6 @@ def _sets(module: ModuleIndex, block: Sequence[ast.stmt], flag: ast.expr, then: 
         and all(_is_constant(value, then) for value in inside)
         and all(_is_constant(value, then) or (_is_constant(value, not then) and not again) for value, again in others)
     )
-
-
-def _part(binding: Binding) -> ast.expr | None:
-    """The value of a name that is set beside others (``a, b = 0, False``)."""
-    value = binding.value
-    for index in binding.path:
-        value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
-    return value
 
 
 def _is_constant(value: ast.AST | None, wanted: bool | None) -> bool:

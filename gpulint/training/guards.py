@@ -104,6 +104,8 @@ class Guards:
     def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` is behind a debug, profile or verbosity switch."""
         for test, holds in conditions(module, node):
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, holds = test.operand, not holds
             if holds and (_DEBUG.search(text := source_text(module, spelt(module, test))) or "__debug__" in text):
                 return True
         function = module.function(node)

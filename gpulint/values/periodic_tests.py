@@ -66,7 +66,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         return True
     for part in walk(test):
         divisor = part.right if _is_rest(part) else called_divisor(part)
-        divisor = named_divisor(module, part) if isinstance(part, ast.Name) else divisor
+        divisor = named_divisor(module, part) if isinstance(part, ast.Name | ast.Attribute) else divisor
         if divisor is not None:
             if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
@@ -100,6 +100,8 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
+        elif isinstance(part, ast.Compare) and _counts_to_few(project, module, part, holds):
+            return True  # `if self.shown >= 4: return`
         elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
@@ -289,6 +291,27 @@ def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
                 and any(isinstance(part, ast.Name) and is_counter(part) for part in walk(made))
             )
     return False
+
+
+def _counts_to_few(project: Project, module: ModuleIndex, test: ast.Compare, holds: bool) -> bool:
+    """``if self.shown < self.most: self.shown += 1`` of a counter that starts in ``__init__`` and a limit of few."""
+    reached = ast.Lt | ast.LtE if holds else ast.Gt | ast.GtE
+    match test:
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name), ops=[op], comparators=[limit]) if (
+            isinstance(op, reached)
+        ):
+            pass
+        case _:
+            return False
+    owner = module.class_of(test)
+    stores = module.attributes.get((owner, name), []) if owner is not None else []
+    homes = [module.function(one.node) for one in stores if one.kind is not BindingKind.AUGMENT]
+    most = project.fact(Constants).of(module, limit)
+    return (
+        0 < len(homes) < len(stores)
+        and all(home is not None and home.name == "__init__" for home in homes)
+        and most.every(lambda value: isinstance(value, int) and value <= FEW)
+    )
 
 
 def _seldom_made(module: ModuleIndex, test: ast.AST) -> ast.Call | None:
