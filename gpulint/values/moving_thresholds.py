@@ -100,7 +100,7 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, hol
 
 
 def _then(module: ModuleIndex, test: ast.expr, holds: bool) -> list[ast.stmt]:
-    """What runs once a test holds, or after a branch that leaves where it does."""
+    """Return what runs once a test holds, or after a branch that leaves where it does."""
     branch = module.syntax.parents.get(test)
     if not isinstance(branch, ast.If):
         return []
