@@ -48,6 +48,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex, source_text
@@ -98,6 +99,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if (
             _chosen(module, call)
+            or project.fact(Guards).is_error_path(module, call)
             or _others_use_nccl(project, module, call)
             or _has_no_gpus(module)
             or _has_group_of_its_own(project, module)
