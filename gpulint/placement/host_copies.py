@@ -49,6 +49,8 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     if not isinstance(moved, ast.Name):
         return _may_be_pinned(project, transfer, moved)
     bound = _bound(module, moved.id, moved)
+    if bound and all(_is_of_new(module, one) for one in bound):
+        return False
     values = [value for one in bound if (value := _given(one)) is not None]
     return len(values) < len(bound) or not values or any(_may_be_pinned(project, transfer, *value) for value in values)
 
@@ -65,6 +67,22 @@ def _bound(module: ModuleIndex, name: str, use: ast.AST) -> list[Binding]:
                 seen.add(one.node)
                 todo.append(one.node)
     return found
+
+
+def _is_of_new(module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a variable runs over the parts of a new tensor: ``for part in images.split(64)``, where ``images =
+    torch.cat([...])``."""
+    if binding.kind is not BindingKind.LOOP or binding.value is None:
+        return False
+    source: ast.expr | None = binding.value
+    if is_new(module, source):
+        return True
+    while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute):
+        source = source.func.value
+    if not isinstance(source, ast.Name):
+        return False
+    made = reaching(module, module.scope(source).lookup(source.id), source)
+    return bool(made) and all(one.kind is BindingKind.ASSIGN and is_new(module, one.value) for one in made)
 
 
 def _given(binding: Binding) -> tuple[ast.expr, tuple[int, ...]] | None:

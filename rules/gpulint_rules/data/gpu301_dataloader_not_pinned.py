@@ -57,6 +57,9 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
+from gpulint.values.constants import Constants
+from gpulint.values.option_fields import is_option
+from gpulint.values.replaced_settings import may_be_replaced
 from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
@@ -109,7 +112,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(loader.node),
-            f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory",
+            (f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory")
+            + (" by default" if _is_default(project, loader) else ""),
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
             payload=NotPinned(loader, transfers, mover),
@@ -123,6 +127,17 @@ def _gives_texts(project: Project, loader: Loader) -> bool:
     sources = project.fact(HostToDevice).sources(loader)
     collates = not loader_argument(project, loader, "collate_fn").is_absent
     return bool(sources) and not collates and all(holds_texts(project, source) for source in sources)
+
+
+def _is_default(project: Project, loader: Loader) -> bool:
+    """Return whether an option, or what the program reads when it runs, may have the loader pin its batches."""
+    argument = loader_argument(project, loader, "pin_memory")
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+    return any(
+        value.source != "literal" or is_option(project, value.place) or may_be_replaced(project, value.place)
+        for one in known
+        for value in one.values
+    )
 
 
 def _cost(loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
