@@ -56,7 +56,7 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
 
 
 def _bound(module: ModuleIndex, name: str, use: ast.AST) -> list[Binding]:
-    """What a variable was bound to before operations in place (``x += noise``), which keep its memory."""
+    """The bindings of a variable before operations in place (``x += noise``), which keep its memory."""
     found, seen, todo = list[Binding](), set[ast.AST](), [use]
     while todo:
         at = todo.pop()
