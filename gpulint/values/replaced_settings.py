@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.option_fields import is_option
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.project import Project
+    from gpulint.values.constants import Value
 
 MAX_USERS = 10
 """Most modules that are searched for what fills a table of another."""
 _TABLES = frozenset({"dict", "SimpleNamespace", "Namespace", "edict", "EasyDict", "ConfigDict", "DictConfig", "Munch"})
 _FILLED = frozenset({"BaseSettings"})
 """Classes whose fields are read from the environment."""
+
+
+def is_default(project: Project, value: Value) -> bool:
+    """Return whether an option, a file or the environment may give another value than the one that is known."""
+    return value.source != "literal" or is_option(project, value.place) or may_be_replaced(project, value.place)
 
 
 def may_be_replaced(project: Project, place: Place) -> bool:

@@ -58,8 +58,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
-from gpulint.values.option_fields import is_option
-from gpulint.values.replaced_settings import may_be_replaced
+from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
@@ -133,11 +132,7 @@ def _is_default(project: Project, loader: Loader) -> bool:
     """Return whether an option, or what the program reads when it runs, may have the loader pin its batches."""
     argument = loader_argument(project, loader, "pin_memory")
     known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
-    return any(
-        value.source != "literal" or is_option(project, value.place) or may_be_replaced(project, value.place)
-        for one in known
-        for value in one.values
-    )
+    return any(is_default(project, value) for one in known for value in one.values)
 
 
 def _cost(loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
