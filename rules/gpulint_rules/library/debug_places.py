@@ -21,6 +21,10 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
 """Names of images to write code in; others open a session for that."""
+_DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.IGNORECASE)
+"""Names of targets that look for errors."""
+_LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
+"""Debuggers and options of commands that look for errors."""
 
 
 def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -49,6 +53,8 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
         )
+    if _looks_for_errors(document, setting):
+        return False
     if document.kind is not Kind.SHELL:
         return True
     index = project.fact(JobIndex)
@@ -57,6 +63,17 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     return not trains or any(
         setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
         for start in trains
+    )
+
+
+def _looks_for_errors(document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether a variable is set for one command that looks for errors (``compute-sanitizer``), or by a target
+    of that name (``make debug``)."""
+    if _LOOKS_FOR_ERRORS.search(document.cell_source(setting.span.cell).line(setting.span.line)):
+        return True
+    return document.kind is Kind.WORKFLOW and any(
+        task.span.line <= setting.span.line <= task.span.end_line and _DEBUGS.search(task.name)
+        for task in document.tasks
     )
 
 
