@@ -56,11 +56,9 @@ def added_by_key(
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
-    number, torch = "float(value)", torch_of(module)
+    torch = torch_of(module)
     counted = {one for one in own if torch is not None and _is_count(module, one, initial)}
-    if counted or (not rows and torch is not None and _counts_beside(module, own)):
-        number = f"{'value.item()' if counted else number} if {torch}.is_tensor(value) else value"
-    convert = f"[{number} for value in {{}}]" if rows else f"{{{{key: {number} for key, value in {{}}.items()}}}}"
+    convert = _conversion(rows, torch, bool(counted), not rows and _counts_beside(module, own))
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
     starts = {
@@ -83,12 +81,21 @@ def added_by_key(
         *(read.replaced(module, own_suffix) for read in reads),
         *(one.replaced(module, suffix) for one in others),
     )
-    edits = (*replaced, *filter(None, above), *made.edits)
+    edits = *replaced, *filter(None, above), *made.edits
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
     note = "; ".join(["", *exact.reasons, *logs])
     where = "where they are used" if above else "after the loop"
     kind = "" if counted else ", as floats"
     return Fix(f"add up on the GPU and read the sums {where}{kind}{note}", Safety.UNSAFE, edits)
+
+
+def _conversion(rows: bool, torch: str | None, counted: bool, beside: bool) -> str:
+    """Return what makes numbers of the entries of a table, or of a list of ``rows``; integers stay what they are where
+    a table has counts as well."""
+    number = "float(value)"
+    if torch is not None and (counted or beside):
+        number = f"{'value.item()' if counted else number} if {torch}.is_tensor(value) else value"
+    return f"[{number} for value in {{}}]" if rows else f"{{{{key: {number} for key, value in {{}}.items()}}}}"
 
 
 def _is_count(module: ModuleIndex, addition: ast.AugAssign | ast.Assign, initial: list[ast.expr]) -> bool:
