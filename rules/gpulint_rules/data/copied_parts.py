@@ -7,7 +7,7 @@ import re
 from gpulint import regex
 
 NUMBER = regex.compile(
-    r"(^|[_.'\"\[])(y|labels?|lbls?|targets?|idx|ind(ex|ices)|ids?|len(gth)?s?|classes|speakers?|rewards?|dones?|actions?|times?|t"
+    r"(^|[_.'\"\[])(ys?|labels?|lbls?|targets?|idx|ind(ex|ices)|ids?|len(gth)?s?|classes|speakers?|rewards?|dones?|actions?|times?|t"
     r"|weights?|scores?)([_.'\"\]\d]|$)",
     re.IGNORECASE,
 )
