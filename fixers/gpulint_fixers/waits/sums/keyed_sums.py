@@ -61,9 +61,7 @@ def added_by_key(
     convert = _conversion(rows, torch, bool(counted), not rows and _counts_beside(module, own))
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
-    starts = {
-        part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
-    }
+    starts = _starts(loop, name)
     blocks = read_seldom(project, variable, _read_names(variable, {*own, *starts}), own)
     above = [insert_above(module.syntax, block.body[0], f"{name} = {convert.format(name)}") for block in blocks]
     variable = replace(variable, ignored=keys.union(*blocks.values()))
@@ -71,8 +69,7 @@ def added_by_key(
     if isinstance(made, Declined):
         return made
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    unread = not inside and not made.edits and not above
-    if not (made.edits or above or unread) or None in above or not all(formats(module, node) for node in inside):
+    if (inside and not (made.edits or above)) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     others = _other_reads(project, module, loop, own - {statement})
@@ -83,10 +80,15 @@ def added_by_key(
     )
     edits = *replaced, *filter(None, above), *made.edits
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
-    note = "; ".join(["", *exact.reasons, *logs])
     where = "where they are used" if above else "after the loop"
-    kind = "" if counted else ", as floats"
-    return Fix(f"add up on the GPU and read the sums {where}{kind}{note}", Safety.UNSAFE, edits)
+    note = "; ".join([where if counted else f"{where}, as floats", *exact.reasons, *logs])
+    return Fix(f"add up on the GPU and read the sums {note}", Safety.UNSAFE, edits)
+
+
+def _starts(loop: LoopNode, name: str) -> set[ast.stmt]:
+    """Return the statements of a loop that start entries of a table."""
+    starting = (one for one in walk(loop) if _starts_entry(one, name))
+    return {part for one in starting for part in walk(one) if isinstance(part, ast.stmt)}
 
 
 def _conversion(rows: bool, torch: str | None, counted: bool, beside: bool) -> str:
