@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 _LOSS = regex.compile(r"(^|_|[a-z])loss(es)?(_|\d|$)|^loss|(^|_)logits", re.IGNORECASE)
 """Names of what a model computes, or of a table of that."""
 _HOST = frozenset(
-    "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device float int "
-    "str len bool isinstance range open".split()
+    "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device".split()
 )
-"""Functions and attributes whose results are no tensors, or in host memory."""
+"""Methods and attributes whose results are no tensors, or in host memory."""
+_BUILT_IN = frozenset("float int str len bool isinstance range open".split())
+"""Functions of Python whose results are no tensors."""
 _PARTS = frozenset({"grad", "loss", "logits"})
 _WEIGHTS = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
 _FORWARD = frozenset({"forward", "__call__"})
@@ -124,7 +125,7 @@ class ComputedValues:
 
     def _is_result(self, module: ModuleIndex, call: ast.Call) -> bool:
         func, name = call.func, last_name(call.func)
-        if name in _HOST or copies_to_host(call):
+        if name in _HOST or (isinstance(func, ast.Name) and name in _BUILT_IN) or copies_to_host(call):
             return False
         move = self._project.fact(DeviceTransfers).transfer_at(module, call)
         if (
