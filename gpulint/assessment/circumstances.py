@@ -191,9 +191,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS
     ),
     Circumstance(
-        "workers cannot import a data set of the notebook there",
+        "workers cannot be sent what they need there",
         TO_LOW,
-        worker_facts.cannot_import_data_set,
+        worker_facts.cannot_be_sent,
         kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),

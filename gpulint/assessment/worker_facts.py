@@ -11,15 +11,15 @@ from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
-from gpulint.semantic.points_to import Resolver
 from gpulint.workload.daemon_processes import may_have_no_workers
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.sample_effects import changed_for_others
+from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -98,22 +98,17 @@ def cannot_start_workers(subject: Subject) -> bool:
     return route.is_unguarded and (
         any(map(is_of_another_system, route.modules))
         or all(is_of_another_folder(subject.project, start.module.path.parent) for start in route.starts)
+        or any(is_run_on_desktop(subject.project, start.module.path) for start in route.starts)
     )
 
 
-def cannot_import_data_set(subject: Subject) -> bool:
-    """Return whether a notebook that was written on macOS or Windows defines the data set of the loader itself: workers
-    that are spawned there cannot import it."""
-    loader = _loader(subject)
-    if loader is None or not subject.is_notebook or subject.jobs or not is_of_another_system(loader.module):
+def cannot_be_sent(subject: Subject) -> bool:
+    """Return whether workers of a program that was written on macOS or Windows cannot get what the loader hands to
+    them: lambdas and local classes cannot be pickled, and what a notebook defines itself cannot be imported."""
+    loader, project = _loader(subject), subject.project
+    if loader is None or subject.jobs or not spawns_at_home(project, loader.module):
         return False
-    resolver = subject.project.fact(Resolver)
-    return any(
-        where is loader.module
-        for source in parts_of(subject.project, loader)
-        if isinstance(source.node, ast.expr)
-        for where, _ in resolver.classes_of(source.module, source.node)
-    )
+    return bool(defined_in_notebook(project, loader.call, SENT) or unpicklable(project, loader.call, SENT))
 
 
 def pins_in_process(subject: Subject) -> bool:

@@ -23,7 +23,7 @@ _MENTIONED = regex.compile(r"\bplatform\b|\bos\.name\b|\bos_name\b")
 _ASKED = frozenset({"platform.system", "sys.platform", "os.name", "platform.platform", "platform.uname"})
 _HERE = ("linux", "posix")
 _SPAWNS = regex.compile(
-    r"""['"](/Users/\w|[A-Z]:[\\/]|\w+\\{1,2}\w[\w\\]*\.(jpe?g|png|csv|json|txt|npy|pkl|pth?|wav|mp4)['"]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
+    r"""['"](/Users/\w|[A-Za-z]:[\\/]|\w+\\{1,2}\w[\w\\]*\.(jpe?g|png|csv|json|txt|npy|pkl|pth?|wav|mp4)['"]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
     r"""|\bos\.name\s*==\s*['"]nt['"]|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
 )
 """Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program

@@ -11,6 +11,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
 from gpulint.semantic.callers import callers
 from gpulint.semantic.operating_systems import may_run_on_macos
+from gpulint.workload.desktop_files import is_run_on_desktop
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -52,6 +53,8 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
     if any(project.fact(JobIndex).launches_of(start.module.path) for start in route.starts):
         return False
     if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in route.modules):
+        return True
+    if any(is_run_on_desktop(project, start.module.path) for start in route.starts):
         return True
     return _is_from_another_system(project)
 

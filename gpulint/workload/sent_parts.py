@@ -10,8 +10,9 @@ from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
-from gpulint.semantic.operating_systems import may_run_on_macos
+from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
+from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -25,8 +26,19 @@ _SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spaw
 
 
 def may_spawn(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a module, or one that imports it, may run on a Mac or spawns all its processes."""
-    return any(may_run_on_macos(one) or spawns(one) for one in _programs(project, module))
+    """Return whether a module, or one that imports it, may run on Windows or a Mac, or spawns all its processes."""
+    return any(
+        may_run_on_macos(one) or spawns(one) or is_run_on_desktop(project, one.path)
+        for one in _programs(project, module)
+    )
+
+
+def spawns_at_home(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, or one that imports it, was written on Windows or macOS or spawns all its processes."""
+    return any(
+        is_of_another_system(one) or spawns(one) or is_run_on_desktop(project, one.path)
+        for one in _programs(project, module)
+    )
 
 
 def spawned_part(project: Project, call: NodeRef) -> str:
@@ -51,7 +63,8 @@ def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
 
 
 def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
-    """Return the argument of a call that holds a lambda or an inner function; empty if none does."""
+    """Return the argument of a call that holds a lambda, or a function or class that is local to another function;
+    empty if none does."""
     assert isinstance(call.node, ast.Call)
     given = [(name, keyword_value(call.node, name)) for name in names]
     if "dataset" in names and call.node.args:
@@ -60,16 +73,40 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
         (
             name
             for name, value in given
-            if value is not None and any(map(_is_inner, _held(project, call.module, value)))
+            if value is not None and any(_is_inner(project, ref) for ref in _held(project, call.module, value))
         ),
         "",
     )
 
 
-def _is_inner(ref: NodeRef) -> bool:
-    """Return whether a value is a lambda, or a function that another one makes."""
+def defined_in_notebook(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return the function or class of a notebook that is passed to a call in it, or to what makes its arguments; empty
+    if there is none."""
+    assert isinstance(call.node, ast.Call)
+    if call.module.path.suffix != ".ipynb":
+        return ""
+    given = [*call.node.args[:1], *(keyword.value for keyword in call.node.keywords if keyword.arg in names)]
+    for ref in (ref for value in given for ref in _held(project, call.module, value)):
+        owners = [owner for where, owner in _classes(project, ref) if where is call.module]
+        if isinstance(ref.node, ast.FunctionDef) and ref.module is call.module:
+            return ref.node.name
+        if owners:
+            return owners[0].name
+    return ""
+
+
+def _classes(project: Project, ref: NodeRef) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+    """The classes that a call makes an object of."""
+    made = isinstance(ref.node, ast.Call)
+    return project.fact(Resolver).classes_of(ref.module, ref.node) if made and isinstance(ref.node, ast.expr) else []
+
+
+def _is_inner(project: Project, ref: NodeRef) -> bool:
+    """Return whether a value is a lambda, a function that another one makes, or of a class that a function defines."""
     inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
-    return isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None)
+    if isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None):
+        return True
+    return any(where.function(owner) is not None for where, owner in _classes(project, ref))
 
 
 def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:

@@ -65,7 +65,59 @@ def test_workers_cannot_import_what_a_notebook_on_windows_defines(tmp_path: Path
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (found,) = bases(tmp_path, {"train.ipynb": json.dumps(notebook)}, "GPU303")
     assert found.startswith(level)
-    assert ("cannot import a data set" in found) is (level == "low")
+    assert ("cannot be sent" in found) is (level == "low")
+
+
+@pytest.mark.parametrize(
+    ("output", "level"),
+    [
+        ("/Users/ada/lib/python3.10/site-packages/torch/functional.py:890: UserWarning", "low"),
+        ("C:\\Users\\ada\\train.py", "low"),
+        ("Using device: mps", "low"),
+        ("/home/ada/lib/python3.10/site-packages/torch/functional.py:890: UserWarning", "medium"),
+        ("Using device: cuda", "medium"),
+    ],
+)
+def test_the_output_of_a_notebook_tells_where_it_ran(tmp_path: Path, output: str, level: str) -> None:
+    shown = {"output_type": "stream", "name": "stderr", "text": [output]}
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [shown], "source": HEAD + IMAGES + TRAINING}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (found,) = bases(tmp_path, {"train.ipynb": json.dumps(notebook)}, "GPU303")
+    assert found.startswith(level)
+
+
+@pytest.mark.parametrize(
+    ("files", "level"),
+    [
+        ({"run.bat": "@echo off\npython .\\other.py --epochs 3\npause\n"}, "low"),
+        ({"run.bat": "python .\\train.py\n", "run.sh": "echo\n"}, "high"),
+        ({"clean.bat": "del /q out\n"}, "high"),
+        ({"environment.yml": "dependencies:\n  - python=3.10\nprefix: C:\\Users\\ada\\envs\\net\n"}, "low"),
+        ({"environment.yml": "dependencies:\n  - vs2015_runtime=14.27=h5e58377_2\n"}, "low"),
+        ({"requirements.txt": "torch==2.1.0\npywin32==306\n"}, "low"),
+        ({"requirements.txt": 'torch==2.1.0\npywin32==306; sys_platform == "win32"\n'}, "high"),
+        ({"environment.yml": "dependencies:\n  - python=3.10\nprefix: /home/ada/envs/net\n"}, "high"),
+    ],
+)
+def test_files_beside_a_program_tell_where_it_runs(tmp_path: Path, files: dict[str, str], level: str) -> None:
+    (found,) = bases(tmp_path / "a", {**files, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303")
+    assert found.startswith(level), found
+    data, loader = IMAGES.split("loader =")
+    guarded = HEAD + data + _in_main(f"loader ={loader}{TRAINING}")
+    (found,) = bases(tmp_path / "b", {**files, "net.py": "", "train.py": guarded}, "GPU303")
+    assert found.startswith("high"), found
+
+
+@pytest.mark.parametrize(("folder", "level"), [("d:\\\\photos", "low"), ("/data/photos", "high")])
+@pytest.mark.parametrize("inner", [True, False])
+def test_workers_cannot_be_sent_what_a_function_defines(tmp_path: Path, folder: str, level: str, inner: bool) -> None:
+    data, loader = IMAGES.split("loader =")
+    head, data = data[: data.index("class ")], data[data.index("class ") :]
+    body = f"loader ={loader}{TRAINING}"
+    lines = [f"FOLDER = '{folder}'\n{head}", *([] if inner else [data]), "def fit():\n"]
+    lines += [f"    {line}\n" for line in ((data if inner else "") + body).splitlines() if line]
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + "".join(lines) + _in_main("fit()\n")}, "GPU303")
+    assert found.startswith(level if inner else "high"), found
 
 
 @pytest.mark.parametrize(("workers", "level"), [("4", "low"), ("0", "medium")])

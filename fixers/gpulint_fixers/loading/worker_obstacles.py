@@ -9,7 +9,6 @@ from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.operating_systems import is_of_another_system
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
@@ -22,7 +21,7 @@ from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import is_one_batch
-from gpulint.workload.sent_parts import SENT, may_spawn, unpicklable
+from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
@@ -95,30 +94,14 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     """Return why workers would not start on the system that a program was written on, where processes are spawned: what
     they need cannot be pickled."""
     assert isinstance(call.node, ast.Call)
-    if is_of_another_system(call.module) and (name := _of_notebook(project, call)):
+    if spawns_at_home(project, call.module) and (name := defined_in_notebook(project, call, SENT)):
         return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
     part = unpicklable(project, call, names)
     if part and may_spawn(project, call.module):
         return (
-            f"`{part}` holds a lambda or an inner function, which processes that are not forked cannot be sent: "
-            "define it at the top level of a module first"
+            f"`{part}` holds a lambda, or a function or class that is local to a function, which processes that are "
+            "not forked cannot be sent: define it at the top level of a module first"
         )
-    return ""
-
-
-def _of_notebook(project: Project, call: NodeRef) -> str:
-    """Return the class of the data set or the collate function that a notebook defines itself; empty if none is."""
-    assert isinstance(call.node, ast.Call)
-    if call.module.path.suffix != ".ipynb":
-        return ""
-    given = [*call.node.args[:1], *(keyword.value for keyword in call.node.keywords if keyword.arg in SENT)]
-    for value in given:
-        for ref in project.fact(Resolver).points_to(call.module, value):
-            if isinstance(ref.node, ast.FunctionDef) and ref.module is call.module:
-                return ref.node.name
-        for where, owner in project.fact(Resolver).classes_of(call.module, value):
-            if where is call.module:
-                return owner.name
     return ""
 
 

@@ -41,7 +41,7 @@ inner loop but one of few rounds right after it (assumed: the queue is empty the
 findings, 4 of 4 with such a loop, and 6 of 7 where the other wait is in a function that the loop calls)."""
 ON_GPU = "assuming that the value is on the GPU"
 """Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
-of 9 such findings, and 3 were wrong (benchmarks/verdicts/usefulness)."""
+of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16

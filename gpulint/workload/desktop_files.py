@@ -1,0 +1,73 @@
+"""Files that tell that a program is run on Windows or macOS, where processes are spawned: batch files that start it,
+environments that were saved there, and the output of a notebook."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.launch.job_index import JobIndex
+from gpulint.query import query
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_BATCH = frozenset({".bat", ".cmd", ".ps1"})
+_PACKAGES = regex.compile(r"(env(ironment)?|conda|requirements?)[\w.-]*\.(ya?ml|txt)", re.IGNORECASE)
+"""Names of files that list packages."""
+_SAVED_THERE = regex.compile(
+    r"^prefix:\s*([A-Za-z]:\\|/Users/)"
+    r"|^\s*-\s*(vs20\d\d_runtime|win_inet_pton|wincertstore|ucrt|m2w64-[\w-]+|appnope|libcxx)\s*="
+    r"|^\s*(-\s*)?(pywin32|pywinpty|pywin32-ctypes|wmi|appnope|pyobjc[\w-]*)\s*[=@]=?[^;\n]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Folders of Windows and macOS, and packages of theirs that no marker (``; sys_platform == "win32"``) guards."""
+_OUTPUT = regex.compile(
+    r"""["\]]/Users/\w[^"\n]*\.py|[A-Za-z]:\\\\(\\\\)?Users|\bdevice[\w ]*[:=]? *\(?(type=)?'?mps\b"""
+)
+"""Output of a cell that tells where it ran."""
+_SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
+_PROGRAM = regex.compile(r"\bpython\S* .*\.py\b")
+MAX_BYTES = 4_000_000
+"""Most bytes of a file that are read."""
+
+
+@query
+def is_run_on_desktop(project: Project, path: Path) -> bool:
+    """Return whether files of the tree tell that a program is run on Windows or macOS, and no job starts it."""
+    if project.fact(JobIndex).launches_of(path):
+        return False
+    if path.suffix == ".ipynb" and regex.occurs(_OUTPUT, _text(project, path)):
+        return True
+    for folder in path.parents:
+        if _is_saved_on_desktop(project, folder) or _is_started_by_batch(project, folder):
+            return True
+        if folder == project.root:
+            break
+    return False
+
+
+@query
+def _is_saved_on_desktop(project: Project, folder: Path) -> bool:
+    """Return whether an environment in a folder was saved on Windows or macOS."""
+    files = [name for name in _files(project, folder) if _PACKAGES.fullmatch(name)]
+    return any(regex.occurs(_SAVED_THERE, _text(project, folder / name)) for name in files)
+
+
+@query
+def _is_started_by_batch(project: Project, folder: Path) -> bool:
+    """Return whether batch files in a folder start programs, and no shell scripts stand beside them."""
+    files = _files(project, folder)
+    batch = [name for name in files if Path(name).suffix.lower() in _BATCH]
+    shell = any(Path(name).suffix in _SHELL for name in files)
+    return not shell and any(_PROGRAM.search(_text(project, folder / name)) for name in batch)
+
+
+def _files(project: Project, folder: Path) -> list[str]:
+    return [name for name in sorted(project.entries(folder)) if project.is_file(folder / name)]
+
+
+def _text(project: Project, path: Path) -> str:
+    return project.data(path)[:MAX_BYTES].decode("utf-8", "replace")
