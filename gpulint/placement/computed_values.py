@@ -28,6 +28,7 @@ _HOST = frozenset(
 )
 """Functions and attributes whose results are no tensors, or in host memory."""
 _PARTS = frozenset({"grad", "loss", "logits"})
+_WEIGHTS = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
 _FORWARD = frozenset({"forward", "__call__"})
 _MODULES = (".nn.Module", "LightningModule", ".nn.modules.loss._Loss", ".nn.Sequential")
 MAX_SITES = 4
@@ -126,7 +127,12 @@ class ComputedValues:
         if name in _HOST or copies_to_host(call):
             return False
         move = self._project.fact(DeviceTransfers).transfer_at(module, call)
-        if self._is_tensor(module, call) or _LOSS.search(name) or (move is not None and move.to_gpu):
+        if (
+            name in _WEIGHTS
+            or self._is_tensor(module, call)
+            or _LOSS.search(name)
+            or (move is not None and move.to_gpu)
+        ):
             return True
         if isinstance(func, ast.Attribute) and self._is_computed(module, func.value):
             return True
