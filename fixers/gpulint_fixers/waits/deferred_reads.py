@@ -26,7 +26,7 @@ from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_s
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
-from gpulint_fixers.waits.read_blocks import block_of, is_converted_above
+from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, joined
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -217,7 +217,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
-    shown = _shown_seldom(variable, convert, seldom.values())
+    shown = _shown_seldom(variable, convert, joined(variable.module, seldom, convert, variable.is_whole))
     if isinstance(shown, Declined):
         return shown
     return Deferred(tuple(dict.fromkeys([*edits, *shown])), logs, tuple(dict.fromkeys(reasons)))
@@ -278,7 +278,7 @@ def _converted(
         and (inner := in_place_of(variable.module, statements[first], convert)) is not None
     ):
         return inner
-    if hasattr(first, "body"):
+    if hasattr(first, "body") and not (isinstance(first, ast.If) and len(statements) > 1):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
     last = max(statement.lineno for statement in statements)
     if any(first.lineno < addition.lineno < last for addition in additions(variable)):
