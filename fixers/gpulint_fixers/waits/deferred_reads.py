@@ -27,6 +27,7 @@ from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
 from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, joined
+from gpulint_fixers.waits.repeated_sums import read_below_all
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -168,7 +169,7 @@ def defer(
     made = _inside(project, variable, convert, inside)
     if isinstance(made, Declined):
         return made
-    after = _outside(variable, convert, outside, in_place=in_place)
+    after = read_below_all(variable, convert, own, outside) or _outside(variable, convert, outside, in_place=in_place)
     return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs, made.reasons)
 
 
