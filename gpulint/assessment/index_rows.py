@@ -93,7 +93,7 @@ def _makes_whole(module: ModuleIndex, owner: ast.ClassDef, call: ast.Call, depth
 
 
 def _kept(owner: ast.ClassDef, name: str) -> list[ast.expr]:
-    """What the methods of a class set an attribute to, if that is seen wherever they do."""
+    """Values that the methods of a class set an attribute to; none if one of them is unknown."""
     stores = [
         part
         for part in walk(owner)

@@ -117,7 +117,7 @@ def _parameter(module: ModuleIndex, value: ast.expr) -> ast.Name | None:
 
 
 def _object(value: ast.expr) -> ast.expr | None:
-    """What an element is of, or whose method is called."""
+    """Return the container of an element, or the object of a method that is called."""
     match value:
         case ast.Subscript(value=inner):
             return inner
