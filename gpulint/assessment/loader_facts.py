@@ -12,7 +12,8 @@ from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
 from gpulint.assessment.constants import figure, middle
 from gpulint.assessment.frequency import draws_held_out
 from gpulint.documents.call_syntax import keyword_value
-from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.batch_flow import BatchFlow, BatchRead
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -26,7 +27,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -192,15 +193,20 @@ def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader:
 
 
 def is_drawn_once(subject: Subject) -> bool:
-    """Return whether a program that trains draws the batches of a loader once, to evaluate, outside of all epochs."""
+    """Return whether a program that trains draws the batches of a loader once, to evaluate or to keep them, outside of
+    all epochs."""
     loader = subject.cost.loader if subject.cost is not None else None
     return loader is not None and _is_drawn_once(subject.project, loader)
 
 
 @query
 def _is_drawn_once(project: Project, loader: Loader) -> bool:
-    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    reads = list(project.fact(BatchFlow).of_loader(loader.module, loader.node))
     loops = project.fact(LoopContexts)
+    if not reads:
+        moved = (one.batch_read for one in project.fact(DeviceTransfers).transfers_of(loader))
+        reads = [read for read in moved if read is not None]
+        return bool(reads) and all(_is_collected(project, read) for read in reads)
     return bool(reads) and all(
         isinstance(read.where.node, LOOPS)
         and loops.has_training_step(read.where.module)
@@ -211,6 +217,14 @@ def _is_drawn_once(project: Project, loader: Loader) -> bool:
         and not is_repeated(project, loader, read)
         for read in reads
     )
+
+
+def _is_collected(project: Project, read: BatchRead) -> bool:
+    """Return whether a comprehension collects the batches for a training that goes over what it has collected."""
+    module, node, loops = read.where.module, read.where.node, project.fact(LoopContexts)
+    if not isinstance(node, (*COMPREHENSIONS, ast.comprehension)):
+        return False
+    return loops.has_training_step(module) and next(iter(loops.enclosing_loops(module, node)), None) is None
 
 
 def _only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: LoopNode) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.placement.device_transfers import Transfer
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
 _COMPUTES = frozenset(
     "repeat repeat_interleave tile flip roll index_select masked_select masked_fill gather scatter clamp clip where "
-    "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor".split()
+    "abs add sub mul div log exp sqrt pow softmax sigmoid argmax argsort cumsum to_dense from_numpy as_tensor "
+    "pin_memory".split()
 )
 _TYPES = regex.compile(r"(float|double|half|bfloat|int|uint|long|short|bool|complex)\d*(_e\w+)?$")
 """Types of tensors: ``torch.float32``."""
@@ -45,16 +46,64 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     conversion (``x.float().to(device)``). One that halves the batch is better done on the host."""
     module, call = transfer.module, transfer.node
     moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
-    values = [moved]
-    if isinstance(moved, ast.Name):
-        bound = reaching(module, module.scope(moved).lookup(moved.id), moved)
-        values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path and one.value]
-        if len(values) < len(bound):
-            return True
-    return not values or any(_may_be_pinned(project, transfer, value) for value in values)
+    if not isinstance(moved, ast.Name):
+        return _may_be_pinned(project, transfer, moved)
+    bound = _bound(module, moved.id, moved)
+    if bound and all(_is_of_new(module, one) for one in bound):
+        return False
+    values = [value for one in bound if (value := _given(one)) is not None]
+    return len(values) < len(bound) or not values or any(_may_be_pinned(project, transfer, *value) for value in values)
 
 
-def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr) -> bool:
+def _bound(module: ModuleIndex, name: str, use: ast.AST) -> list[Binding]:
+    """The bindings of a variable before operations in place (``x += noise``), which keep its memory."""
+    found, seen, todo = list[Binding](), set[ast.AST](), [use]
+    while todo:
+        at = todo.pop()
+        for one in reaching(module, module.scope(use).lookup(name), at):
+            if one.kind is not BindingKind.AUGMENT:
+                found.append(one)
+            elif one.node not in seen:
+                seen.add(one.node)
+                todo.append(one.node)
+    return found
+
+
+def _is_of_new(module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a variable runs over the parts of a new tensor: ``for part in images.split(64)``, where ``images =
+    torch.cat([...])``."""
+    if binding.kind is not BindingKind.LOOP or binding.value is None:
+        return False
+    source: ast.expr | None = binding.value
+    if is_new(module, source):
+        return True
+    while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute):
+        source = source.func.value
+    if not isinstance(source, ast.Name):
+        return False
+    made = reaching(module, module.scope(source).lookup(source.id), source)
+    return bool(made) and all(one.kind is BindingKind.ASSIGN and is_new(module, one.value) for one in made)
+
+
+def _given(binding: Binding) -> tuple[ast.expr, tuple[int, ...]] | None:
+    """The expression that a variable is set to, and which part of its result."""
+    if binding.kind is not BindingKind.ASSIGN or binding.value is None:
+        return None
+    match binding.value, binding.path:
+        case value, ():
+            return value, ()
+        case ast.Tuple(elts=elements), (number,) if number < len(elements):
+            return elements[number], ()
+        case ast.Call(), (_,):
+            return binding.value, binding.path
+    return None
+
+
+def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr, path: tuple[int, ...] = ()) -> bool:
+    if isinstance(moved, ast.Call) and _makes_new(project, transfer.module, moved, path):
+        return False
+    if path:
+        return True
     widened = False
     while (
         isinstance(moved, ast.Call)
@@ -65,6 +114,31 @@ def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr) -> boo
         widened |= moved.func.attr in WIDENS
         moved = moved.func.value
     return not (is_new(transfer.module, moved) or (widened and _draws_doubles(project, transfer)))
+
+
+def _makes_new(project: Project, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> bool:
+    """Return whether a call of functions of the tree returns new tensors: ``normalize(x)`` with ``return (x - MEAN) /
+    STD``."""
+    functions = project.fact(Resolver).callees(module, call)
+    return bool(functions) and all(
+        isinstance(one.node, FUNCTIONS) and _returns_new(project, one.module, one.node, path) for one in functions
+    )
+
+
+def _returns_new(project: Project, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...]) -> bool:
+    returned = project.fact(Resolver).returns(function)
+    for value in returned:
+        if path:
+            if not isinstance(value, ast.Tuple) or path[0] >= len(value.elts):
+                return False
+            value = value.elts[path[0]]
+        values: list[ast.expr | None] = [value]
+        if isinstance(value, ast.Name):
+            bound = reaching(module, module.scope(value).lookup(value.id), value)
+            values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bound]
+        if not values or not all(is_new(module, one) for one in values):
+            return False
+    return bool(returned)
 
 
 def _draws_doubles(project: Project, transfer: Transfer) -> bool:
@@ -86,6 +160,8 @@ def is_new(module: ModuleIndex, made: ast.expr | None) -> bool:
     ``x.float()``, ``x[~mask]``, ``x[:, 1:]``, ``torch.cat([x, y])``, and what comes from NumPy."""
     while made is not None:
         match made:
+            case ast.BinOp() | ast.UnaryOp():
+                return True
             case ast.IfExp(body=one, orelse=other):
                 return is_new(module, one) or is_new(module, other)
             case ast.Subscript(slice=index) if _picks_rows(module, index):

@@ -30,6 +30,10 @@ _MOVES = regex.compile(r"(^|_)(to|move|transfer|put|send|copy)(_|$)|device|cpu",
 _MODELS = regex.compile(r"(^|_)(model|net|network|encoder|decoder|actor|critic|policy|module)$", re.IGNORECASE)
 """Objects that may move what they are given to several GPUs."""
 _TO_HOST = regex.compile(r"(^|_)(to_?)?cpu$", re.IGNORECASE)
+_NAMES_HOST = regex.compile(
+    r"(^|_)(to|as|2)_?(cpu|host|numpy|np|ndarrays?|arrays?|python|scalars?|floats?)$", re.IGNORECASE
+)
+"""Functions that copy what they are given, containers among it, to the host."""
 _LEAVES = frozenset({"to", "cuda", "item", "numpy", "tolist", "size", "dim", "numel", "astype"})
 """Methods whose result is elsewhere, or no tensor."""
 _OF_TENSORS = frozenset("mean sum max min norm std var abs log exp sqrt detach clone float long view reshape".split())
@@ -95,6 +99,8 @@ class HostOutputs:
         if makes_array_on_host(self._project, module, call) or self.returns_copies(module, call, path):
             return True
         callees = self._project.fact(Resolver).callees(module, call)
+        if callees and _NAMES_HOST.search(name) and all(map(_copies, callees)):
+            return True
         if not any(map(_moves, callees or self._implementations(*_called(call)))) and not _MODELS.search(name):
             parts = [*call.args, *(keyword.value for keyword in call.keywords)]
             parts += [call.func.value] if isinstance(call.func, ast.Attribute) else []
@@ -172,6 +178,15 @@ def _moves(function: NodeRef) -> bool:
     """Return whether a function may move what it is given."""
     return not isinstance(function.node, FUNCTIONS) or any(
         isinstance(part, ast.Call) and last_name(part.func) in ("to", "cuda") for part in walk(function.node)
+    )
+
+
+def _copies(function: NodeRef) -> bool:
+    """Return whether a function copies something to the host."""
+    return isinstance(function.node, FUNCTIONS) and any(
+        isinstance(part, ast.Call)
+        and (last_name(part.func) in ("cpu", "numpy", "item", "tolist") or copies_to_host(part))
+        for part in walk(function.node)
     )
 
 

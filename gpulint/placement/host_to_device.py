@@ -17,7 +17,7 @@ from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Devices
 from gpulint.placement.gpu_tensors import makes_on_gpu
-from gpulint.placement.kept_on_gpu import keeps_on_gpu
+from gpulint.placement.kept_on_gpu import getters, is_moved, keeps_on_gpu
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
@@ -163,6 +163,8 @@ class HostToDevice:
             return True
         for source in self.sources(loader):
             assert isinstance(source.node, ast.expr)
+            if is_moved(self._project, source.module, source.node):
+                return True
             for ref in resolver.points_to(source.module, source.node):
                 made_of = ref.node.args if isinstance(ref.node, ast.Call) else []
                 if isinstance(ref.node, ast.Call) and last_name(ref.node.func) != "TensorDataset":
@@ -172,12 +174,7 @@ class HostToDevice:
             for where, owner in resolver.classes_of(source.module, source.node):
                 if keeps_on_gpu(self._project, where, owner):
                     return True
-                getter = resolver.method(where, owner, "__getitem__")
-                if (
-                    getter is not None
-                    and isinstance(getter.node, FUNCTIONS)
-                    and self._moves(getter.module, getter.node)
-                ):
+                if any(self._moves(*getter) for getter in getters(self._project, where, owner)):
                     return True
         return False
 

@@ -7,6 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches, words
@@ -14,8 +15,11 @@ from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
 from gpulint.query import cyclic, query
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.own_callbacks import own_calls
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -64,7 +68,7 @@ class HostValues:
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 return bool(bindings) and all(self._is_bound(module, name, one, path) for one in bindings)
             case ast.Attribute(value=base):
-                return self._is_field(module, node) or self._is_host(module, base, ())
+                return self._is_field(module, node) or self._is_kept(module, node) or self._is_host(module, base, ())
             case ast.Subscript(value=base, slice=ast.Constant(value=int(index))):
                 return self._is_host(module, base, (index, *path)[:MAX_PATH])
             case ast.Subscript(value=base):
@@ -86,6 +90,8 @@ class HostValues:
     def _is_bound(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
         """Return whether what a name is bound to is in host memory."""
         value = binding.value
+        if binding.kind is BindingKind.PARAMETER:
+            return self._is_passed(module, name, binding, path)
         if value is None:
             return False
         if binding.kind is BindingKind.ASSIGN:
@@ -99,16 +105,35 @@ class HostValues:
         if binding.kind is not BindingKind.LOOP:
             return False
         match value:
+            case ast.Call(func=ast.Name(id="range")):
+                return True
+            case ast.Call(func=ast.Name(id="enumerate")) if binding.path[:1] == (0,):
+                return True
             case ast.Call(func=ast.Attribute(value=table, attr="items"), args=[]) if binding.path[:1] == (1,):
                 return self._is_host(module, table, ())
             case ast.Call(func=ast.Attribute(value=table, attr="values"), args=[]):
                 return self._is_host(module, table, ())
-        rows = looped_over(value, binding.path)
+        paths = (binding.path[:length] for length in range(len(binding.path), -1, -1))
+        rows = next((found for one in paths if (found := looped_over(value, one)) is not None), None)
         if rows is None:
             return False
         yielded = self._yielded(module, rows) if isinstance(rows, ast.Call) else []
         return self._is_host(module, rows, ()) or (
             bool(yielded) and all(self._is_host(where, one, path) for where, one in yielded)
+        )
+
+    def _is_passed(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
+        """Return whether all calls of a function hand over a value in host memory, or leave it to a constant."""
+        function = binding.scope.node
+        if not isinstance(function, FUNCTIONS):
+            return False
+        sites = self._project.fact(Resolver).call_sites(module, function) or own_calls(self._project, module, function)
+        calls = [(one.module, one.node) for one in sites if isinstance(one.node, ast.Call)]
+        given = [(where, argument_of(function, call, name)) for where, call in calls]
+        default = default_of(function.args, name)
+        return bool(given) and all(
+            self._is_host(where, value, path) if value is not None else isinstance(default, ast.Constant)
+            for where, value in given
         )
 
     def _yielded(self, module: ModuleIndex, call: ast.Call) -> list[tuple[ModuleIndex, ast.expr]]:
@@ -120,6 +145,23 @@ class HostValues:
             for part in walk(one.node)
             if isinstance(part, ast.Yield) and part.value is not None
         ]
+
+    def _is_kept(self, module: ModuleIndex, node: ast.Attribute) -> bool:
+        """Return whether the methods of a class, which is no module and sets its attributes by name, give one of them
+        only values in host memory (``self.last = loss.to("cpu", non_blocking=True)``), and not only constants."""
+        owner = module.class_of(node) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+        stores = module.attributes.get((owner, node.attr), []) if owner is not None else []
+        values = [(one.value, one.path) for one in stores if one.value is not None]
+        if owner is None or not values or all(isinstance(bound_part(one), ast.Constant) for one in stores):
+            return False
+        bases = self._project.fact(Resolver).base_names(module, owner)
+        if any(name.endswith("Module") for name in bases) or any(
+            (isinstance(part, ast.Name) and part.id in ("setattr", "vars")) or last_name(part) == "__dict__"
+            for part in walk(owner)
+            if isinstance(part, ast.Name | ast.Attribute)
+        ):
+            return False
+        return len(values) == len(stores) and all(self._is_host(module, value, path) for value, path in values)
 
     def _is_field(self, module: ModuleIndex, node: ast.Attribute) -> bool:
         """Return whether an attribute is a field that its class annotates as an array of NumPy or a number."""
@@ -149,7 +191,7 @@ class HostValues:
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
             return False
-        if self._is_known(module, call):
+        if self._is_known(module, call) or _makes_tokens(module, call):
             return True
         if isinstance(func, ast.Name) and func.id in ("float", "int", "bool", "len"):
             return True
@@ -190,6 +232,19 @@ class HostValues:
             and matches(self._known.calls, resolver.call_names(one.module, one.node))
             for one in made
         )
+
+
+def _makes_tokens(module: ModuleIndex, call: ast.Call) -> bool:
+    """``tokens = tokenizer(texts, return_tensors="pt")``, unless the table is moved in place later."""
+    if all(keyword.arg != "return_tensors" for keyword in call.keywords):
+        return False
+    match module.syntax.parents.get(call):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            home = module.function(call)
+            uses = (use for use in module.uses.get(name, ()) if module.function(use) is home)
+            ups = [module.syntax.parents.get(use) for use in uses]
+            return not any(isinstance(up, ast.Attribute) and up.attr in _MOVES for up in ups)
+    return True
 
 
 @query

@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device, Devices
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    BindingKind,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+    source_text,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,6 +42,45 @@ def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> 
         return False
     names = {name for part in walk(getter.node) if (name := _looked_up(part))}
     return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
+
+
+def getters(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> Iterator[tuple[ModuleIndex, FunctionNode]]:
+    """Yield ``__getitem__`` of a data set, and the methods of its own that it calls in a base class
+    (``self.load(path)``)."""
+    resolver = project.fact(Resolver)
+    getter = resolver.method(module, owner, "__getitem__")
+    if getter is None or not isinstance(getter.node, FUNCTIONS):
+        return
+    yield getter.module, getter.node
+    for call in getter.module.calls_of(getter.node):
+        match call.func:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                method = resolver.method(module, owner, name)
+                if method is not None and isinstance(method.node, FUNCTIONS):
+                    yield method.module, method.node
+
+
+def is_moved(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a data set is moved as a whole (``TUDataset(root, name).to(device)``), or what it keeps is, by
+    the function that hands it to a loader (``dataset.data = dataset.data.to(device)``)."""
+    transfers = project.fact(DeviceTransfers)
+    made: list[ast.expr | None] = [source]
+    if isinstance(source, ast.Name):
+        made += [one.value for one in reaching(module, module.scope(source).lookup(source.id), source) if not one.path]
+    for call in made:
+        moved = transfers.transfer_at(module, call) if isinstance(call, ast.Call) else None
+        if moved is not None and moved.to_gpu:
+            return True
+    name, function = source_text(module, source), module.function(source)
+    return any(
+        move.to_gpu
+        and move.node.lineno < source.lineno
+        and module.function(move.node) is function
+        and isinstance(statement := module.syntax.parents.get(move.node), ast.Assign)
+        and isinstance(target := statement.targets[0], ast.Attribute)
+        and source_text(module, target.value) == name
+        for move in transfers.transfers(module)
+    )
 
 
 def _looked_up(part: ast.AST) -> str:
@@ -88,6 +136,8 @@ def _is_on_gpu(project: Project, value: NodeRef) -> bool:
                 inner = [held]
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 inner = elements
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+                inner = [element]
             case ast.Dict(values=values):
                 inner = values
             case ast.Name(id=name):

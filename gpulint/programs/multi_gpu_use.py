@@ -26,6 +26,7 @@ from gpulint.libraries.gpu_libraries import (
     Approach,
     Libraries,
 )
+from gpulint.programs.named_settings import named_settings
 from gpulint.query import query, query_property
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
@@ -167,7 +168,7 @@ class Program:
             path.suffix in _SETTINGS
             and self._project.finds(path, _TOLD)
             and any(regex.compile(rf"\b{re.escape(path.stem)}\b").search(text) for text in texts)
-            for path in self._project.files
+            for path in (*self._project.files, *named_settings(self._project, self._path, texts))
         )
 
     @query_property

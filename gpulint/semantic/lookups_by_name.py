@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,15 @@ def finds_names(module: ModuleIndex) -> bool:
     other than those of modules (``inspect.getmembers()``)."""
     called = (call.func.id for call in module.calls if isinstance(call.func, ast.Name))
     return not _LOOKS_UP.isdisjoint(called) or "getmembers" in module.calls_by_name
+
+
+def reader_of_all(module: ModuleIndex, function: FunctionNode | None) -> str | None:
+    """The function by which one (or a script) reads all of its variables: ``locals`` in ``text.format(**locals())``."""
+    for name in ("locals", "vars") if function is not None else ("locals", "vars", "globals"):
+        calls = [call for call in module.calls_by_name.get(name, ()) if isinstance(call.func, ast.Name)]
+        if any(not call.args and (name == "globals" or module.function(call) is function) for call in calls):
+            return name
+    return None
 
 
 @query

@@ -10,7 +10,7 @@ from gpulint.query import query
 from gpulint.semantic.path_conditions import rules_out
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
-_CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
+_CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have|is)_?(cuda|gpu)$", re.IGNORECASE)
 _GPU_COUNT = regex.compile(
     r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE
 )

@@ -47,12 +47,11 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             found := _environment_default(asked)
         ) is not None:
             return _decides(found[0], compares, given) is (not wanted)
-        case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[right]):
-            return (
-                isinstance(right, ast.Constant)
-                and right.value is None
-                and wanted is isinstance(compares, ast.IsNot)
-                and constants.of(module, left).every(lambda value: value is None)
+        case ast.Compare(
+            left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[ast.Constant(value=None)]
+        ):
+            return wanted is isinstance(compares, ast.IsNot) and constants.of(module, left).every(
+                lambda value: value is None
             )
         case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
             order := _COMPARES.get(type(ordering))
@@ -63,12 +62,28 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
                 lambda value: isinstance(value, int | float) and order(value, limit) is not wanted
             )
         case ast.Compare(
+            left=ast.Name() | ast.Attribute() as left,
+            ops=[ast.Is() | ast.Eq() | ast.IsNot() | ast.NotEq() as compares],
+            comparators=[ast.Attribute() as member],
+        ):
+            return wanted is isinstance(compares, ast.Is | ast.Eq) and _is_other_member(project, module, left, member)
+        case ast.Compare(
             left=ast.Constant(value=str(part)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
         ):
             inside = wanted is isinstance(compares, ast.In)
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
     return False
+
+
+def _is_other_member(project: Project, module: ModuleIndex, asked: ast.expr, member: ast.Attribute) -> bool:
+    """Return whether all that a setting may be are other members of an enumeration (``Mode.FAST``)."""
+    resolver = project.fact(Resolver)
+    kinds = {one.node for one in resolver.points_to(module, member.value) if isinstance(one.node, ast.ClassDef)}
+    members = {one.value for kind in kinds for one in kind.body if isinstance(one, ast.Assign)}
+    known = [one.node for one in resolver.points_to(module, asked)] if members else []
+    named = {one.node for one in resolver.points_to(module, member)}
+    return bool(known and named) and all(one in members and one not in named for one in known)
 
 
 def fails_for_number(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:

@@ -38,11 +38,23 @@ def _is_backward(call: ast.Call) -> bool:
 
 
 def _reaches_backward(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    called = project.fact(Resolver).callees(module, call) or _handed_on(project, module, call)
     return any(
-        _differentiates(project, callee.module, callee.node)
-        for callee in project.fact(Resolver).callees(module, call)
-        if isinstance(callee.node, FUNCTIONS)
+        _differentiates(project, callee.module, callee.node) for callee in called if isinstance(callee.node, FUNCTIONS)
     )
+
+
+def _handed_on(project: Project, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
+    """Functions, and forward passes of the tree, that a function of another package gets: ``odeint(self.dynamics, x,
+    times)``."""
+    resolver = project.fact(Resolver)
+    found: list[NodeRef] = []
+    for given in call.args:
+        if isinstance(given, ast.Name | ast.Attribute):
+            found += [ref for ref in resolver.points_to(module, given) if isinstance(ref.node, FUNCTIONS)]
+            forwards = (resolver.method(*one, "forward") for one in resolver.classes_of(module, given))
+            found += [method for method in forwards if method is not None]
+    return found
 
 
 @cyclic(False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
 _KEEPS = frozenset({"functools.cache", "cache", "lru_cache"})
@@ -22,6 +23,8 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
         return True
     inner = node
     for up in module.syntax.ancestors(node):
+        if _left_before(module, inner):
+            return True
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False
         if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
@@ -217,31 +220,47 @@ def _fills(module: ModuleIndex, branch: ast.If) -> bool:
     return bool(inside) and all(branch in module.syntax.ancestors(one.node) for one in inside)
 
 
+def _left_before(module: ModuleIndex, inner: ast.AST) -> bool:
+    """``if self.shown: return`` in front of ``self.shown = True`` in the block of a statement."""
+    place = module.syntax.place(inner)
+    block = getattr(module.syntax.parents[inner], place[0]) if place is not None else []
+    return any(
+        isinstance(statement, ast.If)
+        and not statement.orelse
+        and isinstance(statement.body[-1], ast.Return | ast.Continue)
+        and any(
+            _sets(module, block[number + 1 :], part, not wanted) for part, wanted in parts_of(statement.test, False)
+        )
+        for number, statement in enumerate(block[: place[1]] if place is not None else [])
+    )
+
+
 def _sets_flag(module: ModuleIndex, branch: ast.If) -> bool:
     """``if not shown: ...; shown = True`` of a flag that nothing else sets, other than in front of the loop."""
-    return any(_sets(module, branch, part, not wanted) for part, wanted in parts_of(branch.test, True))
+    return any(_sets(module, [branch], part, not wanted) for part, wanted in parts_of(branch.test, True))
 
 
-def _sets(module: ModuleIndex, branch: ast.If, flag: ast.expr, then: bool) -> bool:
-    """Return whether a branch sets the flag that it asks for, and only what runs before it sets it back."""
+def _sets(module: ModuleIndex, block: Sequence[ast.stmt], flag: ast.expr, then: bool) -> bool:
+    """Return whether a block that a flag leads to sets it, and only what runs before it sets it back."""
     match flag:
         case ast.Name(id=name):
-            loop = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
+            loop = next((up for up in module.syntax.ancestors(flag) if isinstance(up, LOOPS)), None)
             stores = [
                 (one.value, loop is not None and loop in module.syntax.ancestors(one.node), one.node)
                 for one in module.scope(flag).lookup(name)
                 if one.kind is BindingKind.ASSIGN
             ]
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            owner = module.class_of(branch)
+            owner = module.class_of(flag)
             stores = [
-                (one.value, not _is_in_init(module, one.node), one.node)
+                (bound_part(one), not _is_in_init(module, one.node), one.node)
                 for one in (module.attributes.get((owner, name), []) if owner is not None else [])
             ]
         case _:
             return False
-    inside = [value for value, _, node in stores if branch in module.syntax.ancestors(node)]
-    others = [(value, repeated) for value, repeated, node in stores if branch not in module.syntax.ancestors(node)]
+    within = {node: not {node, *module.syntax.ancestors(node)}.isdisjoint(block) for _, _, node in stores}
+    inside = [value for value, _, node in stores if within[node]]
+    others = [(value, repeated) for value, repeated, node in stores if not within[node]]
     return (
         bool(inside)
         and bool(others)

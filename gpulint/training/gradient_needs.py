@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Container
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.differentiation import takes_gradients
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -29,9 +31,12 @@ _WRAPS = regex.compile(r"(^|\.)(torch|accelerate|lightning|deepspeed|apex|timm|t
 
 def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, forward: ast.Call, model: str) -> bool:
     """Return whether something in a region of a function may differentiate what ``forward`` computes: an object of
-    another package that was made of the model (``extractor = LayerCAM(model)``), or the model itself, of which nothing
-    is known."""
-    if any(_is_made_of(project, module, call, model) for call in walk(region) if isinstance(call, ast.Call)):
+    another package that was made of the model (``extractor = LayerCAM(model)``), a function out of a table that gets
+    the model (``ATTACKS[name](model, x, y)``), or the model itself, of which nothing is known."""
+    calls = [part for part in walk(region) if isinstance(part, ast.Call)]
+    if any(_is_made_of(project, module, call, model) for call in calls):
+        return True
+    if any(call is not forward and _gets(call, {model}) and _may_be_any(project, module, call) for call in calls):
         return True
     return not _is_known(project, module, forward) and (
         any(_names_derivative(part) for part in walk(region)) or bool(_models_that_differentiate(project))
@@ -51,6 +56,48 @@ def _is_made_of(project: Project, module: ModuleIndex, call: ast.Call, model: st
         names = resolver.call_names(made.module, made.node)
         if model.rpartition(".")[2] in given and not any(map(_WRAPS.search, names)):
             return True
+    return False
+
+
+def _gets(call: ast.Call, names: Container[str]) -> bool:
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(dotted(one.value if isinstance(one, ast.Starred) else one) in names for one in given)
+
+
+def _may_be_any(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call runs a function that is unknown since it was looked up in a table or by its name, or one of
+    the tree that hands its parameters to such a function."""
+    functions = [ref for ref in project.fact(Resolver).callees(module, call) if isinstance(ref.node, ast.FunctionDef)]
+    if not functions:
+        return _is_looked_up(module, call.func)
+    return any(
+        _gets(inner, _parameters(one.node))
+        and _is_looked_up(one.module, inner.func)
+        and not project.fact(Resolver).callees(one.module, inner)
+        for one in functions
+        if isinstance(one.node, ast.FunctionDef)
+        for inner in one.module.calls_of(one.node)
+    )
+
+
+def _parameters(function: ast.FunctionDef) -> frozenset[str]:
+    given = function.args
+    more = [one for one in (given.vararg, given.kwarg) if one is not None]
+    return frozenset(one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more))
+
+
+def _is_looked_up(module: ModuleIndex, function: ast.expr) -> bool:
+    """``ATTACKS[name]``, ``ATTACKS.get(name)``, ``getattr(attacks, name)``, also by way of a variable"""
+    match function:
+        case ast.Subscript() | ast.Call(func=ast.Name(id="getattr") | ast.Attribute(attr="get")):
+            return True
+        case ast.Name(id=name):
+            bound = reaching(module, module.scope(function).lookup(name), function)
+            return any(
+                one.value is not None and not isinstance(one.value, ast.Name) and _is_looked_up(module, one.value)
+                for one in bound
+                if one.kind is BindingKind.ASSIGN and not one.path
+            )
     return False
 
 

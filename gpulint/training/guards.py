@@ -22,6 +22,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
+from gpulint.values.decorator_tests import is_called_seldom
 from gpulint.values.periodic_tests import interval, is_counter, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
@@ -90,7 +91,10 @@ class Guards:
     def is_periodic(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` runs only every N iterations (or only on the first or last), N not being one."""
         tests = chain(conditions(module, node, until), nested_exits(module, node, until))
-        return any(is_periodic(self._project, module, test, holds) for test, holds in tests)
+        if any(is_periodic(self._project, module, test, holds) for test, holds in tests):
+            return True
+        function = module.function(node) if until is None else None
+        return function is not None and is_called_seldom(self._project, module, function)
 
     def interval(self, module: ModuleIndex, node: ast.AST, sure: bool = False) -> tuple[int, str] | None:
         """The longest known interval at which ``node`` runs, and what counts it: (500, "step")."""
@@ -100,6 +104,8 @@ class Guards:
     def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` is behind a debug, profile or verbosity switch."""
         for test, holds in conditions(module, node):
+            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                test, holds = test.operand, not holds
             if holds and (_DEBUG.search(text := source_text(module, spelt(module, test))) or "__debug__" in text):
                 return True
         function = module.function(node)

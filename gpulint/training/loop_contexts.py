@@ -17,6 +17,7 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.generators import consumers, yields
 from gpulint.training.loop_roles import LoopRoles, Role
 from gpulint.training.outside_loops import files_with_loops, runs_in_no_loop
+from gpulint.training.own_callbacks import own_calls
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class LoopContexts(LoopRoles):
             from gpulint.training.forward_calls import forward_calls  # which asks for roles in turn
 
             sites = forward_calls(self._project, module, function)
+        sites = sites or self._own_calls(module, function)
         generates = yields(module, function)
         for site in sites or calls_taking(self._project.fact(Resolver), module, function):
             places = list(consumers(site)) if generates else []
@@ -160,7 +162,12 @@ class LoopContexts(LoopRoles):
             return
         if is_runner_step(function):
             yield LoopContext(Role.STEP, NodeRef(module, function))
-        yield from (LoopContext(role, NodeRef(module, function)) for _, role in self.hooks(module, function))
+        if not self._own_calls(module, function):
+            yield from (LoopContext(role, NodeRef(module, function)) for _, role in self.hooks(module, function))
+
+    def _own_calls(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+        """The calls of a hook of the program's own callbacks, if it is one."""
+        return own_calls(self._project, module, function) if any(self.hooks(module, function)) else ()
 
     def in_role(self, module: ModuleIndex, node: ast.AST, role: Role) -> LoopContext | None:
         """The first context of ``node`` that has ``role``."""

@@ -22,6 +22,8 @@ _TRAINING = regex.compile(r"^\W*(is_)?train(ing|able)?\W*$", re.IGNORECASE)
 _EVALUATING = regex.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
 _FIGURES = ("figure", "subplots", "subplot_mosaic")
 """Functions of Matplotlib that begin a figure."""
+_EXPORTS = frozenset({"is_scripting", "is_tracing", "is_in_onnx_export", "is_exporting"})
+"""Functions that ask whether a model is turned into a graph."""
 _OPTIMIZER = regex.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 
 
@@ -95,6 +97,8 @@ def _says_evaluation(test: ast.expr, holds: bool) -> bool:
             return holds and bool(_OPTIMIZER.search(last_name(name)))
         case ast.Compare(left=name, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
             return not holds and bool(_OPTIMIZER.search(last_name(name)))
+    if isinstance(test, ast.Call):
+        return (holds and last_name(test.func) in _EXPORTS) or (not holds and last_name(test.func) == "is_grad_enabled")
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
         holds = holds is isinstance(test.ops[0], ast.Eq)
         other = test.comparators[0]

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
+_NO_GPUS = frozenset({"cpu", "mps", "tpu", "hpu", "npu"})
+"""Accelerators that are no GPUs, or the one of a Mac, where workers are spawned and share its memory."""
+
+
 @stored("trainers told to use the CPU")
 def _trainers_in(project: Project, path: Path) -> tuple[bool, ...]:
     """Of a module, each kind of answer once."""
@@ -32,7 +36,8 @@ def all_on_cpu(project: Project) -> bool:
 
 
 def is_on_cpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the framework object behind a call, or made by it, was told to use the CPU."""
+    """Return whether the framework object behind a call, or made by it, was told to use the CPU, or a device that is no
+    GPU of a job."""
     made = [NodeRef(module, call)]
     if isinstance(call.func, ast.Attribute):
         made += project.fact(Resolver).points_to(module, call.func.value)
@@ -43,7 +48,7 @@ def _names_cpu(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
     for name in ("cpu", "accelerator", "device"):
         given = project.fact(Arguments).of(module, made, name)
         known = [project.fact(Constants).of(ref.module, ref.node) for ref in given.refs]
-        if known and all(one.every(lambda value: value is True or value == "cpu") for one in known):
+        if known and all(one.every(lambda value: value is True or value in _NO_GPUS) for one in known):
             return True
     return any(
         keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0

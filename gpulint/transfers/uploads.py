@@ -42,6 +42,10 @@ _SENDS = regex.compile(
 )
 
 
+_FOLDER = regex.compile(r"file:|sqlite:|\.{0,2}/|\w+$")
+"""Tracking servers that are a folder of the machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Upload(CallSite):
     """One call that uploads; ``name`` is the callee as a reader knows it, or the tool that a command runs."""
@@ -70,7 +74,10 @@ class Uploads:
     def in_module(self, module: ModuleIndex) -> Iterator[Upload]:
         """Uploads of a module in source order."""
         for call in module.calls:
-            if (name := self._name(module, call)) and self._waits(module, call) and not self.in_thread(module, call):
+            name = self._name(module, call)
+            if not name or (name.startswith("mlflow.") and self._tracks_locally(module)):
+                continue
+            if self._waits(module, call) and not self.in_thread(module, call):
                 yield Upload(NodeRef(module, call), name)
 
     def _name(self, module: ModuleIndex, call: ast.Call) -> str:
@@ -92,6 +99,14 @@ class Uploads:
         if names & _RUNNERS and call.args and (match := _SENDS.search(_command(call.args[0]))):
             return match[0].split()[0]
         return ""
+
+    def _tracks_locally(self, module: ModuleIndex) -> bool:
+        """Return whether a module has MLflow keep its runs in a folder (``set_tracking_uri("file:./mlruns")``)."""
+        calls = module.calls_by_name.get("set_tracking_uri", [])
+        given = [self._project.fact(Arguments).value(module, call, "uri", 0) for call in calls]
+        return bool(given) and all(
+            one.every(lambda uri: isinstance(uri, str) and _FOLDER.match(uri) is not None) for one in given
+        )
 
     def _waits(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether the call does not itself say that it returns at once."""

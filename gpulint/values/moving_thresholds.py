@@ -11,6 +11,11 @@ from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time"})
+_COUNTS = regex.compile(
+    r"(^|_)(now|time|clock|i|n|it|iters?|iterations?|steps?|batch(es)?|samples|images|tokens|seen|count|counter)(_|$)",
+    re.IGNORECASE,
+)
+"""Names of what counts rounds or tells the time."""
 _MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 
 
@@ -19,7 +24,9 @@ def passes_mark(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: b
     whether enough has come together, which then starts anew."""
     return (
         _waits_since(module, part)
-        or (holds and (_moves_threshold(module, test, part) or _moves_to_next(module, test, part)))
+        or _passes_distance(module, test, part, holds)
+        or _moves_threshold(module, test, part, holds)
+        or (holds and _moves_to_next(module, test, part))
         or _starts_anew(module, test, part, holds)
     )
 
@@ -51,28 +58,56 @@ def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
-def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare) -> bool:
-    """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
-    1000``."""
+def _passes_distance(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
+    """``if step - self.shown >= 100: self.shown = step``, ``if now - self.shown < 10: return`` before that."""
+    reached = ast.GtE | ast.Gt if holds else ast.Lt | ast.LtE
     match part:
-        case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[ast.Name() | ast.Attribute() as mark]):
-            name = ast.unparse(mark)
-        case ast.Compare(left=ast.Name() | ast.Attribute() as mark, ops=[ast.Lt() | ast.LtE()]):
-            name = ast.unparse(mark)
+        case ast.Compare(
+            left=ast.BinOp(left=now, op=ast.Sub(), right=ast.Name() | ast.Attribute() as mark),
+            ops=[op],
+            comparators=[least],
+        ) if isinstance(op, reached) and not _is_one(least):
+            counts = _asks_clock(now) or _COUNTS.search(last_name(now)) is not None
+            return counts and any(_sets(statement, mark) for statement in _then(module, test, holds))
+    return False
+
+
+def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
+    """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
+    1000``, ``if seen < due: return`` before that."""
+    if len(part.ops) > 1:
+        return False
+    left, right = (part.left, part.comparators[0]) if holds else (part.comparators[0], part.left)
+    match part.ops[0]:
+        case ast.Gt() | ast.GtE():
+            mark = right
+        case ast.Lt() | ast.LtE():
+            mark = left
         case _:
             return False
-    branch = module.syntax.parents.get(test)
-    if not isinstance(branch, ast.If):
+    if not isinstance(mark, ast.Name | ast.Attribute):
         return False
-    for statement in branch.body:
+    name = ast.unparse(mark)
+    for statement in _then(module, test, holds):
         match statement:
             case ast.AugAssign(target=target, op=ast.Add(), value=step) if ast.unparse(target) == name:
                 return not _is_one(step)
-            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)) if (
+            case ast.Assign(targets=[target], value=ast.BinOp(left=now, op=ast.Add(), right=step)) if (
                 ast.unparse(target) == name
             ):
-                return not (_is_one(left) or _is_one(right))
+                return not (_is_one(now) or _is_one(step))
     return False
+
+
+def _then(module: ModuleIndex, test: ast.expr, holds: bool) -> list[ast.stmt]:
+    """Return what runs once a test holds, or after a branch that leaves where it does."""
+    branch = module.syntax.parents.get(test)
+    if not isinstance(branch, ast.If):
+        return []
+    if not holds and branch.orelse:
+        return branch.orelse
+    place = None if holds else module.syntax.place(branch)
+    return branch.body if place is None else getattr(module.syntax.parents[branch], place[0])[place[1] + 1 :]
 
 
 def _is_one(step: ast.expr) -> bool:
@@ -112,16 +147,12 @@ def _is_whole_part(module: ModuleIndex, node: ast.expr) -> bool:
 
 def _starts_anew(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
     """``if count >= 100: count = 0``, ``if len(rows) < 100: return`` before ``rows.clear()``."""
-    branch = module.syntax.parents.get(test)
-    if not isinstance(branch, ast.If) or len(part.ops) > 1:
+    if len(part.ops) > 1:
         return False
     reached = ast.GtE | ast.Gt | ast.Eq if holds else ast.Lt | ast.LtE | ast.NotEq
     if not isinstance(part.ops[0], reached) or _is_one(part.comparators[0]):
         return False
-    after = branch.body
-    if not holds:
-        place = module.syntax.place(branch)
-        after = getattr(module.syntax.parents[branch], place[0])[place[1] + 1 :] if place is not None else []
+    after = _then(module, test, holds)
     match part.left:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name() | ast.Attribute() as rows]):
             return any(_sets(statement, rows) or _clears(statement, rows) for statement in after)

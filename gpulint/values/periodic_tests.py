@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
-from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
@@ -20,8 +19,17 @@ from gpulint.values.counter_names import counts_steps_of_epoch
 from gpulint.values.late_rounds import is_among_last
 from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
-from gpulint.values.remainders import is_power_of_two, named_divisor
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
+from gpulint.values.remainders import called_divisor, is_power_of_two, named_divisor, passes_multiple
+from gpulint.values.tests_elsewhere import named_test, passed_tests, properties
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    BindingKind,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+    source_text,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,7 +43,8 @@ _EVERY = regex.compile(
 _AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
 """Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
 _LAST = regex.compile(
-    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
+    r"\b(last|final|done|finished|best|is_(best|(last|final)_\w+)|patience|stop|early_stop\w*|improved|accept\w*)\b",
+    re.IGNORECASE,
 )
 _ENDS = regex.compile(r"^(n|num|max|total)_\w+$|(^|_)(epochs|steps|iters|iterations)$|^len$")
 """Names of how many rounds there are."""
@@ -56,16 +65,17 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     if is_by_chance(project, module, test, holds):
         return True
     for part in walk(test):
-        divisor = part.right if _is_rest(part) else named_divisor(module, part) if isinstance(part, ast.Name) else None
+        divisor = part.right if _is_rest(part) else called_divisor(part)
+        divisor = named_divisor(module, part) if isinstance(part, ast.Name | ast.Attribute) else divisor
         if divisor is not None:
             if not _is_always_one(project.fact(Constants).of(module, divisor)):
                 return True
-        elif waits_for_clock(part, holds) or (isinstance(part, ast.Call) and _is_due(project, module, part, holds)):
+        elif waits_for_clock(part, holds) or _is_due(project, module, part, holds) or _passes_multiple(part):
             return True
-        elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
+        elif isinstance(part, ast.Name) and (named := named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
                 return True
-        elif isinstance(part, ast.Name) and (passed := _passed_tests(project, module, part)):
+        elif isinstance(part, ast.Name) and (passed := passed_tests(project, module, part)):
             if holds and all(is_periodic(project, where, one, holds) for where, one in passed):
                 return True
         elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
@@ -90,6 +100,8 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
+        elif isinstance(part, ast.Compare) and _counts_to_few(project, module, part, holds):
+            return True  # `if self.shown >= 4: return`
         elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):
             return True  # `if images < last_images + interval: continue`
         elif isinstance(part, ast.Compare) and holds and is_counter(part.left) and is_among_last(module, part):
@@ -116,9 +128,9 @@ def interval(
             if isinstance(operator, ast.And) is holds:
                 return max(known, default=None)
             return min(known) if known and len(known) == len(found) else None
-        case ast.Name() if (named := _named_test(module, test)) is not None:
+        case ast.Name() if (named := named_test(module, test)) is not None:
             return interval(project, module, named, holds, sure)
-        case ast.Name() if passed := _passed_tests(project, module, test):
+        case ast.Name() if passed := passed_tests(project, module, test):
             each = [interval(project, where, one, holds, sure) for where, one in passed]
             return min(one for one in each if one is not None) if None not in each else None
         case ast.Compare(left=ast.BinOp(op=ast.Sub(), left=now), ops=[ast.GtE() | ast.Gt()], comparators=[least]):
@@ -184,30 +196,46 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
-def _is_due(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:
-    name, up = last_name(call.func), module.syntax.parents.get(call)
-    negated = isinstance(up, ast.UnaryOp) and isinstance(up.op, ast.Not)
-    return bool(_EVERY.search(name) or _DUE.search(name)) or _says_when(project, module, call, holds is not negated)
+def _passes_multiple(node: ast.AST) -> bool:
+    return passes_multiple(node) and any(
+        is_counter(one) for one in walk(node) if isinstance(one, ast.Name | ast.Attribute)
+    )
 
 
-def _says_when(project: Project, module: ModuleIndex, call: ast.Call, holds: bool) -> bool:
+def _is_due(project: Project, module: ModuleIndex, part: ast.AST, holds: bool) -> bool:
+    up = module.syntax.parents.get(part)
+    holds = holds is not (isinstance(up, ast.UnaryOp) and isinstance(up.op, ast.Not))
+    if isinstance(part, ast.Attribute):
+        return any(_says_when(project, module, one, None, holds) for one in properties(project, module, part))
+    if not isinstance(part, ast.Call):
+        return False
+    if _EVERY.search(name := last_name(part.func)) or _DUE.search(name):
+        return True
+    return any(_says_when(project, module, one, part, holds) for one in project.fact(Resolver).callees(module, part))
+
+
+def _says_when(project: Project, module: ModuleIndex, callee: NodeRef, call: ast.Call | None, holds: bool) -> bool:
     """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``; ``divisible(step, 100)``; a
-    function that returns ``True`` under such a condition alone."""
-    for callee in project.fact(Resolver).callees(module, call):
-        function = callee.node
-        if not isinstance(function, FUNCTIONS):
-            continue
-        if _returns_true_seldom(project, callee.module, function):
+    function that returns ``True`` under such a condition alone. ``call`` is None for a property."""
+    function = callee.node
+    if not isinstance(function, FUNCTIONS):
+        return False
+    if _returns_true_seldom(project, callee.module, function):
+        return True
+    last = function.body[-1] if len(function.body) < 3 else None
+    if not isinstance(last, ast.Return) or last.value is None:
+        return False
+    rests = [part.right for part in walk(last.value) if _is_rest(part) and isinstance(part.right, ast.Name)]
+    for given in (argument_of(function, call, rest.id) for rest in rests if call is not None):
+        if given is None or not _is_always_one(project.fact(Constants).of(module, given)):
             return True
-        last = function.body[-1] if len(function.body) < 3 else None
-        for part in walk(last.value) if isinstance(last, ast.Return) and last.value is not None else ():
-            if waits_for_clock(part, holds):
-                return True
-            if _is_rest(part):
-                given = argument_of(function, call, part.right.id) if isinstance(part.right, ast.Name) else None
-                if given is None or not _is_always_one(project.fact(Constants).of(module, given)):
-                    return True
-    return False
+    return not (rests and call is not None) and _returns_periodic(project, callee.module, function, holds)
+
+
+@cyclic(False)
+def _returns_periodic(project: Project, module: ModuleIndex, function: FunctionNode, holds: bool) -> bool:
+    returned = project.fact(Resolver).returns(function)
+    return bool(returned) and all(is_periodic(project, module, value, holds) for value in returned)
 
 
 @cyclic(False)
@@ -265,6 +293,27 @@ def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
     return False
 
 
+def _counts_to_few(project: Project, module: ModuleIndex, test: ast.Compare, holds: bool) -> bool:
+    """``if self.shown < self.most: self.shown += 1`` of a counter that starts in ``__init__`` and a limit of few."""
+    reached = ast.Lt | ast.LtE if holds else ast.Gt | ast.GtE
+    match test:
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name), ops=[op], comparators=[limit]) if (
+            isinstance(op, reached)
+        ):
+            pass
+        case _:
+            return False
+    owner = module.class_of(test)
+    stores = module.attributes.get((owner, name), []) if owner is not None else []
+    homes = [module.function(one.node) for one in stores if one.kind is not BindingKind.AUGMENT]
+    most = project.fact(Constants).of(module, limit)
+    return (
+        0 < len(homes) < len(stores)
+        and all(home is not None and home.name == "__init__" for home in homes)
+        and most.every(lambda value: isinstance(value, int) and value <= FEW)
+    )
+
+
 def _seldom_made(module: ModuleIndex, test: ast.AST) -> ast.Call | None:
     """The call that gave the name of ``metrics is not None``."""
     match test:
@@ -293,51 +342,6 @@ def _is_made_seldom(project: Project, module: ModuleIndex, call: ast.Call) -> bo
 
 def _is_none(value: ast.expr | None) -> bool:
     return value is None or (isinstance(value, ast.Constant) and value.value is None)
-
-
-def _named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
-    """The comparison that a name was given (``log_now = step % 100 == 0``), when it is given only that one."""
-    bindings = module.scope(name).lookup(name.id)
-    value = bindings[0].value if len(bindings) == 1 else None
-    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
-
-
-def _passed_tests(project: Project, module: ModuleIndex, name: ast.Name) -> list[tuple[ModuleIndex, ast.expr]]:
-    """The comparisons that callers pass for a switch which is off by default (``log=step % 25 == 0``); [] if one passes
-    something else."""
-    bindings = module.scope(name).lookup(name.id)
-    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER:
-        return []
-    function = bindings[0].scope.node
-    if not isinstance(function, FUNCTIONS) or not _is_off_by_default(function, name.id):
-        return []
-    found: list[tuple[ModuleIndex, ast.expr]] = []
-    for site in project.fact(Resolver).first_sites(module, function):
-        given = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
-        if given is None or (isinstance(given, ast.Constant) and not given.value):
-            continue
-        tests = _given_tests(site.module, given)
-        if not all(isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp) for test in tests):
-            return []
-        found += [(site.module, test) for test in tests if test is not None]
-    return found
-
-
-def _given_tests(module: ModuleIndex, given: ast.expr) -> list[ast.expr | None]:
-    """The comparison that an argument is or is named for, also times a number (``due * step``)."""
-    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mult):
-        for side in (given.left, given.right):
-            found = _given_tests(module, side)
-            if all(isinstance(test, ast.Compare | ast.BoolOp) for test in found):
-                return found
-    bound = module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
-    return [binding.value for binding in reaching(module, bound, given)] if bound else [given]
-
-
-def _is_off_by_default(function: FunctionNode, name: str) -> bool:
-    """Return whether a parameter is ``False`` or ``None`` by default."""
-    value = default_of(function.args, name)
-    return isinstance(value, ast.Constant) and not value.value
 
 
 def is_counter(node: ast.expr) -> bool:

@@ -116,3 +116,20 @@ def test_several_keywords_stand_as_the_other_arguments_do() -> None:
     assert added("f(a)", "b=1", "c=2") == "f(a, b=1, c=2)"
     assert added("f(\n    a,\n)", "b=1", "c=2") == "f(\n    a,\n    b=1,\n    c=2,\n)"
     assert added("f(a,\n  b)", "c=1", "d=2") == "f(a,\n  b,\n  c=1,\n  d=2)"
+
+
+LONG = "learning_rate_of_the_first_group"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"loss = g(model(f({LONG})), targets, {LONG})", f"loss = g(model(f({LONG}, pin=True)), targets, {LONG})"),
+        (f"loss = g(model(targets), {LONG}, f({LONG}))", f"loss = g(model(targets), {LONG}, f({LONG}, pin=True))"),
+        (f"loss = f({LONG}, targets, {LONG})", f"loss = f({LONG}, targets, {LONG},\n         pin=True)"),
+        (f"{{k: f(a, {LONG}, {LONG}) for k in b}}", f"{{k: f(a, {LONG}, {LONG},\n      pin=True) for k in b}}"),
+        ("x = f(a, b,\n      c)", "x = f(a, b,\n      c, pin=True)"),
+    ],
+)
+def test_a_long_line_breaks_where_it_can_be_read(before: str, after: str) -> None:
+    assert added(before) == after

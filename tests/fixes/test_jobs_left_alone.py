@@ -180,22 +180,6 @@ CASES = {
         },
         "the launcher states how many samples",
     ),
-    "an image without CUDA": (
-        "GPU411",
-        {
-            "src/train.py": """\
-            import os
-
-            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-
-            import tensorflow as tf
-
-            model.fit(data)
-            """,
-            "Dockerfile": "FROM tensorflow/tensorflow\nCOPY src /src\n",
-        },
-        "built from `tensorflow/tensorflow`, which has no CUDA",
-    ),
     "gloo in a program that is on the CPU unless told otherwise": (
         "GPU355",
         {

@@ -20,6 +20,64 @@ from tests.fixes.training_jobs import check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "two models that exchange gradients": (
+        "GPU353",
+        {
+            "train.py": """\
+            import torch
+            import torch.distributed as dist
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+            def main(loader, accum=4):
+                dist.init_process_group("nccl")
+                encoder = DDP(torch.nn.Linear(3, 3).cuda())
+                decoder = DDP(torch.nn.Linear(3, 3).cuda())
+                optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()])
+                for index, x in enumerate(loader):
+                    (decoder(encoder(x.cuda())).mean() / accum).backward()
+                    if (index + 1) % accum == 0:
+                        optimizer.step()
+                        optimizer.zero_grad()
+            """
+        },
+        "is wrapped as well",
+    ),
+    "a comment on pinned memory": (
+        "GPU301",
+        {
+            "train.py": """\
+            import torch
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+            model = torch.nn.Linear(3, 3).cuda()
+            # pinned memory doubles what our nodes need, leave it off
+            loader = DataLoader(ImageFolder("data"), batch_size=64, num_workers=8)
+            for x, y in loader:
+                model(x.cuda()).sum().backward()
+                optimizer.step()
+            """
+        },
+        "may say why its memory is not pinned",
+    ),
+    "the order of devices is set beside the visible ones": (
+        "GPU412",
+        {
+            "train.py": """\
+            import os
+            import torch
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            x = torch.zeros(1, device=device)
+            os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+            os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+            model = torch.nn.Linear(3, 3).to(device)
+            model(torch.ones(3, 3, device=device)).sum().backward()
+            """
+        },
+        "move them all",
+    ),
     "a model of the tree on a mount, once per epoch": (
         "GPU211",
         {
@@ -97,7 +155,7 @@ CASES = {
                 model(x.cuda()).sum().backward()
                 optimizer.step()
             """,
-            "config.json": '{"gpu": ""}',
+            "config.json": '{"gpu": "0,0"}',
         },
         "comes from a setting",
     ),

@@ -93,8 +93,8 @@ CASES = {
             from torchvision.datasets import ImageFolder
 
             train_loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True)
-            for x, y in train_loader:
-                loss = criterion(model(x.half().cuda()), y.cuda())
+            for x, z, y in train_loader:
+                loss = criterion(model(x.half().cuda(), z.cuda()), y.cuda())
                 loss.backward()
                 optimizer.step()
             """

@@ -260,6 +260,49 @@ CASES = {
         },
         "`forward` never reads `Autoencoder.mask_token`",
     ),
+    "a sum that a text gets with all other variables": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                total = 0.0
+                for x, y in train_loader:
+                    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.item()
+                print("loss {total}".format(**locals()))
+            """
+        },
+        "`locals()` may read `total` as well",
+    ),
+    "a penalty that is a plain number in another branch": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader, regularize):
+                total = 0.0
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    if regularize:
+                        penalty = output.pow(2).mean()
+                    else:
+                        penalty = 0.0
+                    loss = criterion(output, y.cuda(non_blocking=True)) + penalty
+                    loss.backward()
+                    optimizer.step()
+                    total += float(penalty)
+                return total
+            """
+        },
+        "`penalty` is a plain number in another branch",
+    ),
 }
 
 

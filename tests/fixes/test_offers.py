@@ -73,20 +73,17 @@ def test_a_search_with_a_comment_is_left_on(job: MakeJob) -> None:
 
 
 HIDDEN = """\
-# {comment}
 import os
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["CUDA_VISIBLE_DEVICES"] = "{listed}"
 import torch
 
 loss.backward()
 """
 
 
-def test_gpus_hidden_with_a_reason_stay_hidden(job: MakeJob) -> None:
-    assert "intentional" in job({"train.py": HIDDEN.format(comment="Do not take the GPUs: slower here.")}).refusal(
-        "GPU411"
-    )
-    assert job({"train.py": HIDDEN.format(comment="Which GPU to use.")}).offer("GPU411").safety is Safety.UNSAFE
+def test_gpus_stay_hidden_where_the_cpu_may_be_meant(job: MakeJob) -> None:
+    assert "may be meant" in job({"train.py": HIDDEN.format(listed="-1")}).refusal("GPU411")
+    assert job({"train.py": HIDDEN.format(listed="0,0")}).offer("GPU411").safety is Safety.UNSAFE
 
 
 MADE = """\

@@ -28,16 +28,6 @@ for x, y in loader:
     {after}
     optimizer.step()
 """
-CAUGHT = """\
-torch.autograd.set_detect_anomaly(True)
-for x, y in loader:
-    optimizer.zero_grad()
-    try:
-        model(x.cuda(non_blocking=True)).sum().backward()
-    except RuntimeError:
-        continue
-    optimizer.step()
-"""
 VALUES = """\
 class Value:
     def __init__(self, data):
@@ -69,7 +59,6 @@ def stop(before: str) -> str:
     ("code", "program", "safe"),
     [
         ("GPU414", "torch.autograd.set_detect_anomaly(True)\n" + stop("pass"), True),
-        ("GPU414", CAUGHT, False),
         ("GPU102", stop("breakpoint()"), True),
         ("GPU102", stop("if len(y) > 1:\n        print(y)\n        breakpoint()"), True),
         ("GPU102", stop("if torch.isnan(loss):\n        print(y)\n        breakpoint()"), False),

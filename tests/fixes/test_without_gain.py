@@ -66,6 +66,42 @@ def train(model, loader, optimizer):
         model(batch{more}).backward()
         optimizer.step()
 """
+SWAPPED = """\
+import torch
+
+
+def train(teacher, student, loader, optimizer):
+    for batch in loader:
+        target = teacher.to("cuda")(batch)
+        teacher.to("cpu")
+        torch.cuda.empty_cache()
+        (student(batch) - target).pow(2).mean().backward()
+        optimizer.step()
+"""
+CALLBACK = """\
+import pytorch_lightning as pl
+import torch
+
+
+class Free(pl.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, index):
+        torch.cuda.empty_cache()
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(3, 1)
+
+    def training_step(self, batch, index):
+        return self.net(batch[0]).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+pl.Trainer(accelerator="gpu", callbacks=[Free()]).fit(Net(), loader)
+"""
 SPOKEN = "# 清理显存以进行生成"
 GENERATED = ", model.generate(batch, max_new_tokens=256)"
 
@@ -77,6 +113,8 @@ GENERATED = ", model.generate(batch, max_new_tokens=256)"
         ("GPU311", MAPPED.format(data='Dataset.from_list(read("rows.json")).map(encode)'), "holds in memory"),
         ("GPU207", REPORT, "reports how much memory"),
         ("GPU207", EXPLAINED, "says what it is for"),
+        ("GPU207", SWAPPED, "moves a model off the GPU"),
+        ("GPU207", CALLBACK, "`Free` does nothing else"),
         ("GPU207", EMPTIED.format(above="# needed to avoid OOM by fragmentation", more=""), "says what it is for"),
         ("GPU207", EMPTIED.format(above=SPOKEN, more=""), "says what it is for"),
         ("GPU207", EMPTIED.format(above="# clear the cache", more=GENERATED), "generates text with a model"),

@@ -15,7 +15,6 @@ MakeTree = Callable[..., Tree]
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("import wandb\nwandb.save('last.pt')", "wandb.save"),
         ("import mlflow as m\nm.log_artifact('last.pt')", "mlflow.log_artifact"),
         ("from mlflow import log_artifacts\nlog_artifacts('out')", "mlflow.log_artifacts"),
         ("s3 = boto3.client('s3')\ns3.upload_file('a', 'bucket', 'b')", "s3.upload_file"),
@@ -36,6 +35,9 @@ def test_an_upload_is_named(tree: MakeTree, code: str, name: str) -> None:
     "code",
     [
         "import wandb\nwandb.log({'loss': 1})",
+        "import wandb\nwandb.save('last.pt')",
+        "import wandb\nrun = wandb.init()\nrun.log_artifact(wandb.Artifact('model', 'model'))",
+        "import mlflow\nmlflow.set_tracking_uri('file:./mlruns')\nmlflow.log_artifact('last.pt')",
         "import shutil\nshutil.copy('a', '/tmp/a')",
         "import os\nos.system('gsutil cp gs://bucket/data .')",
         "import os\nos.system('aws s3 cp --recursive s3://bucket/data .')",

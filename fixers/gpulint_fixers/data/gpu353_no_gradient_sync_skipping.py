@@ -102,6 +102,8 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         return Declined("each update has one micro-step where nothing else is set")
     if length := own_length(module, found):
         return Declined(f"`{length}` may differ between the processes, which must exchange gradients together")
+    if other := _other_model(project, module, found):
+        return Declined(f"`{other}` is wrapped as well, and would still exchange its gradients")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
     edit = insert_above(syntax, loop.body[0], text)
     if edit is None:
@@ -111,6 +113,19 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         Safety.UNSAFE,
         (edit,),
     )
+
+
+def _other_model(project: Project, module: ModuleIndex, found: Accumulation) -> str:
+    """Return another model that the loop calls and DDP wraps; empty if there is none."""
+    assert found.loop is not None and found.model is not None
+    own = ast.unparse(found.model)
+    for call in (part for part in walk(found.loop) if isinstance(part, ast.Call)):
+        if not isinstance(call.func, ast.Name | ast.Attribute) or ast.unparse(call.func) == own:
+            continue
+        made = [ref.node for ref in project.fact(Resolver).points_to(module, call.func)]
+        if any(isinstance(node, ast.Call) and last_name(node.func) in _PLAIN for node in made):
+            return ast.unparse(call.func)
+    return ""
 
 
 def _is_every_step(project: Project, module: ModuleIndex, last: ast.expr) -> bool:

@@ -7,11 +7,17 @@ from pathlib import Path
 
 from gpulint_rules.data.gpu355_cpu_backend_for_gpus import CpuBackend
 
+from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.training.guards import Guards
+
+_COLLECTIVES = regex.compile(
+    r"\b(all_reduce|all_gather(_into_tensor)?|reduce|broadcast|gather|scatter|send|recv|isend|irecv|all_to_all)\("
+)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -32,8 +38,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     around = (document.python.source.line(number).strip().lstrip("# ") for number in (line - 1, line + 1))
     if new in around:
         return Declined("the line beside it, a comment, has the other backend already: choose between them")
+    if _exchanges_more(project, finding.path):
+        edit = Edit(finding.path, document.python.span(node), f"{quote}cpu:gloo,cuda:nccl{quote}")
+        return Fix("use NCCL for tensors on GPUs (PyTorch 2.0 or later)", Safety.UNSAFE, (edit,))
     edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
     return Fix("use NCCL, which cannot exchange CPU tensors", Safety.UNSAFE, (edit,))
+
+
+def _exchanges_more(project: Project, path: Path) -> bool:
+    """Return whether a program calls collectives itself, whose tensors may be on the CPU."""
+    return project.fact(MultiGpuUse).of(path).mentions(_COLLECTIVES)
 
 
 def _is_on_cpu_by_default(project: Project, path: Path) -> bool:

@@ -7,11 +7,15 @@ import ast
 from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
+from gpulint.source import Span
 
 WIDTH = 88
 """Columns that any file may have."""
 _GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
 """What follows a call on its line, other than what closes brackets, and comments."""
+_COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
+_FEW = 2
+"""Arguments of calls such as ``value.to(device)``, which stay on one line."""
 _LINE_END = regex.compile(r"[\r\n]")
 
 
@@ -21,6 +25,28 @@ def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> 
         if keyword.arg == name:
             return Edit(module.path, module.span(keyword.value), value)
     return add_keyword(module, call, f"{name}={value}")
+
+
+def remove_keyword(module: PythonModule, call: ast.Call, name: str) -> Edit | None:
+    """Remove ``name=value`` with its comma, and its line if nothing else is there; None if a comment is beside it."""
+    source = module.source
+    found = next((keyword for keyword in call.keywords if keyword.arg == name), None)
+    if found is None:
+        return None
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    ordered = sorted(map(module.offsets, arguments))
+    start, end = module.offsets(found)
+    at = ordered.index((start, end))
+    line, column = source.position(start)
+    last, end_column = source.position(end)
+    before, behind = source.line(line)[: column - 1].strip(), source.line(last)[end_column - 1 :].strip()
+    if "#" in behind:
+        return None
+    if not before and behind in ("", ","):
+        return Edit(module.path, Span(line, 1, last + 1, 1, module.span(found).cell), "")
+    if at > 0:
+        return _edit(module, ordered[at - 1][1], end, "")
+    return _edit(module, start, ordered[1][0] if len(ordered) > 1 else end, "")
 
 
 def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True) -> Edit:
@@ -48,12 +74,24 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
                 keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
+    if comma is None and _fits(module, arguments, end, keyword_text):
+        return _edit(module, end, end, f", {keyword_text}")
     keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
         return _edit(module, at, _end_of_blanks(text, at), f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
+
+
+def _fits(module: PythonModule, arguments: list[ast.expr | ast.keyword], end: int, added: str) -> bool:
+    """Return whether the last argument's line has room where other lines of the call hold several arguments."""
+    source = module.source
+    lines = [source.position(module.offsets(argument)[0])[0] for argument in arguments]
+    last, column = source.position(end)
+    behind = source.line(last)[column - 1 :].rstrip()
+    packed = len(set(lines[:-1])) < len(lines[:-1])
+    return packed and "#" not in behind and column + 1 + len(added) + len(behind) <= WIDTH
 
 
 def _gap(
@@ -73,8 +111,8 @@ def _gap(
     length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "
-    if len(source.line(line).rstrip()) > WIDTH and _GOES_ON.match(source.line(line), _column_behind(module, call)):
-        return " "  # the line was too long before, and a break in its middle does not make it short
+    if _is_in_middle(module, call, line):
+        return " "  # a break in the middle of a line is harder to read than a long line
     if first != source.position(module.offsets(call)[0])[0]:
         text = source.line(line)
         indent = text[: len(text) - len(text.lstrip())]
@@ -84,6 +122,28 @@ def _gap(
             else " "
         )
     return "\n" + " " * (start - 1) if start - 1 + max(map(len, keywords)) < width else " "
+
+
+def _is_in_middle(module: PythonModule, call: ast.Call, line: int) -> bool:
+    """Return whether a call that ends on a line is one of several parts of an expression there: code follows it, or it
+    is an argument among others. An element of a comprehension with several arguments is not."""
+    source = module.source
+    if source.position(module.offsets(call)[1])[0] != line:
+        return False
+    if isinstance(module.parents.get(call), _COMPREHENSIONS) and len(call.args) + len(call.keywords) > _FEW:
+        return False
+    text = source.line(line)
+    is_part = isinstance(module.parents.get(call), ast.expr | ast.keyword) or len(text.rstrip()) > WIDTH
+    if is_part and _GOES_ON.match(text, _column_behind(module, call)):
+        return True
+    inner: ast.expr = call
+    for up in module.ancestors(call):
+        if not isinstance(up, ast.expr | ast.keyword) or source.position(module.offsets(inner)[0])[0] != line:
+            break
+        if isinstance(up, ast.Call) and len(up.args) + len(up.keywords) > 1:
+            return source.position(module.offsets(inner)[0])[1] > len(text) - len(text.lstrip()) + 1
+        inner = up if isinstance(up, ast.expr) else inner
+    return False
 
 
 def _column_behind(module: PythonModule, call: ast.Call) -> int:

@@ -32,12 +32,32 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
         if isinstance(node, ast.Import | ast.ImportFrom)
         and [(one.name, one.asname) for one in node.names] == [(root.id, None)]
     ]
-    edit = remove_statement(module.syntax, importing[0]) if importing else None
+    if not importing:
+        return _drop_one(module, root.id)
+    edit = remove_statement(module.syntax, importing[0])
     if edit is None or edit.text or edit.span.column > 1:
         return ()
     source, span = module.syntax.source, edit.span
     alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
     return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
+
+
+def _drop_one(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
+    """Remove a name from an import of several on one line."""
+    syntax = module.syntax
+    for node in syntax.tree.body:
+        if not isinstance(node, ast.Import | ast.ImportFrom) or node.lineno != node.end_lineno:
+            continue
+        at = next((at for at, one in enumerate(node.names) if (one.name, one.asname) == (name, None)), None)
+        if at is None or len(node.names) == 1:
+            continue
+        start, end = syntax.offsets(node.names[at])
+        if at + 1 < len(node.names):
+            end = syntax.offsets(node.names[at + 1])[0]
+        else:
+            start = syntax.offsets(node.names[at - 1])[1]
+        return (Edit(syntax.path, syntax.span_at(start, end), ""),)
+    return ()
 
 
 def import_torch(module: ModuleIndex) -> tuple[Edit, ...] | None:

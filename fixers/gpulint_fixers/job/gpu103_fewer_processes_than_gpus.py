@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint_rules.job.gpu103_fewer_processes_than_gpus import TooFew
 
 from gpulint import regex
-from gpulint.finding import Finding
+from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint_fixers.edits.comments import comment_beside
 
 _NUMBER = regex.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?\w+(?::-\d+)?\}?"?)|(\d+))""")
 """An option's name, then a variable or a number."""
 _STARTS_MORE = regex.compile(r"torch\.distributed\.(run|launch)|torchrun|accelerate|nproc[_-]per[_-]node|deepspeed")
+_SPEAKS = regex.compile(r"\b(gpus?|process(es)?|devices?|cards?|tasks?|memory|oom|servers?|vllm)\b", re.IGNORECASE)
+_JSON = regex.compile(r"[\w./-]+\.json\b")
+_BATCH = re.compile(rb"[\"']train_batch_size[\"']\s*:\s*\d")
+"""DeepSpeed refuses a size of the global batch that does not fit the number of processes."""
 _NEAR = 40
 """Lines behind the option in which the program of an ``srun`` is written, where a script has it inline."""
 
@@ -30,6 +37,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     span = found.place.span
     source = document.source
     following = "\n".join(source.line(number) for number in range(span.line, span.end_line + _NEAR))
+    if comment_beside(source, span, _SPEAKS):
+        return Declined("the comment beside it may say why there are fewer processes")
+    if found.launcher == "deepspeed" and _fixes_batch(project, found.place, following):
+        return Declined("a configuration of DeepSpeed sets `train_batch_size`, which other numbers of processes break")
     if found.launcher == "srun" and _STARTS_MORE.search(following):
         return Declined("the tasks start processes of their own")
     written = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
@@ -46,6 +57,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     text = number[1] + ("gpu" if by_node else str(value * found.gpus // found.processes))
     description = f"start {found.gpus} processes on each node; the global batch grows with them"
     return Fix(description, Safety.UNSAFE, (Edit(found.place.path, span, text),))
+
+
+def _fixes_batch(project: Project, place: Place, command: str) -> bool:
+    """Return whether a configuration file that a command names sets the size of the global batch."""
+    names = _JSON.findall(command)
+    paths = (folder / name for name in names for folder in (project.root, place.path.parent))
+    return any(project.exists(path) and _BATCH.search(project.data(path)) for path in paths)
 
 
 FIXER = Fixer("GPU103", fix)

@@ -12,11 +12,13 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
+from gpulint_fixers.edits.comments import comment_beside
 
 MAX_DEVICES = 1_000
 """More than any machine has; a request for more is a slip."""
 _REQUEST = regex.compile(r"((?:.*[^\w.]|-G)?)(\d+)([\"']?)")
 """``--gres=gpu:4``, ``-G4``, ``4``: the number comes last."""
+_SPEAKS = regex.compile(r"\b(gpus?|devices?|cards?|memory|oom|only|cuda)\b", re.IGNORECASE)
 _ONE_DEVICE = regex.compile(r"(.*?)(\d+)([\"']?)")
 
 
@@ -26,6 +28,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the list is in a notebook")
     if found.gpus > MAX_DEVICES:
         return Declined(f"no machine has {found.gpus:,} GPUs")
+    if comment_beside(document.source, finding.span, _SPEAKS):
+        return Declined("the comment beside it may say why there are fewer")
     span, text = finding.span, _text(document, finding.span)
     if found.request is not None:
         return _fewer(finding, project, found, found.request, text)

@@ -17,9 +17,12 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
+from gpulint_fixers.edits.calls import remove_keyword
 from gpulint_fixers.edits.entries import remove_entry
+from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.edits.structural import rewrite
+from gpulint_fixers.library.needed_modes import exceeds_cudnn, is_caught
 
 if TYPE_CHECKING:
     from gpulint_fixers.edits.structural import Statement
@@ -39,7 +42,8 @@ _WHY = regex.compile(
 """Words of comments that say why a debugging switch is on."""
 _SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
 _WORD = regex.compile(r"(--export=ALL,)?\w+=[\w\"']+")
-_CAUGHT = "; without it, a loss that is NaN raises no error for the program to catch"
+_CAUGHT = "the program catches the error that it raises for NaN, and would go on with such gradients"
+_SEEDS = regex.compile(r"seed|determin|reproduc", re.IGNORECASE)
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
@@ -48,13 +52,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(mode, DebugMode) or document is None:
         return Declined("the finding does not say which switch is on")
     if not mode.removable:
-        return _enable_cudnn(document, mode.node)
+        return _unset(document, mode.node) or _enable_cudnn(document, mode.node, project)
     if "CUDA_LAUNCH_BLOCKING" in mode.what and _DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if _is_explained(document, finding, mode.node):
         return Declined("the comment beside it says why it is on")
     if (reader := _read_in(document, project, mode.what)) is not None:
         return Declined(f"{reader} reads the variable")
+    if document.python is not None and mode.what == "anomaly detection" and is_caught(project, finding.path):
+        return Declined(_CAUGHT)
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
         module = document.python
@@ -80,8 +86,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     whole = with_own_comment(source, edit, _SPEAKS)
     unused = [one for one in _unused_import(document, project, mode.node) if one.span.cell == whole.span.cell]
     edits = tuple(without_gaps(source, [whole, *unused]))
-    if document.python is not None and mode.node is not None and _is_caught(document.python, mode.what):
-        return Fix(f"remove {mode.what}{_CAUGHT}", Safety.UNSAFE, edits)
+    is_blocking = "CUDA_LAUNCH_BLOCKING" in mode.what
+    if is_blocking and document.python is not None and mode.node and _is_among_seeds(document.python, mode.node):
+        note = "runs stay reproducible, except for some recurrent layers under CUDA 10.1"
+        return Fix(f"remove {mode.what}; {note}", Safety.UNSAFE, edits)
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
     return Fix(f"remove {mode.what}", Safety.SAFE, edits)
@@ -118,11 +126,13 @@ def _is_explained(document: Document, finding: Finding, node: ast.AST | None) ->
     return _WHY.search(behind) is not None or (_SPEAKS.search(said) is not None and _WHY.search(said) is not None)
 
 
-def _enable_cudnn(document: Document, node: ast.AST | None) -> Fix | Declined:
+def _enable_cudnn(document: Document, node: ast.AST | None, project: Project) -> Fix | Declined:
     """Remove ``cudnn.enabled = False``, unless a comment beside it may say why it is there."""
     module = document.python
     if module is None or not isinstance(node, ast.Assign) or len(node.targets) > 1:
         return Declined("removing it may change output that you need")
+    if exceeds_cudnn(project, document.path):
+        return Declined("cuDNN takes no gradients through recurrent layers in evaluation mode, nor of their gradients")
     edit = remove_statement(module, node)
     if edit is None or edit.text:
         return Declined("the switch is not a separate statement")
@@ -172,23 +182,24 @@ def _dedented(document: Document, project: Project, statement: ast.With, what: s
     if isinstance(edits, Declined):
         return edits
     unused = without_gaps(document.source, _unused_import(document, project, statement.items[0].context_expr))
-    if _is_caught(document.python, what):
-        return Fix(f"remove {what}{_CAUGHT}", Safety.UNSAFE, (*edits, *unused))
     return Fix(f"remove {what}", Safety.SAFE, (*edits, *unused))
 
 
-def _is_caught(module: PythonModule, what: str) -> bool:
-    """Return whether a program goes on after an error in its backward pass, which anomaly detection raises for NaN."""
-    return what == "anomaly detection" and any(
-        isinstance(part, ast.Try)
-        and part.handlers
-        and any(
-            isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "backward"
-            for statement in part.body
-            for inner in walk(statement)
-        )
-        for part in module.nodes
-    )
+def _unset(document: Document, node: ast.AST | None) -> Fix | None:
+    """Remove ``detect_anomaly=True`` from Lightning's trainer."""
+    if document.python is None or not isinstance(node, ast.Call):
+        return None
+    given = next((keyword.value for keyword in node.keywords if keyword.arg == "detect_anomaly"), None)
+    if not isinstance(given, ast.Constant):
+        return None
+    edit = remove_keyword(document.python, node, "detect_anomaly")
+    return Fix("remove `detect_anomaly=True`", Safety.SAFE, (edit,)) if edit is not None else None
+
+
+def _is_among_seeds(module: PythonModule, node: ast.AST) -> bool:
+    """Return whether blocking launches are set in a function that makes runs reproducible."""
+    function = next((up for up in module.ancestors(node) if isinstance(up, ast.FunctionDef)), None)
+    return function is not None and _SEEDS.search(function.name) is not None
 
 
 def _read_in(document: Document, project: Project, name: str) -> str | None:
@@ -228,25 +239,13 @@ def _unused_import(document: Document, project: Project, node: ast.AST | None) -
     module = document.python
     if module is None or node is None:
         return []
-    statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
-    removed = {part.id for part in walk(node) if isinstance(part, ast.Name)} & {"os", *_SWITCHES}
+    index = project.module(document)
+    if index is None:
+        return []
     found = list[Edit]()
-    for name in removed:
-        imports = [
-            part
-            for part in module.nodes
-            if isinstance(part, ast.Import | ast.ImportFrom)
-            and any((one.asname or one.name).partition(".")[0] == name for one in part.names)
-        ]
-        used = [part for part in module.nodes if isinstance(part, ast.Name) and part.id == name]
-        if len(used) != 1 or statement is None or statement not in [*module.ancestors(used[0])]:
-            continue
-        if any(path != document.path for path in project.files_using(document.path, name)):
-            continue  # which may take the name from here
-        if len(imports) != 1 or imports[0] not in module.tree.body or imports[0].names[0].name != name:
-            continue
-        gone = remove_statement(module, imports[0]) if len(imports[0].names) == 1 else None
-        found += [gone] if gone is not None else []
+    for used in (part for part in walk(node) if isinstance(part, ast.Name) and part.id in {"os", *_SWITCHES}):
+        if not any(path != document.path for path in project.files_using(document.path, used.id)):
+            found += drop_import(index, used)  # others may take the name from here
     return found
 
 

@@ -55,7 +55,11 @@ def _pass(start: JobLaunch, option: str) -> Edit | None:
     last = start.launch.args[-1] if start.launch.args else start.launch.program_word
     if start.document.kind is not Kind.SHELL or last is None:
         return None
-    span = last.word.span
+    span, source = last.word.span, start.document.source
+    line = source.line(span.end_line)
+    indent = line[: len(line) - len(line.lstrip())]
+    if source.line(span.end_line - 1).rstrip().endswith("\\") and not line[span.end_column - 1 :].strip():
+        option = f"\\\n{indent}{option}"  # one option on each line
     return Edit(start.document.path, Span(span.end_line, span.end_column, span.end_line, span.end_column), f" {option}")
 
 

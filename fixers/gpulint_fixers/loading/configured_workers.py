@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
@@ -12,7 +13,12 @@ from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import NodeRef
 
-_NAMES = ("num_workers", "workers", "n_workers")
+_NAMES = (
+    *("num_workers", "workers", "n_workers", "nworkers", "num_worker", "loader_workers", "dataloader_workers"),
+    *("dataloader_num_workers", "data_workers", "num_data_workers"),
+)
+_OF_THREADS = ("num_threads", "n_threads", "nThreads", "n_cpu")
+"""Names of options that mean workers of loaders where nothing else of the tree reads them."""
 _RESTORED = frozenset({"num_workers", "pin_memory"})
 """Arguments that a line which is commented out may pass."""
 
@@ -21,10 +27,17 @@ def option(project: Project, loader: Loader) -> str | None:
     """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
     setting, which is not 0."""
     for base, quote in _bases(loader):
-        for name in _NAMES:
+        threads = (name for name in _OF_THREADS if not _is_read(project, name))
+        for name in (*_NAMES, *threads):
             if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
     return None
+
+
+def _is_read(project: Project, name: str) -> bool:
+    """Return whether a module reads an attribute or an entry of that name."""
+    reads = re.compile(rf"\.{name}\b|\[[\"']{name}[\"']\]")
+    return any(project.matches(path, reads) for path in project.python_files_with(name.encode()))
 
 
 def restored(project: Project, loader: Loader, lasting: bool) -> tuple[Edit, ...] | None:

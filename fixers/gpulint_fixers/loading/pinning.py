@@ -32,6 +32,7 @@ _SPARSE = regex.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\
 _MACHINE = regex.compile(r"\b(laptop|cpu|mac|mps|local)", re.IGNORECASE)
 """Words of machines without a GPU of NVIDIA's, on which a test for one does not pin."""
 _COMMENTED = regex.compile(r"#[^\n]*\bpin_memory\s*=")
+_SPEAKS = regex.compile(r"\bpin(ned|ning|s)?\b|pin_mem", re.IGNORECASE)
 _CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
 
 
@@ -49,6 +50,8 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     if not argument.refs:
         if _COMMENTED.search(syntax.text(loader.node)):
             return Declined("a commented line beside it passes `pin_memory`")
+        if _SPEAKS.search(_comments(syntax, loader.node)):
+            return Declined("the comment beside the loader may say why its memory is not pinned")
         return add_keyword(syntax, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
@@ -58,6 +61,18 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
             return Declined("the comment beside `pin_memory` may explain why it is off")
         return edit
     return Declined("`pin_memory` is set elsewhere; enable it there")
+
+
+def _comments(syntax: PythonModule, call: ast.Call) -> str:
+    """The comments above the statement of a call, and those on its lines."""
+    statement = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+    first, last = (call if statement is None else statement).lineno, call.end_lineno or call.lineno
+    source = syntax.source
+    lines = [source.line(number).partition("#")[2] for number in range(first, last + 1)]
+    while first > 1 and source.line(first - 1).lstrip().startswith("#"):
+        first -= 1
+        lines.append(source.line(first))
+    return "\n".join(lines)
 
 
 def _is_of_machine(syntax: PythonModule, passed: ast.Constant) -> bool:

@@ -13,9 +13,12 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
+from gpulint.workload.kept_samples import keeps_results
+from gpulint.workload.sample_effects import changed_for_others
 from gpulint.workload.worker_supply import handles, shares_handle
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _CLIENT = regex.compile(
     r"(^|_)(s3|minio|boto3?|gcs|redis|mongo|sql|db|database|conn|connection|cursor|client|session|socket|bucket)(_?store)?$",
@@ -41,7 +44,26 @@ def shared_state(project: Project, loader: Loader) -> str:
         return (
             "the data set opens a file before its workers start, which they would share: open it in each worker first"
         )
+    if name := changed_for_others(project, loader):
+        return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
+    if _keeps_samples(project, loader):
+        return "the data set keeps the samples that it has made, and each worker would keep copies of its own"
     return ""
+
+
+def _keeps_samples(project: Project, loader: Loader) -> bool:
+    """Return whether a data set keeps what it has made for a sample (``self.cache[index] = image``): in later epochs
+    nothing is left to do, and the memory grows with the number of workers."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+            get = methods.get("__getitem__")
+            makers = reached(methods, get) if get is not None else []
+            if any(keeps_results(project, NodeRef(where, method)) for method in makers):
+                return True
+    return False
 
 
 def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:

@@ -36,11 +36,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     statement = module.syntax.parents.get(call)
     if not isinstance(statement, ast.Expr):
         return Declined("the call is part of a larger expression")
-    name = last_name(call.func)
     if _is_for_report(module, call):
         return Declined("the function reports how much memory is in use, which the call changes")
     if _generates_beside(project, module, call):
         return Declined("each step generates text with a model, beside which the call takes no time")
+    if _swaps_models(project, module, call):
+        return Declined("each step moves a model off the GPU, beside which the call takes no time")
     if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
@@ -52,9 +53,53 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Fix(
                 f"remove `{hook.name}`, which does nothing else", Safety.UNSAFE, tuple(one for one in edits if one)
             )
-    return _without(module, freeing_run(module, statement)) or Fix(
-        f"remove `{name}()`", Safety.UNSAFE, (Edit(finding.path, finding.span, "pass"),)
+    run = freeing_run(module, statement)
+    if (clause := _empty_clause(module, run)) is not None:
+        return clause
+    made = _without(module, run)
+    if made is None or (any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement)):
+        return Declined(_advice(module, statement))
+    return made
+
+
+def _advice(module: ModuleIndex, statement: ast.stmt) -> str:
+    """Return what to take out by hand, as nothing else is in the block of a call."""
+    function = module.syntax.parents.get(statement)
+    owner = module.class_of(function) if isinstance(function, ast.FunctionDef) else None
+    if owner is not None and len(owner.body) == 1:
+        return f"`{owner.name}` does nothing else: take it out, and what registers it"
+    return "its block contains nothing else"
+
+
+def _empty_clause(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
+    """Remove the ``finally`` or ``else`` of which statements that free memory are all."""
+    syntax, place = module.syntax, module.syntax.place(run[0])
+    parent = syntax.parents.get(run[0])
+    if place is None or place[0] not in ("finalbody", "orelse") or not isinstance(parent, ast.Try | ast.If):
+        return None
+    if len(getattr(parent, place[0])) != len(run) or (isinstance(parent, ast.Try) and not parent.handlers):
+        return None
+    source, body = syntax.source, getattr(parent, place[0])
+    last = syntax.span(body[-1]).end_line
+    above = syntax.span(body[0]).line - 1
+    while source.line(above).lstrip().startswith("#") or not source.line(above).strip():
+        above -= 1
+    if source.line(above).strip() not in ("finally:", "else:") or syntax.span(body[0]).cell is not None:
+        return None
+    if source.line(last)[syntax.span(body[-1]).end_column - 1 :].strip():
+        return None
+    names = ", ".join(dict.fromkeys(f"`{last_name(one.func)}()`" for one in _freeing(run)))
+    unused = (
+        edit for one in _freeing(run) if last_name(one.func) == "collect" for edit in drop_import(module, one.func)
     )
+    edit = Edit(syntax.path, Span(above, 1, last + 1, 1), "")
+    return Fix(f"remove {names}", Safety.UNSAFE, (*dict.fromkeys(unused), edit))
+
+
+def _freeing(run: list[ast.stmt]) -> list[ast.Call]:
+    """The calls of statements that free memory."""
+    calls = [part for one in run for part in walk(one) if isinstance(part, ast.Call)]
+    return [call for call in calls if last_name(call.func) not in ("is_available", "device")]
 
 
 def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
@@ -76,8 +121,7 @@ def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     if removals[0].span.cell is None:
         removals[0] = with_own_comment(source, removals[0], _SPEAKS)
         removals = without_gaps(source, removals)
-    calls = [part for one in run for part in walk(one) if isinstance(part, ast.Call)]
-    freeing = [call for call in calls if last_name(call.func) != "is_available"]
+    freeing = _freeing(run)
     unused = (edit for call in freeing if last_name(call.func) == "collect" for edit in drop_import(module, call.func))
     names = ", ".join(dict.fromkeys(f"`{last_name(call.func)}()`" for call in freeing))
     return Fix(f"remove {names}", Safety.UNSAFE, (*dict.fromkeys(unused), *removals))
@@ -87,6 +131,20 @@ def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> 
     """Return whether a loop around a call also generates text with a model, whose memory differs from that of steps."""
     loops = project.fact(LoopContexts).around(module, call)
     return any(isinstance(part, ast.Call) and generates(part) for loop in loops for part in walk(loop))
+
+
+def _swaps_models(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``teacher.to("cpu")`` as a statement of a loop around a call: the steps take turns on the GPU."""
+    loops = project.fact(LoopContexts).around(module, call)
+    moves = (part.value for loop in loops for part in walk(loop) if isinstance(part, ast.Expr))
+    return any(
+        isinstance(move, ast.Call)
+        and (
+            last_name(move.func) == "cpu"
+            or (last_name(move.func) == "to" and [ast.unparse(one) for one in move.args[:1]] == ["'cpu'"])
+        )
+        for move in moves
+    )
 
 
 def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:
@@ -107,9 +165,18 @@ def _empty_hook(project: Project, module: ModuleIndex, statement: ast.stmt) -> F
     owner = module.class_of(function)
     if owner is None or not any(project.fact(LoopContexts).hooks(module, function)):
         return None
+    return None if _overrides(project, module, statement) else function
+
+
+def _overrides(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether the method that a statement is the body of overrides one of the tree, which has to stay off."""
+    function = module.syntax.parents.get(statement)
+    owner = module.class_of(function) if isinstance(function, ast.FunctionDef) else None
+    if not isinstance(function, ast.FunctionDef) or owner is None:
+        return False
     bases = project.fact(Resolver).mro(module, owner)
     others = (part for _, base in bases if base is not owner for part in base.body)
-    return None if any(getattr(part, "name", "") == function.name for part in others) else function
+    return any(getattr(part, "name", "") == function.name for part in others)
 
 
 FIXER = Fixer("GPU207", fix)

@@ -16,6 +16,8 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment
 
 _FREES = frozenset({"empty_cache", "ipc_collect", "collect"})
+_CHOOSES = frozenset({"device"})
+"""Contexts that choose the GPU whose memory is freed."""
 
 
 def without_calls(
@@ -55,8 +57,10 @@ def _only_frees(statement: ast.stmt) -> bool:
             return True
         case ast.Expr(value=ast.Call(func=func, args=[], keywords=[])):
             return last_name(func) in _FREES
-        case ast.If(body=body, orelse=[]):
-            return all(map(_only_frees, body))
+        case ast.If(body=body, orelse=orelse):
+            return all(map(_only_frees, [*body, *orelse]))
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=func), optional_vars=None)], body=body):
+            return last_name(func) in _CHOOSES and all(map(_only_frees, body))
         case ast.Try(body=body, handlers=handlers, orelse=[], finalbody=[]):
             caught = (part for handler in handlers for part in handler.body)
             return all(map(_only_frees, body)) and all(isinstance(part, ast.Pass) for part in caught)
@@ -68,7 +72,7 @@ def freeing_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt]:
     the statement itself; with a test for a GPU, or a ``try``, of which it is all."""
     inner: ast.AST = statement
     for up in module.syntax.ancestors(statement):
-        if not isinstance(up, ast.If | ast.Try) or not _only_frees(up) or not _asks_for_gpu(up):
+        if not isinstance(up, ast.If | ast.Try | ast.With) or not _only_frees(up) or not _asks_for_gpu(up):
             break
         inner = up
     assert isinstance(inner, ast.stmt)
@@ -82,7 +86,15 @@ def freeing_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt]:
     while last + 1 < len(block) and _goes_with(block[last + 1], block[last]):
         last += 1
     run = block[first : last + 1]
-    return [statement] if _imports_for_others(module, run) else run
+    return [statement] if _imports_for_others(module, run) or _collects_by_hand(module, run) else run
+
+
+def _collects_by_hand(module: ModuleIndex, run: list[ast.stmt]) -> bool:
+    """Return whether statements collect garbage in place of Python's collector, which the module switches off."""
+    disabled = any(ast.unparse(call.func) == "gc.disable" for call in module.calls_by_name.get("disable", ()))
+    return disabled and any(
+        isinstance(part, ast.Call) and last_name(part.func) == "collect" for one in run for part in walk(one)
+    )
 
 
 def _imports_for_others(module: ModuleIndex, run: list[ast.stmt]) -> bool:

@@ -15,13 +15,14 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.lookups_by_name import reader_of_all
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
 from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_place_of, is_entry
 from gpulint_fixers.edits.statements import insert_above, insert_after, is_after_handler_of, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
 from gpulint_fixers.waits.integer_uses import takes_integers
-from gpulint_fixers.waits.lists.list_reads import counts, loop_of_history, partial_reads, reads_each
+from gpulint_fixers.waits.lists.list_reads import counts, fit, loop_of_history, numbers_below, partial_reads, reads_each
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
@@ -157,6 +158,8 @@ def defer(
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
+    if (look := reader_of_all(variable.module, variable.module.function(variable.loop))) is not None:
+        return Declined(f"`{look}()` may read `{variable.name}` as well")
     reads = [
         node
         for node in nodes
@@ -301,6 +304,9 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
             return Declined(
                 f"`{variable.name}` is read after each run of the loop with all that earlier ones have added"
             )
+        below = None if fit(module, few) else numbers_below(module, loop, variable.name, convert, reads)
+        if below is not None:
+            return [below]
         reads, loop, edits = [node for node in reads if node not in near], history, few
     if all(is_converted(module, node, convert) for node in reads):
         return edits

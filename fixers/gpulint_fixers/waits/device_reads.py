@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.tensor_location import TensorLocations
@@ -180,10 +181,26 @@ def reads_of(found: HostWait) -> list[DeviceRead] | Declined:
         read = device_read(found.module, sync.node) or reduced_read(found.module, sync.node)
         if read is None:
             return Declined("more is copied to the host than a number")
+        if read.cut < 0 and _may_be_number(found.module, read.tensor):
+            return Declined(f"`{ast.unparse(read.tensor)}` is a plain number in another branch, which has no `detach`")
         if read.copies or read.whole not in reads:
             reads[read.whole] = read
     wholes = set(reads)
     return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
+
+
+def _may_be_number(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether some branch sets a variable to a plain number (``penalty = 0.0``), to which nothing is added."""
+    if not isinstance(tensor, ast.Name):
+        return False
+    bindings = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
+    if any(one.kind is BindingKind.AUGMENT or (one.value and _mentions(one.value, tensor.id)) for one in bindings):
+        return False
+    return any(not one.path and isinstance(one.value, ast.Constant) for one in bindings)
+
+
+def _mentions(value: ast.expr, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
 
 
 def host_tensors(found: HostWait) -> list[DeviceRead]:

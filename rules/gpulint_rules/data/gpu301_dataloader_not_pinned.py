@@ -57,8 +57,11 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
+from gpulint.values.constants import Constants
+from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
+from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
@@ -85,11 +88,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for loader in project.fact(LoaderFlow).in_module(module):
         if feeding.is_pinned(loader) is not False or undrawn.only_first_batches(module, loader.node):
             continue
+        copies = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         transfers = tuple(
             transfer
-            for transfer in project.fact(DeviceTransfers).transfers_of(loader)
+            for transfer in copies
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
+        if len(transfers) < len(copies) and _moves_numbers(transfers):
+            transfers = ()  # what is large was computed on the host
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
@@ -105,11 +111,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(loader.node),
-            f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory",
+            (f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory")
+            + (" by default" if _is_default(project, loader) else ""),
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
             payload=NotPinned(loader, transfers, mover),
-            cost=Cost("pageable-transfer", loader=loader),
+            cost=_cost(loader, transfers if mover is None else ()),
             related=_evidence(transfers, mover),
         )
 
@@ -119,6 +126,25 @@ def _gives_texts(project: Project, loader: Loader) -> bool:
     sources = project.fact(HostToDevice).sources(loader)
     collates = not loader_argument(project, loader, "collate_fn").is_absent
     return bool(sources) and not collates and all(holds_texts(project, source) for source in sources)
+
+
+def _is_default(project: Project, loader: Loader) -> bool:
+    """Return whether an option, or what the program reads when it runs, may have the loader pin its batches."""
+    argument = loader_argument(project, loader, "pin_memory")
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+    return any(is_default(project, value) for one in known for value in one.values)
+
+
+def _cost(loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
+    scatters = any("DataParallel" in one.module.calls_by_name for one in transfers)
+    if _moves_numbers(transfers) and not scatters:
+        return Cost("pageable-transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
+    return Cost("pageable-transfer", loader=loader)
+
+
+def _moves_numbers(transfers: tuple[Transfer, ...]) -> bool:
+    """Return whether what moves is a number for each sample by its names: labels."""
+    return bool(transfers) and all(NUMBER.search(one.module.syntax.text(one.value)) for one in transfers)
 
 
 def _is_partly_off(transfer: Transfer) -> bool:

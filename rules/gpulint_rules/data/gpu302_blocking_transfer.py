@@ -51,6 +51,7 @@ from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,6 @@ class Blocking:
     transfers: tuple[Transfer, ...]
 
 
-_NUMBER = regex.compile(
-    r"(^|[_.'\"\[])(y|labels?|lbls?|targets?|idx|ind(ex|ices)|ids?|len(gth)?s?|classes|speakers?|rewards?|dones?|actions?|times?|t"
-    r"|weights?|scores?)([_.'\"\]\d]|$)",
-    re.IGNORECASE,
-)
-"""Names of what is one number for each sample."""
-_NUMBER_BYTES = 8
 _MASK = regex.compile(r"(^|[_.'\"\[])(masks?|segs?|gts?|seg_?maps?|annotations?)([_.'\"\]\d]|$)", re.IGNORECASE)
 """Names of what has a class for each pixel."""
 _MASK_BYTES = 224 * 224
@@ -118,14 +112,14 @@ def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> Place | 
 
 def _cost(project: Project, first: Transfer, names: list[str]) -> Cost:
     """Labels and indices are a number per sample. From pageable memory every copy blocks, which GPU301 counts."""
-    few = all(_NUMBER.search(name) for name in names)
+    few = all(NUMBER.search(name) for name in names)
     loaders = first.batch_read.loaders if first.batch_read is not None else ()
     loader = loaders[0] if loaders else None
     if loaders and all(project.fact(HostToDevice).is_pinned(one) is False for one in loaders):
         return Cost("transfer", seconds=_UNPINNED, loader=loader, basis="counted where the loader does not pin memory")
     if few:
-        return Cost("transfer", amount=_NUMBER_BYTES, loader=loader, basis="a number per sample")
-    if all(_NUMBER.search(name) or _MASK.search(name) for name in names):
+        return Cost("transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
+    if all(NUMBER.search(name) or _MASK.search(name) for name in names):
         return Cost("transfer", amount=_MASK_BYTES, loader=loader, basis="a class per pixel")
     return Cost("transfer", loader=loader)
 

@@ -62,7 +62,7 @@ from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
-from gpulint.values.option_fields import is_option
+from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
@@ -135,7 +135,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
         values = [value for values in known for value in values.values]
-        default = [value for value in values if value.source != "literal" or is_option(project, value.place)]
+        default = [value for value in values if is_default(project, value)]
         named = [(last_name(ref.node), ref.module.path) for ref in argument.refs if isinstance(ref.node, ast.expr)]
         if any(always_overridden(project, *one) for one in named):
             continue

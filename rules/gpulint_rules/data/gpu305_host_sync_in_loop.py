@@ -62,6 +62,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
+from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
@@ -135,6 +136,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or is_ending(module, sync.node)
         or guards.is_error_path(module, sync.node)
         or guards.runs_once(module, sync.node)
+        or any(excludes_cuda(module, test, holds) for test, holds in conditions(module, sync.node))
         or only_evaluates(module, sync.node)
         or (sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)))
         or project.fact(GpuPrograms).tries_itself(module, sync.node)

@@ -1,7 +1,7 @@
 """What it detects
-Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``mlflow.log_artifact``,
-``push_to_hub``, clients of object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy`` run from
-Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote, and Lightning's
+Uploads that the training loop waits for: ``mlflow.log_artifact``, ``push_to_hub``, clients of object stores, copies to
+remote storage and ``gsutil``, ``aws s3`` or ``azcopy`` run from Python, at every step, epoch or evaluation; also a
+``SummaryWriter`` whose folder is remote, and Lightning's
 ``WandbLogger(log_model="all")``.
 
 Recognizes Weights & Biases, MLflow, Neptune, the Hugging Face hub, clients of S3, Google Cloud Storage, Azure, OSS and
@@ -13,8 +13,8 @@ The GPU idles until the last byte is sent. Intermediate Result Upload is one of 
 categories.
 
 When to ignore this rule
-After training; a client that queues the upload (``wandb.log`` of scalars, ``push_to_hub(blocking=False)``); a
-file of a few bytes.
+After training; a client that queues the upload (``push_to_hub(blocking=False)``); a file of a few bytes. What Weights &
+Biases and Comet save or log is sent in the background, and is not reported.
 
 Fix safety
 Unsafe, for boto3's and Google's uploads of a file and for ``shutil`` copies to remote storage: a small module, which

@@ -48,8 +48,11 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Value
+from gpulint.values.replaced_settings import may_be_replaced
 from gpulint.workspace.module_index import ModuleIndex, source_text
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
@@ -98,6 +101,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if (
             _chosen(module, call)
+            or project.fact(Guards).is_error_path(module, call)
             or _others_use_nccl(project, module, call)
             or _has_no_gpus(module)
             or _has_group_of_its_own(project, module)
@@ -109,7 +113,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not _exchanges_gradients(module, project):
             continue
         backend = str(known.values[0].value)
-        default = next((value for value in known.values if value.source == "default"), None)
+        default = next((value for value in known.values if _is_default(project, value)), None)
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
@@ -119,6 +123,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             related=(Place(default.place.path, default.place.span, "the default"),) if default else (),
             payload=CpuBackend(backend, passed_as(call, "backend", 0)),
         )
+
+
+def _is_default(project: Project, value: Value) -> bool:
+    return value.source == "default" or may_be_replaced(project, value.place)
 
 
 def _transports(document: Document, project: Project) -> Iterator[Finding]:

@@ -26,6 +26,10 @@ _OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv", ".pyc"})
 """Suffixes of files that set no variables, or whose comments say nothing of it."""
 MAX_FILES = 60
 """Most files that are read for comments on a variable."""
+_DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.IGNORECASE)
+"""Names of targets that look for errors."""
+_LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
+"""Debuggers and options of commands that look for errors."""
 
 
 def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -54,6 +58,8 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
         )
+    if _looks_for_errors(document, setting):
+        return False
     if document.kind is not Kind.SHELL:
         return True
     index = project.fact(JobIndex)
@@ -77,6 +83,17 @@ def is_explained_elsewhere(project: Project, name: str, value: str) -> bool:
         for document in documents
         if document is not None
         for setting in settings(document, project, frozenset({name}))
+    )
+
+
+def _looks_for_errors(document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether a variable is set for one command that looks for errors (``compute-sanitizer``), or by a target
+    of that name (``make debug``)."""
+    if _LOOKS_FOR_ERRORS.search(document.cell_source(setting.span.cell).line(setting.span.line)):
+        return True
+    return document.kind is Kind.WORKFLOW and any(
+        task.span.line <= setting.span.line <= task.span.end_line and _DEBUGS.search(task.name)
+        for task in document.tasks
     )
 
 

@@ -14,7 +14,8 @@ When to ignore this rule
 A stage that runs on the CPU on purpose: tests, building documentation, preprocessing, a server beside the training.
 
 Fix safety
-Unsafe: without the setting the program runs on the GPUs, as intended, but on another device than before.
+Unsafe: a list that is written wrong (a device twice, an index that no device has) is removed, and the program runs on
+the job's GPUs. A value that hides all of them is left to you, because the CPU may be meant.
 
 References
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables

@@ -18,11 +18,11 @@ group.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
-where this also removes a comment, which may say why the mode is on. An import that nothing else needs
-goes with it. Blocking launches stay beside settings for
-reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
-Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason;
-profilers are left to you.
+where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
+nothing else needs goes with it. Anomaly detection stays where the program catches the error that it raises, and
+blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
+Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
+recurrent layers may be differentiated in ways that cuDNN cannot; profilers are left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
@@ -56,7 +56,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint_rules.library.debug_places import (
     differentiates_nothing,
     gets_to_programs,
@@ -79,13 +79,15 @@ _GUARDS_RUN = regex.compile(
 """Words of comments on what a mode protects a run from."""
 _LAYERS = regex.compile(
     r"conv|gru|lstm|rnn|cnn|batch_?norm|bn\b|pool|ctc|resnet|u_?net|vgg|mobilenet|torchvision|torchaudio|timm|monai|"
-    r"diffusers|transformers|torch\.hub|torch\.load\(|jit\.load|smp\b|clip\b|vit|yolo|_geometric|grid_?sample|affine_grid",
+    r"diffusers|transformers|torch\.hub|(model|net)\w*\s*=\s*torch\.load\(|jit\.load|smp\b|clip\b|vit|yolo|_geometric|grid_?sample|affine_grid",
     re.IGNORECASE,
 )
 """What runs cuDNN, or is part of a library with models that do."""
 _WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
 """Names of calls that may train."""
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
+_PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
+"""Methods that switch something, and those that switch it back."""
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
@@ -247,14 +249,18 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
 
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether the same function switches cuDNN on again further down, or back to what it was, after an operation
-    that it cannot do."""
+    that it cannot do; of a context manager, the method that leaves it."""
     function = module.function(statement)
+    homes = {function}
+    if function is not None and isinstance(owner := module.syntax.parents.get(function), ast.ClassDef):
+        methods = {part.name: part for part in owner.body if isinstance(part, FUNCTIONS)}
+        homes |= {methods.get(_PAIRS.get(function.name, ""), function)}
     return any(
         isinstance(target, ast.Attribute)
         and target.attr == "enabled"
         and not (isinstance(value, ast.Constant) and value.value is False)
         and other.lineno > statement.lineno
-        and module.function(other) is function
+        and module.function(other) in homes
         for target, value, other in module.stores.get("cudnn", [])
     )
 

@@ -9,8 +9,14 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
+from gpulint_fixers.edits.statements import insert_after, is_after_handler_of, is_handler_of
 
 _EACH = regex.compile(r"^\[((?:float|int)\(value\)|value\.item\(\)) for")
+
+_SLICES = regex.compile(r"\w\[-[^\[\]:]+:\]")
+"""The last values of a list."""
+_LONG = 120
+"""Characters of a line that few style guides allow."""
 
 
 def reads_each(convert: str) -> str:
@@ -45,6 +51,27 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
                 return None
         edits += _around(module, up, around)
     return edits
+
+
+def fit(module: ModuleIndex, edits: list[Edit]) -> bool:
+    """Return whether lines stay short with conversions of several values, also where other lists beside it get them as
+    well: ``print(mean(losses[-100:]), mean(scores[-100:]))``."""
+    source = module.syntax.source
+    for edit in edits:
+        line = source.line(edit.span.line).rstrip()
+        grown = len(edit.text) - (edit.span.end_column - edit.span.column)
+        if len(line) + grown * max(1, len(_SLICES.findall(line))) > max(source.width, _LONG):
+            return False
+    return True
+
+
+def numbers_below(module: ModuleIndex, loop: LoopNode, name: str, convert: str, reads: list[ast.Name]) -> Edit | None:
+    """``losses[:] = map(float, losses)`` after each run of a loop, if nothing ends it before."""
+    number = reads_each(convert).removesuffix("({})")
+    ended = any(is_handler_of(module, node, loop) or is_after_handler_of(module, node, loop) for node in reads)
+    if number not in ("float", "int") or loop.orelse or ended:
+        return None
+    return insert_after(module, loop, f"{name}[:] = map({number}, {name})")
 
 
 def _around(module: ModuleIndex, node: ast.expr, convert: str) -> list[Edit]:

@@ -17,7 +17,8 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.places import formats, gives_keys
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, is_plain_number, reads_of, torch_of
+from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.list_reads import loop_of_history
 from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
 from gpulint_fixers.waits.step_tests import trained_on
@@ -55,12 +56,12 @@ def added_by_key(
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
-    convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
+    torch = torch_of(module)
+    counted = {one for one in own if torch is not None and _is_count(module, one, initial)}
+    convert = _conversion(rows, torch, bool(counted), not rows and _counts_beside(module, own))
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
-    starts = {
-        part for one in walk(loop) if _starts_entry(one, name) for part in walk(one) if isinstance(part, ast.stmt)
-    }
+    starts = _starts(loop, name)
     blocks = read_seldom(project, variable, _read_names(variable, {*own, *starts}), own)
     above = [insert_above(module.syntax, block.body[0], f"{name} = {convert.format(name)}") for block in blocks]
     variable = replace(variable, ignored=keys.union(*blocks.values()))
@@ -68,16 +69,67 @@ def added_by_key(
     if isinstance(made, Declined):
         return made
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
-    unread = not inside and not made.edits and not above
-    if not (made.edits or above or unread) or None in above or not all(formats(module, node) for node in inside):
+    if (inside and not (made.edits or above)) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     others = _other_reads(project, module, loop, own - {statement})
-    edits = (*(read.replaced(module, suffix) for read in (*reads, *others)), *filter(None, above), *made.edits)
+    own_suffix = "" if statement in counted else suffix
+    replaced = (
+        *(read.replaced(module, own_suffix) for read in reads),
+        *(one.replaced(module, suffix) for one in others),
+    )
+    edits = *replaced, *filter(None, above), *made.edits
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
-    note = "; ".join(["", *exact.reasons, *logs])
     where = "where they are used" if above else "after the loop"
-    return Fix(f"add up on the GPU and read the sums {where}, as floats{note}", Safety.UNSAFE, edits)
+    note = "; ".join([where if counted else f"{where}, as floats", *exact.reasons, *logs])
+    return Fix(f"add up on the GPU and read the sums {note}", Safety.UNSAFE, edits)
+
+
+def _starts(loop: LoopNode, name: str) -> set[ast.stmt]:
+    """Return the statements of a loop that start entries of a table."""
+    starting = (one for one in walk(loop) if _starts_entry(one, name))
+    return {part for one in starting for part in walk(one) if isinstance(part, ast.stmt)}
+
+
+def _conversion(rows: bool, torch: str | None, counted: bool, beside: bool) -> str:
+    """Return what makes numbers of the entries of a table, or of a list of ``rows``; integers stay what they are where
+    a table has counts as well."""
+    number = "float(value)"
+    if torch is not None and (counted or beside):
+        number = f"{'value.item()' if counted else number} if {torch}.is_tensor(value) else value"
+    return f"[{number} for value in {{}}]" if rows else f"{{{{key: {number} for key, value in {{}}.items()}}}}"
+
+
+def _is_count(module: ModuleIndex, addition: ast.AugAssign | ast.Assign, initial: list[ast.expr]) -> bool:
+    """Return whether a count is added to an entry that starts as an integer, so that it stays one."""
+    value = (_added(addition) or ("", addition.value))[1]
+    read = device_read(module, value) if isinstance(value, ast.Call) else None
+    if read is None or read.whole is not value or read.copies or not is_integer(module, read.tensor):
+        return False
+    target = addition.target if isinstance(addition, ast.AugAssign) else addition.targets[0]
+    key = target.slice if isinstance(target, ast.Subscript) else None
+    starts = [_start(one, key) for one in initial]
+    return all(isinstance(one, ast.Constant) and type(one.value) is int for one in starts)
+
+
+def _start(table: ast.expr, key: ast.expr | None) -> ast.expr | None:
+    """What an entry starts as: ``0`` in ``{"correct": 0}``; None if that is not known."""
+    match table, key:
+        case ast.Dict(keys=keys, values=values), ast.Constant(value=name):
+            found = [value for one, value in zip(keys, values, strict=True) if ast.unparse(one or key) == repr(name)]
+            return found[0] if len(found) == 1 else None
+        case ast.List(elts=elements), ast.Constant(value=int(at)):
+            return elements[at] if -len(elements) <= at < len(elements) else None
+        case ast.BinOp(left=ast.List(elts=[start])), _:
+            return start
+        case ast.DictComp(value=start) | ast.Call(func=ast.Attribute(attr="fromkeys"), args=[_, start]), _:
+            return start
+    return None
+
+
+def _counts_beside(module: ModuleIndex, additions: set[ast.AugAssign | ast.Assign]) -> bool:
+    """Return whether a table also counts on the host, which stays an integer: ``sums["seen"] += len(labels)``."""
+    return any(is_plain_number(module, added[1]) for one in additions if (added := _added(one)) is not None)
 
 
 def _other_reads(

@@ -1,0 +1,89 @@
+"""Debugging switches on which something else of a program depends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpulint.fix import Safety
+
+MakeJob = Callable[..., Any]
+
+CAUGHT = """\
+import torch
+from steps import step
+
+torch.autograd.set_detect_anomaly(True)
+for x, y in loader:
+    try:
+        step(x.cuda(non_blocking=True))
+    except {kind}:
+        {then}
+"""
+STEPS = """\
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+SWITCHED_OFF = """\
+import torch
+from net import Net
+
+torch.backends.cudnn.enabled = False
+net = Net().cuda()
+for x, y in loader:
+    net(x.cuda()).sum().backward()
+    optimizer.step()
+net.eval()
+inputs = torch.randn(1, 8, 8, device="cuda"{more})
+print(net(inputs).sum())
+"""
+SEEDED = """\
+import os
+
+import torch
+
+
+def {name}(seed):
+    torch.manual_seed(seed)
+    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+
+
+{name}(3)
+for x, y in loader:
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "then", "offered"),
+    [
+        ("RuntimeError", "continue", False),
+        ("(ValueError, Exception)", "print(y)", False),
+        ("RuntimeError as error", "raise ValueError(y) from error", True),
+        ("KeyboardInterrupt", "break", True),
+    ],
+)
+def test_anomaly_detection_whose_errors_are_caught_stays(job: MakeJob, kind: str, then: str, offered: bool) -> None:
+    made = job({"train.py": CAUGHT.format(kind=kind, then=then), "steps.py": STEPS})
+    if offered:
+        assert made.offer("GPU414").safety is Safety.SAFE
+    else:
+        assert "catches the error" in made.refusal("GPU414")
+
+
+def test_cudnn_stays_off_for_gradients_of_inputs_through_recurrent_layers(job: MakeJob) -> None:
+    net = "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.layer = torch.nn.{}(8, 8)\n"
+    program = SWITCHED_OFF.format(more=", requires_grad=True")
+    assert "recurrent layers" in job({"train.py": program, "net.py": net.format("GRU")}).refusal("GPU414")
+    assert job({"train.py": program, "net.py": net.format("Conv1d")}).offer("GPU414").changes
+    assert job({"train.py": SWITCHED_OFF.format(more=""), "net.py": net.format("GRU")}).offer("GPU414").changes
+
+
+def test_blocking_launches_among_seeds_are_no_safe_fix(job: MakeJob) -> None:
+    assert job({"train.py": SEEDED.format(name="set_seed")}).offer("GPU414").safety is Safety.UNSAFE
+    assert job({"train.py": SEEDED.format(name="prepare")}).offer("GPU414").safety is Safety.SAFE

@@ -1,0 +1,72 @@
+"""Data sets that change while they make their samples, of which each worker would have a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MakeJob = Callable[..., Any]
+
+TRAIN = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_tensor
+
+
+class Images(Dataset):
+    def __init__(self, files):
+        self.files = files
+        self.kept = {{}}
+        self.failed = []
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        {body}
+
+
+def main(files):
+    data = Images(files)
+    loader = DataLoader(data, batch_size=16, shuffle=True)
+    model = torch.nn.Conv2d(3, 1, 3).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for epoch in range(20):
+        for images in loader:
+            loss = model(images.cuda()).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    print({read})
+
+
+if __name__ == "__main__":
+    main(open("files.txt").read().split())
+"""
+LOADED = "to_tensor(Image.open(self.files[index]))"
+KEEPS = f"""\
+if index not in self.kept:
+            self.kept[index] = {LOADED}
+        return self.kept[index]"""
+COUNTS = f"""\
+try:
+            return {LOADED}
+        except OSError:
+            self.failed.append(index)
+            return self[0]"""
+
+
+@pytest.mark.parametrize(
+    ("body", "read", "reason"),
+    [(KEEPS, "'done'", "keeps the samples"), (COUNTS, "data.failed", "changes `self.failed`, which the program reads")],
+)
+def test_changing_data_sets_get_no_workers(job: MakeJob, body: str, read: str, reason: str) -> None:
+    assert reason in job({"train.py": TRAIN.format(body=body, read=read)}).refusal("GPU303")
+
+
+def test_data_sets_that_nobody_reads_again_get_workers(job: MakeJob) -> None:
+    assert job({"train.py": TRAIN.format(body=f"return {LOADED}", read="'done'")}).offer("GPU303").changes
+    assert job({"train.py": TRAIN.format(body=COUNTS, read="'done'")}).offer("GPU303").changes
