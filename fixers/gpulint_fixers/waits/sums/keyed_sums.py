@@ -113,7 +113,7 @@ def _is_count(module: ModuleIndex, addition: ast.AugAssign | ast.Assign, initial
 
 
 def _start(table: ast.expr, key: ast.expr | None) -> ast.expr | None:
-    """What an entry starts as: ``0`` in ``{"correct": 0}``; None if that is not known."""
+    """Return what an entry starts as: ``0`` in ``{"correct": 0}``; None if that is not known."""
     match table, key:
         case ast.Dict(keys=keys, values=values), ast.Constant(value=name):
             found = [value for one, value in zip(keys, values, strict=True) if ast.unparse(one or key) == repr(name)]
