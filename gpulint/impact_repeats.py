@@ -213,11 +213,13 @@ def _writer(finding: Finding, project: Project) -> str:
     return project.place(only) if only is not None else ""
 
 
-def _rank(finding: Finding, project: Project) -> tuple[int, int]:
-    """Those that cost most first, then those of jobs with several GPUs."""
-    from gpulint.assessment.jobs import most_gpus  # the whole analysis, which a cached report does not need
+def _rank(finding: Finding, project: Project) -> tuple[int, int, bool]:
+    """Those that cost most first, then those of jobs with several GPUs, then those of what a launcher starts."""
+    # The whole analysis, which a cached report does not need.
+    from gpulint.assessment.jobs import jobs_running, most_gpus
 
-    return -finding.impact.level, -max(most_gpus(project, finding.path) or 1, 1)
+    most = most_gpus(project, finding.path) or 1
+    return -finding.impact.level, -max(most, 1), not any(jobs_running(project, finding.path))
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
+from gpulint.assessment.index_rows import gives_index_rows
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -194,7 +195,7 @@ def _kind(project: Project, loader: Loader) -> str:
     resolver = project.fact(Resolver)
     sources = [part for source in project.fact(HostToDevice).sources(loader) for part in _parts(resolver, source)]
     classes = [
-        _of_class(module, owner)
+        _of_class(project, module, owner)
         for source in sources
         if isinstance(source.node, ast.expr)
         for module, owner in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
@@ -225,8 +226,9 @@ def _made(project: Project, source: NodeRef) -> Iterator[str]:
 
 
 @query
-def _of_class(module: ModuleIndex, owner: ast.ClassDef) -> str:
-    return _of_text(module.syntax.text(owner))
+def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
+    kind = _of_text(module.syntax.text(owner))
+    return "table" if kind not in ("text", "table") and gives_index_rows(project, module, owner) else kind
 
 
 @query

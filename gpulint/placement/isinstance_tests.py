@@ -21,6 +21,7 @@ _COLLECTIONS = frozenset(
     "list tuple dict set List Tuple Dict Set Sequence Iterable Iterator Mapping MutableSequence Collection".split()
 )
 """Types of what holds several tensors."""
+_MOVES = frozenset({"to", "cuda"})
 MAX_ROWS = 3
 """Most loops between a parameter and an element of its rows."""
 
@@ -99,10 +100,10 @@ def gets_host_value(
 
 
 def _parameter(module: ModuleIndex, value: ast.expr) -> ast.Name | None:
-    """The parameter that a value is, or a row of, or an element of."""
+    """The parameter that a value is, or is an element or a row of, or that a method of it computes it from."""
     for _ in range(MAX_ROWS):
-        while isinstance(value, ast.Subscript):
-            value = value.value
+        while isinstance(inner := _object(value), ast.expr):
+            value = inner
         if not isinstance(value, ast.Name):
             return None
         bindings = reaching(module, module.scope(value).lookup(value.id), value)
@@ -112,6 +113,16 @@ def _parameter(module: ModuleIndex, value: ast.expr) -> ast.Name | None:
         if whole is None:
             return None
         value = whole
+    return None
+
+
+def _object(value: ast.expr) -> ast.expr | None:
+    """Return the container of an element, or the object of a method that is called."""
+    match value:
+        case ast.Subscript(value=inner):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name not in _MOVES:
+            return inner
     return None
 
 

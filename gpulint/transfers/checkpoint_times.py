@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
@@ -15,7 +16,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import models_in
 from gpulint.transfers.checkpoints import Save
 from gpulint.transfers.storage import Location
-from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -26,6 +27,10 @@ _LARGE = regex.compile(
     r"|deepspeed|fairscale|megatron"
 )
 """Libraries whose models have a hundred megabytes and more."""
+
+_MAKES_ADAPTER = ("get_peft_model", "add_adapter")
+SECONDS_OF_ADAPTER = (0.2, 5.0)
+"""Seconds that the checkpoint of an adapter takes over the network: 20 to 500 MB at 100 MB/s (assumed)."""
 
 
 def is_quick(contexts: Sequence[LoopContext], location: Location) -> bool:
@@ -51,3 +56,23 @@ def is_for_tpu(at: NodeRef) -> bool:
     function = at.module.function(at.node)
     tests = [ast.unparse(test) for test, holds in conditions(at.module, at.node) if holds]
     return any(_TPU.search(text) for text in (*tests, function.name if function is not None else ""))
+
+
+@query
+def trains_adapter(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module makes an adapter of PEFT, or hands the settings of one to a trainer: checkpoints then
+    hold its weights alone."""
+    if any(module.calls_by_name.get(name) for name in _MAKES_ADAPTER):
+        return True
+    given = [one.value for one in module.syntax.of(ast.keyword) if one.arg == "peft_config"]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in given)
+
+
+def writes_adapter(project: Project, save: Save) -> bool:
+    """Return whether the model is one that PEFT made, of which only the small adapter is written."""
+    func = save.node.func
+    if not isinstance(func, ast.Attribute) or func.attr != "save_pretrained":
+        return False
+    made = project.fact(Resolver).points_to(save.call.module, func.value)
+    calls = [ref.node for ref in made if isinstance(ref.node, ast.Call)]
+    return any(last_name(call.func) == "get_peft_model" for call in calls)

@@ -4,6 +4,7 @@ would run the whole program again, and fail."""
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
@@ -14,6 +15,8 @@ from gpulint.semantic.operating_systems import may_run_on_macos
 from gpulint.workload.desktop_files import is_run_on_desktop
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -22,6 +25,9 @@ MAX_CALLERS = 4
 _MAIN = "__main__"
 _HOMES = regex.compile(r"""['"]([A-Z]:(\\{1,2}|/)\w|/Users/\w)|\bos\.name\s*==\s*['"]nt['"]""")
 """Paths of Windows and macOS."""
+_COMPILED = re.compile(rb"[A-Za-z]:\\[^\0\n]{1,200}\.py|/Users/\w[^\0\n]{1,200}\.py")
+MAX_COMPILED = 4
+"""Most files of byte code that are read in a folder."""
 
 
 class Route(NamedTuple):
@@ -46,7 +52,7 @@ def route_to(project: Project, place: NodeRef) -> Route:
 
 def would_run_again(project: Project, place: NodeRef) -> bool:
     """Return whether a place is reached without a main guard in a program that may run on macOS, whose lines end as on
-    Windows, or whose tree names folders of Windows or macOS. Jobs run on Linux."""
+    Windows, that was compiled there, or whose tree names folders of Windows or macOS. Jobs run on Linux."""
     route = route_to(project, place)
     if not route.is_unguarded or place.module.path.suffix == ".ipynb":
         return False
@@ -56,6 +62,8 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
         return True
     if any(is_run_on_desktop(project, start.module.path) for start in route.starts):
         return True
+    if any(_is_compiled_elsewhere(project, start.module.path.parent / "__pycache__") for start in route.starts):
+        return True
     return _is_from_another_system(project)
 
 
@@ -63,6 +71,13 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
 def _is_from_another_system(project: Project) -> bool:
     """Return whether a program of the tree names a folder of Windows or macOS."""
     return any(project.matches(path, _HOMES) for path in project.python_files)
+
+
+@query
+def _is_compiled_elsewhere(project: Project, cache: Path) -> bool:
+    """Return whether byte code that the tree keeps was compiled from files of Windows or macOS."""
+    compiled = [cache / name for name in sorted(project.entries(cache)) if name.endswith(".pyc")]
+    return any(_COMPILED.search(project.data(path)) for path in compiled[:MAX_COMPILED])
 
 
 def _is_in_main(place: NodeRef) -> bool:

@@ -100,6 +100,13 @@ def test_the_finding_of_a_loop_names_the_copies_of_its_other_lines(
     assert basis.endswith(", also lines 12 and 13, also in train_b.py and 1 more")
 
 
+def test_the_copy_that_a_launcher_starts_is_shown(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "run.sh").write_text("for seed in 1 2 3; do\n    python train_b.py --seed $seed\ndone\n")
+    found = waits(tree, capsys)
+    assert {name for name, _, _ in found} == {"train_b.py"}
+    assert all("also in train_a.py and 1 more" in basis for _, _, basis in found)
+
+
 def test_all_places_are_there_at_low_impact(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = waits(tree, capsys, "low")
     assert len(found) == 9

@@ -31,6 +31,14 @@ CASES = {
         {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace("\n", "\r\n")},
         "workers need where processes are spawned",
     ),
+    "a program without a main guard whose byte code is from Windows": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "__pycache__/engine.cpython-37.pyc": "c\0\0>E:\\PycharmProject\\sites\\engine.py\0",
+        },
+        "workers need where processes are spawned",
+    ),
     "a reason in the documentation": (
         "GPU303",
         {

@@ -194,6 +194,26 @@ for batch in rows:
     net(batch.cuda()).backward()
     optimizer.step()
 """
+CALLED = """\
+import torch
+from torch import nn
+
+
+def run(model, batch):
+    parts = []
+    for chunk in batch.split(8):
+        {}
+    return parts
+
+
+def train(model: nn.Module, loader, criterion, optimizer):
+    model.cuda()
+    for batch, target in loader:
+        loss = criterion(torch.cat(run(model, batch.cuda())), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
 SET = """\
 import torch, torchvision
 
@@ -237,6 +257,21 @@ for epoch in range(90):
         ("GPU305", STEP.format("boxes = nms(net.boxes.cpu())"), "do this work on the GPU, or copy all that it needs"),
         ("GPU305", STEP.format("kept.append(loss.cpu())"), "append the detached tensor"),
         ("GPU305", STEP.format("kept.append(loss.item())"), "append the detached tensor"),
+        (
+            "GPU305",
+            STEP.format("kept.append(net.aux(batch).cpu())\n    whole = sum(kept)\n    whole.backward()"),
+            "compute with the tensor on the GPU, the loss as well",
+        ),
+        (
+            "GPU305",
+            STEP.format("whole += net.loss(batch).cpu()\n    whole.backward()"),
+            "compute with the tensor on the GPU, the loss as well",
+        ),
+        (
+            "GPU305",
+            STEP.format("kept.append(net.aux(batch).detach().cpu())\n    whole = sum(kept)\n    whole.backward()"),
+            "keep the detached tensor on the GPU, and copy",
+        ),
         ("GPU305", STEP.format("loss = loss.item()"), "read it only where it is shown"),
         ("GPU305", STEP.format("last = net.means[loss.item()]"), "keep what it looks up on the GPU"),
         ("GPU305", STEP.format("last = net.means.get(loss.item(), 0)"), "keep what it looks up on the GPU"),
@@ -267,6 +302,8 @@ for epoch in range(90):
             STEP.format("out = net(batch)\n    for row in out: kept.append(row.cpu().numpy())"),
             "copy the whole tensor once, before",
         ),
+        ("GPU305", CALLED.format("parts.append(model(chunk).cpu())"), "the loss as well, with the targets there"),
+        ("GPU305", CALLED.format("parts.append(model(chunk).argmax(1).cpu())"), "keep the detached tensor on the GPU"),
         ("GPU305", STEP.format("image = net.boxes.cpu().numpy()\n    find(image)"), "do this work on the GPU, or copy"),
         ("GPU305", STEP.format("log({'loss': loss.item()})"), "read it only where it is shown: every N iterations"),
         ("GPU305", STEP.format("mean = 0.9 * mean + loss.item()\n    if mean > 2: stop()"), "accumulate with"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
+from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost, is_read_back
 
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule, walk
@@ -173,6 +173,11 @@ def _number(module: ModuleIndex, move: ast.Call, made: ast.Call, chosen: tuple[s
             ],
         ):
             given = [syntax.text(keyword) for keyword in made.keywords]
+            if is_read_back(module, move):
+                if given:
+                    return Declined("the call around the list reads it on the host, where its type counts")
+                edit = Edit(syntax.path, syntax.span(move), syntax.text(value))
+                return Fix("write the number, which the call around the list reads", Safety.SAFE, (edit,))
             if not given and not isinstance(number, float):
                 given = [f"dtype={syntax.text(owner)}.{'bool' if isinstance(number, bool) else 'long'}"]
             if all(keyword.arg == "dtype" for keyword in made.keywords):

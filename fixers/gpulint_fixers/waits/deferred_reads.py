@@ -27,7 +27,8 @@ from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_s
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
-from gpulint_fixers.waits.read_blocks import block_of, is_converted_above
+from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, joined
+from gpulint_fixers.waits.repeated_sums import read_below_all
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -171,7 +172,7 @@ def defer(
     made = _inside(project, variable, convert, inside)
     if isinstance(made, Declined):
         return made
-    after = _outside(variable, convert, outside, in_place=in_place)
+    after = read_below_all(variable, convert, own, outside) or _outside(variable, convert, outside, in_place=in_place)
     return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs, made.reasons)
 
 
@@ -220,7 +221,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
-    shown = _shown_seldom(variable, convert, seldom.values())
+    shown = _shown_seldom(variable, convert, joined(variable.module, seldom, convert, variable.is_whole))
     if isinstance(shown, Declined):
         return shown
     return Deferred(tuple(dict.fromkeys([*edits, *shown])), logs, tuple(dict.fromkeys(reasons)))
@@ -281,7 +282,7 @@ def _converted(
         and (inner := in_place_of(variable.module, statements[first], convert)) is not None
     ):
         return inner
-    if hasattr(first, "body"):
+    if hasattr(first, "body") and not (isinstance(first, ast.If) and len(statements) > 1):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
     last = max(statement.lineno for statement in statements)
     if any(first.lineno < addition.lineno < last for addition in additions(variable)):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TypeAlias
 
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.edits.places import formats
+
+Block: TypeAlias = tuple[ast.AST, str]
 
 
 def block_of(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
@@ -28,6 +33,27 @@ def is_converted_above(
         and not any(first.lineno < addition.lineno < statement.lineno for addition in additions)
         for first in converted
     )
+
+
+def joined(
+    module: ModuleIndex, blocks: Mapping[Block, dict[ast.stmt, list[ast.Name]]], convert: str, is_whole: bool
+) -> list[dict[ast.stmt, list[ast.Name]]]:
+    """The uses in blocks, those within an outer block of a condition that has uses itself together with these: one line
+    above the first makes a number of the variable for all of them. Parts of lists and tables are read one by one."""
+    if convert.startswith(("[", "{", "tuple(")) or not is_whole:
+        return [*blocks.values()]
+    found = dict(blocks)
+    read = [key for key, uses in found.items() if not all(formats(module, name) for name in chain(*uses.values()))]
+    outer = {key for key in read if key[1] and isinstance(key[0], ast.If)}
+    for key in read:
+        first = next(iter(found[key]))
+        ups = [up for up in (first, *module.syntax.ancestors(first)) if isinstance(up, ast.stmt)]
+        places = {_around(module, up): up for up in ups}
+        around = [place for place in places if place in outer and place != key]
+        if around:
+            names = [*chain(*found.pop(key).values())]
+            found[around[-1]].setdefault(places[around[-1]], []).extend(names)
+    return [*found.values()]
 
 
 def _around(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:

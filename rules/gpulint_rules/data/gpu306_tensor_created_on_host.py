@@ -62,6 +62,8 @@ _RANDOM = frozenset(
     "torch.rand_like torch.randn_like torch.randint_like".split()
 )
 _CONSTRUCTORS = frozenset({"self", "range", "list", "len", "float", "int"})
+_READS = frozenset("tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor".split())
+"""What makes a tensor or an array of a list, whose elements it reads one by one."""
 _COPIED = (0.0002, 0.003)
 """Seconds for values that have to come from the host in any case (assumed, as a wait that is needed)."""
 _DEFAULTS = ("set_default_device", "set_default_tensor_type")
@@ -102,7 +104,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
-            help=_advice(made.made, of_host) if of_tensor else _THERE,
+            help=_advice(module, made, of_host) if of_tensor else _THERE,
             cost=_cost(
                 module,
                 made,
@@ -178,8 +180,11 @@ _MADE = "a tensor is made on the host and copied"
 _THERE = "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
 
 
-def _advice(made: ast.Call, of_host: bool) -> str:
+def _advice(module: ModuleIndex, moved: OnHost, of_host: bool) -> str:
     """Return the advice for ``torch.tensor``, which builds its values on the host wherever it puts them."""
+    made = moved.made
+    if is_read_back(module, moved.transfer.node):
+        return "write the value itself: the call around the list reads all its elements on the host"
     if of_host:
         return (
             "its values come from the host: hand over whole arrays (`torch.from_numpy`) from the loader's workers, or "
@@ -188,6 +193,23 @@ def _advice(made: ast.Call, of_host: bool) -> str:
     if made.args and isinstance(made.args[0], ast.List | ast.Tuple):
         return "make it once, before the loop: its values are always the same"
     return "create it there (`torch.full((), value, device=...)`), or make it once if it is always the same"
+
+
+def is_read_back(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a tensor is an element of a list of which another call makes a tensor or an array, on the host:
+    ``torch.tensor(ids + [torch.tensor(0).cuda()])``."""
+    within = False
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.List() | ast.Tuple():
+                within = True
+            case ast.BinOp(op=ast.Add()) if within:
+                pass
+            case ast.Call(func=ast.Attribute(attr=name)):
+                return within and name in _READS
+            case _:
+                return False
+    return False
 
 
 def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:

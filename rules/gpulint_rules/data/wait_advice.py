@@ -15,6 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
+from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import draws, followed, is_shown
@@ -45,6 +46,9 @@ _OF_JAX = {
     SyncKind.TEST: "test every N iterations, or decide in the compiled step (`jnp.where`, `optax.apply_if_finite`)",
 }
 _KEEP = "keep the arrays in a list, and read all at once every N iterations or after the epoch (`jax.device_get(kept)`)"
+_LOSS_ON_GPU = (
+    "compute with the tensor on the GPU, the loss as well, with the targets there; copy only what needs no gradient"
+)
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _GRADIENT = regex.compile(r"\.grad\b|\bgrad")
@@ -89,6 +93,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     use = use_of_read(module, sync.node)
     if use == "kept" and is_shown(project, module, sync.node, context):
         return _SHOW
+    if use in ("kept", "added", "listed") and may_carry_gradient(project, module, sync.node):
+        return _LOSS_ON_GPU
     if use in ("added", "listed") and _is_logged(project, module, sync.node):
         return _OF_KIND[SyncKind.FORMAT]
     if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):

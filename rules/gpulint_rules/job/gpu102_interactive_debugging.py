@@ -39,13 +39,13 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.outside_names import named_elsewhere
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
-from gpulint.workspace.word_index import word_of
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
@@ -57,6 +57,8 @@ _NEEDS_PERSON = regex.compile(
     r"\brobots?\b|\brospy\b|\brclpy\b|pyrealsense|\bserial\.Serial\b|teleop|preference", re.IGNORECASE
 )
 """Words of programs that take turns with a person."""
+_MAX_CALLS = 3
+"""Most calls between the main block of a module and a place."""
 _NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
 
 
@@ -135,15 +137,18 @@ def _is_in_main_block(module: ModuleIndex, node: ast.AST) -> bool:
     return any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in module.syntax.ancestors(node))
 
 
-def _is_for_main_block(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether nothing but the main block of its module names the class or function around a call."""
+def _is_for_main_block(project: Project, module: ModuleIndex, call: ast.AST, calls: int = _MAX_CALLS) -> bool:
+    """Return whether nothing but the main block of its module leads to the class or function around a call."""
     owners = [up for up in module.syntax.ancestors(call) if isinstance(up, (*FUNCTIONS, ast.ClassDef))]
     name = owners[-1].name if owners else ""
-    uses = module.uses.get(name, ())
+    uses = [use for use in module.uses.get(name, ()) if owners[-1] not in module.syntax.ancestors(use)]
     return (
         bool(uses)
-        and all(_is_in_main_block(module, use) for use in uses)
-        and set(project.word_index.mentioning(word_of(name))) == {module.path}
+        and all(
+            _is_in_main_block(module, use) or (calls > 1 and _is_for_main_block(project, module, use, calls - 1))
+            for use in uses
+        )
+        and not named_elsewhere(project, module, name)
     )
 
 

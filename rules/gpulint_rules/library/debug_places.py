@@ -10,10 +10,11 @@ from gpulint.documents.base import Document
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import JobLaunch
 from gpulint.launch.job_index import JobIndex
-from gpulint.programs.environment_variables import EnvironmentSetting
+from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
@@ -21,6 +22,10 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
 """Names of images to write code in; others open a session for that."""
+_OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv", ".pyc"})
+"""Suffixes of files that set no variables, or whose comments say nothing of it."""
+MAX_FILES = 60
+"""Most files that are read for comments on a variable."""
 _DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.IGNORECASE)
 """Names of targets that look for errors."""
 _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
@@ -63,6 +68,21 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     return not trains or any(
         setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
         for start in trains
+    )
+
+
+@query
+def is_explained_elsewhere(project: Project, name: str, value: str) -> bool:
+    """Return whether a comment gives a reason for a variable where another file of the tree sets it to the same value:
+    scripts are copied, and comments get lost."""
+    word = name.encode()
+    paths = [path for path in project.files if path.suffix not in _OTHERS and word in project.data(path)]
+    documents = (project.document(path) for path in paths[:MAX_FILES])
+    return any(
+        setting.value == value and is_explained(document, setting.span)
+        for document in documents
+        if document is not None
+        for setting in settings(document, project, frozenset({name}))
     )
 
 

@@ -57,7 +57,12 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
-from gpulint_rules.library.debug_places import differentiates_nothing, gets_to_programs, is_switched_on
+from gpulint_rules.library.debug_places import (
+    differentiates_nothing,
+    gets_to_programs,
+    is_explained_elsewhere,
+    is_switched_on,
+)
 
 _ANOMALY = frozenset(
     {
@@ -113,6 +118,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
                 continue
         elif not gets_to_programs(project, document, setting):
+            continue
+        if is_explained_elsewhere(project, setting.name, setting.value):
             continue
         yield RULE.finding(
             document.path,

@@ -52,13 +52,12 @@ from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
-from gpulint.transfers.checkpoint_times import is_for_tpu, is_quick
+from gpulint.transfers.checkpoint_times import SECONDS_OF_ADAPTER, is_for_tpu, is_quick, trains_adapter, writes_adapter
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
@@ -141,7 +140,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
     reported = location.is_local and _is_reported(at)
     if (
         (location.is_local and not reported)
-        or ((save.only_remote or _is_adapter(project, save)) and not location.is_remote)
+        or ((save.only_remote or writes_adapter(project, save)) and not location.is_remote)
         or project.fact(Guards).is_debugging(at.module, at.node)
         or (
             is_quick(contexts, location)
@@ -174,17 +173,20 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
-        cost=_cost(at, save, location, often),
+        cost=_cost(project, at, save, location, often),
         related=tuple(related),
     )
 
 
-def _cost(at: NodeRef, save: Save, location: Location, often: Interval | None) -> Cost:
+def _cost(project: Project, at: NodeRef, save: Save, location: Location, often: Interval | None) -> Cost:
+    adapter = save.interval is not None and trains_adapter(project, save.call.module)
     return Cost(
         "remote-checkpoint" if location.is_remote else "local-checkpoint",
+        seconds=SECONDS_OF_ADAPTER if adapter and location.is_remote else None,
         per=often.per if often is not None else "",
         every=often.every if often is not None else 1,
         done_at=save.call if at.node is not save.node else None,
+        basis="the checkpoint of an adapter over the network" if adapter and location.is_remote else "",
     )
 
 
@@ -198,7 +200,8 @@ def _interval(project: Project, save: Save) -> Interval | None:
     if not strategy:
         return None
     if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
-        return Interval("epoch", 1)
+        epochs = arguments.value(save.call.module, save.node, "num_train_epochs")
+        return Interval("run" if epochs.every(lambda value: value == 1) else "epoch", 1)
     known = arguments.value(save.call.module, save.node, steps).constants
     return Interval(
         "step", max((one for one in known if isinstance(one, int | float) and one >= 1), default=_DEFAULT_STEPS)
@@ -233,16 +236,6 @@ def _is_left_out(at: NodeRef) -> bool:
         case ast.Assign(targets=[ast.Name(id=name)]):
             return not at.module.uses.get(name)
     return False
-
-
-def _is_adapter(project: Project, save: Save) -> bool:
-    """Return whether the model is one that PEFT made, of which only the small adapter is written."""
-    func = save.node.func
-    if not isinstance(func, ast.Attribute) or func.attr != "save_pretrained":
-        return False
-    made = project.fact(Resolver).points_to(save.call.module, func.value)
-    calls = [ref.node for ref in made if isinstance(ref.node, ast.Call)]
-    return any(last_name(call.func) == "get_peft_model" for call in calls)
 
 
 def _is_off_by_default(project: Project, at: NodeRef, contexts: list[LoopContext]) -> bool:

@@ -50,8 +50,10 @@ def elements(project: Project, found: HostWait) -> Fix | None:
     if made is None:
         return None
     edits, tensor = made
-    safety = Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE
-    return Fix("copy the whole tensor once instead of each of its elements; the numbers are equal", safety, edits)
+    copied = "copy the whole tensor once instead of each of its elements; the numbers are equal"
+    if _is_only_annotated(module, tensor):
+        return Fix(f"{copied} if it has one axis", Safety.UNSAFE, edits)
+    return Fix(copied, Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE, edits)
 
 
 def _element(module: ModuleIndex, node: ast.expr) -> ast.expr | None:
@@ -147,10 +149,31 @@ def _is_one_tensor(project: Project, module: ModuleIndex, source: ast.expr) -> b
         return _makes_tensor(module, source)
     bound = reaching(module, module.scope(source).lookup(source.id), source)
     if bound and all(one.kind is BindingKind.PARAMETER for one in bound):
-        function = module.function(source)
-        sized = function is not None and _SIZED.format(source.id) in module.syntax.text(function)
-        return sized and is_torch_tensor(project, module, source)
+        known = _is_sized(module, source) and is_torch_tensor(project, module, source)
+        return known or all(map(_is_annotated, bound))
     return bool(bound) and all(one.value is not None and _gives_tensor(module, one) for one in bound)
+
+
+def _is_sized(module: ModuleIndex, source: ast.Name) -> bool:
+    """Return whether the function around a name asks for the sizes of what it stands for."""
+    function = module.function(source)
+    return function is not None and _SIZED.format(source.id) in module.syntax.text(function)
+
+
+def _is_annotated(binding: Binding) -> bool:
+    """``labels: torch.Tensor``"""
+    match binding.node:
+        case ast.arg(annotation=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name == "Tensor"
+    return False
+
+
+def _is_only_annotated(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a parameter of unknown sizes: one of several axes gives lists, not numbers."""
+    if not isinstance(tensor, ast.Name) or _is_sized(module, tensor):
+        return False
+    bound = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
+    return bool(bound) and all(map(_is_annotated, bound))
 
 
 def _gives_tensor(module: ModuleIndex, binding: Binding) -> bool:
