@@ -18,6 +18,7 @@ from gpulint_fixers.waits.device_reads import uses_other_library
 from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
 from gpulint_fixers.waits.lists.device_tables import recorded
+from gpulint_fixers.waits.lists.list_reads import extends
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
 from gpulint_fixers.waits.lists.row_lists import gathered_rows
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
@@ -25,6 +26,7 @@ from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
 from gpulint_fixers.waits.removed_waits import remove_wait
+from gpulint_fixers.waits.returns.returned_numbers import returned_numbers
 from gpulint_fixers.waits.returns.returned_reads import returned
 from gpulint_fixers.waits.step_tests import (
     inner_loop,
@@ -62,6 +64,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
         return less
+    if (computed := returned_numbers(project, found, statement) if found.context.calls else None) is not None:
+        return computed
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = inner_loop(found.module, statement)
         adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
@@ -84,6 +88,14 @@ def repair(project: Project, found: object) -> Fix | Declined:
     return _by_use(project, found, statement, loop) if under is None else under
 
 
+def _variable_set(statement: ast.Assign) -> str:
+    """The variable that an assignment sets; empty if it sets others."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            return name
+    return ""
+
+
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
     """Return the number kept on the GPU for a sum, a list, a meter or a table, or its log every N steps."""
     if (batches := gathered_rows(project, found, loop)) is not None:
@@ -101,6 +113,11 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
         ):
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
+        case ast.Assign(value=ast.BinOp(left=target, right=added) as value) if extends(value, _variable_set(statement)):
+            assert isinstance(target, ast.Name)
+            if isinstance(added, ast.List):
+                return listed(project, found, statement, loop, target.id, added.elts[0])
+            return gathered(project, found, statement, loop, target, added, rows=True)
         case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
             return kept_in_object(project, found)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):

@@ -149,8 +149,14 @@ def _is_one_tensor(project: Project, module: ModuleIndex, source: ast.expr) -> b
     if bound and all(one.kind is BindingKind.PARAMETER for one in bound):
         function = module.function(source)
         sized = function is not None and _SIZED.format(source.id) in module.syntax.text(function)
-        return sized and is_torch_tensor(project, module, source)
+        return (sized and is_torch_tensor(project, module, source)) or all(map(_is_annotated, bound))
     return bool(bound) and all(one.value is not None and _gives_tensor(module, one) for one in bound)
+
+
+def _is_annotated(binding: Binding) -> bool:
+    """Return whether a parameter is a tensor by its annotation."""
+    annotation = getattr(binding.node, "annotation", None)
+    return annotation is not None and ast.unparse(annotation).strip("'\"") in ("torch.Tensor", "Tensor")
 
 
 def _gives_tensor(module: ModuleIndex, binding: Binding) -> bool:
