@@ -110,8 +110,8 @@ def _is_of(module: ModuleIndex, value: ast.expr, copies: set[ast.expr]) -> bool:
             return is_plain_number(module, given)
         case ast.Call(func=ast.Attribute(value=base, attr=name), args=args, keywords=keywords) if name not in _LEAVES:
             of_torch = isinstance(base, ast.Name) and base.id == torch_of(module)
-            given = [*args, *(keyword.value for keyword in keywords)]
-            return (of_torch or _is_of(module, base, copies)) and all(_is_of(module, one, copies) for one in given)
+            parts = [*args, *(keyword.value for keyword in keywords)]
+            return (of_torch or _is_of(module, base, copies)) and all(_is_of(module, one, copies) for one in parts)
         case ast.Constant():
             return True
     return False

@@ -113,11 +113,11 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
         ):
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
-        case ast.Assign(value=ast.BinOp(left=target, right=added) as value) if extends(value, _variable_set(statement)):
+        case ast.Assign(value=ast.BinOp(left=target, right=more) as value) if extends(value, _variable_set(statement)):
             assert isinstance(target, ast.Name)
-            if isinstance(added, ast.List):
-                return listed(project, found, statement, loop, target.id, added.elts[0])
-            return gathered(project, found, statement, loop, target, added, rows=True)
+            if isinstance(more, ast.List):
+                return listed(project, found, statement, loop, target.id, more.elts[0])
+            return gathered(project, found, statement, loop, target, more, rows=True)
         case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
             return kept_in_object(project, found)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
