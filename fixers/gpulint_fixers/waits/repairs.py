@@ -88,6 +88,16 @@ def repair(project: Project, found: object) -> Fix | Declined:
     return _by_use(project, found, statement, loop) if under is None else under
 
 
+def _made_anew(
+    project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode, target: ast.expr, more: ast.expr
+) -> Fix | Declined:
+    """``losses = losses + [loss.item()]``, ``labels = labels + y.tolist()``"""
+    assert isinstance(target, ast.Name)
+    if isinstance(more, ast.List):
+        return listed(project, found, statement, loop, target.id, more.elts[0])
+    return gathered(project, found, statement, loop, target, more, rows=True)
+
+
 def _variable_set(statement: ast.Assign) -> str:
     """The variable that an assignment sets; empty if it sets others."""
     match statement.targets:
@@ -114,10 +124,7 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
         ):
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
         case ast.Assign(value=ast.BinOp(left=target, right=more) as value) if extends(value, _variable_set(statement)):
-            assert isinstance(target, ast.Name)
-            if isinstance(more, ast.List):
-                return listed(project, found, statement, loop, target.id, more.elts[0])
-            return gathered(project, found, statement, loop, target, more, rows=True)
+            return _made_anew(project, found, statement, loop, target, more)
         case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
             return kept_in_object(project, found)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
