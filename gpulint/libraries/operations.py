@@ -233,7 +233,7 @@ class Sync(CallRow):
 
     calls: tuple[str, ...]
     """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check`` or ``validate``."""
-    kind: Literal["barrier", "read", "check", "validate", "solve", "size", "object"]
+    kind: Literal["barrier", "read", "check", "validate", "solve", "decompose", "size", "object"]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
     the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``validate`` does so in
     the call that makes an object; ``solve`` runs on the host alone, on a copy of what the model computed; ``size``

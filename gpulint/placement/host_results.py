@@ -171,7 +171,10 @@ def comes_to_host(
 
 
 def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``"""
+    """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``; ``torch.tensor(x.cuda())`` stays where ``x`` is"""
+    match call.args:
+        case [ast.Call(func=ast.Attribute(attr=name)), *_] if name in _MOVES:
+            return False
     return bool(project.fact(Resolver).call_names(module, call) & _CREATORS)
 
 

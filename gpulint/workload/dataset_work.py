@@ -139,10 +139,9 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
             return True
         if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & (_LOADED | _MAKES_TENSOR):
             return True
-        for owner in _classes_of(project, where):
-            unset = _left_out(project, owner, node) if isinstance(node, ast.Call) else frozenset[str]()
-            if _only_looks_up(project, owner, unset):
-                return True
+        owners = _classes_of(project, where)  # several where an option chooses one
+        if owners and all(_only_looks_up(project, owner, _left_out(project, owner, node)) for owner in owners):
+            return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
         todo += _by_default(project, [ref for ref in resolver.points_to(where.module, node) if not ref.path])
@@ -295,9 +294,11 @@ def _is_record(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     )
 
 
-def _left_out(project: Project, dataset: NodeRef, made: ast.Call) -> frozenset[str]:
+def _left_out(project: Project, dataset: NodeRef, made: ast.expr) -> frozenset[str]:
     """Attributes of a data set (``self.transform``) for parameters that are None unless given, and are not given."""
     assert isinstance(dataset.node, ast.ClassDef)
+    if not isinstance(made, ast.Call):
+        return frozenset()
     init = project.fact(Resolver).method(dataset.module, dataset.node, "__init__")
     if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.keywords):
         return frozenset()

@@ -121,6 +121,32 @@ CASES = {
         },
         "somebody has switched the workers off",
     ),
+    "a loader for each of many groups, all of which stay": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+
+            def forever(loader):
+                while True:
+                    yield from loader
+
+
+            tasks = []
+            for group in groups:
+                task = DataLoader(ImageFolder(group), batch_size=32, shuffle=True)
+                tasks.append(forever(task))
+            for epoch in range(90):
+                for task in tasks:
+                    for x, y in task:
+                        criterion(model(x.cuda()), y.cuda()).backward()
+                        optimizer.step()
+            """
+        },
+        "the workers of all of them would stay alive",
+    ),
     "a loader for each of many targets": (
         "GPU303",
         {

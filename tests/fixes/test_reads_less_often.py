@@ -466,3 +466,77 @@ def test_values_on_which_a_step_depends_stay(job: MakeJob, old: str, new: str) -
     fixes = [result.fix for result in job({"train.py": SHARED.replace(old, new)}).scan("GPU305")]
     assert [type(fix) for fix in fixes] == [Declined, Declined]
     assert ["waits in line" in fix.reason for fix in fixes] == [False, True]
+
+
+TOGETHER = (
+    SETUP
+    + """\
+import numpy as np
+
+
+def run_epoch():
+    losses, all_logits, all_y = [], [], []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        logits = model(x)
+        loss = criterion(logits, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        all_logits.append(logits.detach().float().cpu().numpy())
+        all_y.append(y.cpu().numpy())
+    return float(np.mean(losses)), np.concatenate(all_logits), np.concatenate(all_y)
+
+
+def step(x, y):
+    output = model(x)
+    loss = criterion(output, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    accuracy = (torch.argmax(output.detach().cpu(), dim=1) == y.cpu()).sum() / float(output.shape[0])
+    return loss.detach().item(), accuracy.item()
+
+
+def train():
+    losses, accuracies = [], []
+    for x, y in loader:
+        loss, accuracy = step(x.to(device), y.to(device))
+        losses.append(loss)
+        accuracies.append(accuracy)
+    return sum(losses) / len(losses), sum(accuracies) / len(accuracies)
+
+
+def follow():
+    found, labels, losses = [], [], []
+    for x, y in loader:
+        y = y.to(device)
+        output = model(x.to(device))
+        found = found + output.argmax(1).cpu().tolist()
+        labels = labels + y.cpu().tolist()
+        loss = criterion(output, y)
+        losses = losses + [loss.item()]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return found, labels, sum(losses)
+
+
+loss, logits, y = run_epoch()
+print(loss.hex(), logits.dtype, logits.shape, logits.tobytes().hex(), y.dtype, y.tolist())
+print(*(value.hex() for value in train()))
+found, labels, loss = follow()
+print(found, labels, loss.hex())
+"""
+)
+
+
+def test_lists_and_numbers_of_copies_are_the_same(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": TOGETHER})
+    made.repair("GPU305")
+    text = made.text("train.py")
+    assert not any(read in text for read in (".item()", "np.concatenate", ".cpu() =="))
+    found = job({}).outputs({"before.py": TOGETHER, "after.py": text})
+    assert found["before.py"] == found["after.py"] != ""

@@ -44,6 +44,30 @@ def is_one_of_many(loader: Loader) -> bool:
     return False
 
 
+def is_kept_by_each_round(loader: Loader) -> bool:
+    """``tasks.append(forever(DataLoader(...)))`` in a loop over other things than a few that are written out: the
+    workers of all of them would be alive together."""
+    loop = next((up for up in _within_function(loader) if isinstance(up, LOOPS)), None)
+    if not isinstance(loop, ast.For) or isinstance(loop.iter, ast.List | ast.Tuple):
+        return False
+    made: set[ast.AST] = {loader.node}
+    if loader.variable:
+        made |= {part for part in walk(loop) if isinstance(part, ast.Name) and part.id == loader.variable}
+    return any(
+        isinstance(part, ast.Call)
+        and last_name(part.func) == "append"
+        and any(inner in made for argument in part.args for inner in _handed(argument))
+        for part in walk(loop)
+    )
+
+
+def _handed(argument: ast.expr) -> Iterator[ast.expr]:
+    """Yield an argument, and what it hands on: ``forever(loader)``."""
+    yield argument
+    if isinstance(argument, ast.Call):
+        yield from argument.args
+
+
 def is_short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
     around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]

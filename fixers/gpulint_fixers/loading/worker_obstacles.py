@@ -24,7 +24,13 @@ from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
-from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look, is_one_of_many, is_short_lived
+from gpulint_fixers.loading.loader_lifetimes import (
+    ONE_BATCH,
+    is_for_a_look,
+    is_kept_by_each_round,
+    is_one_of_many,
+    is_short_lived,
+)
 from gpulint_fixers.loading.shared_states import shared_state
 
 SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
@@ -49,6 +55,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return "the loader is for a look at a few samples, for which starting workers takes longer"
     if is_one_of_many(loader):
         return "the program reads each of many loaders once, whose workers would all stay alive"
+    if is_kept_by_each_round(loader):
+        return "each round of a loop makes a loader that stays, and the workers of all of them would stay alive"
     if is_short_lived(project, loader):
         return "the loader is made anew for each of many short runs, all of which would start workers"
     if is_started_anew(project, loader):

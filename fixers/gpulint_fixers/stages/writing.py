@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpulint.documents import Document
 from gpulint.fix import Edit
@@ -15,7 +15,7 @@ from gpulint.source import Span
 from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.stages import slurm
 from gpulint_fixers.stages.kinds import CONTAINERS, repeats
-from gpulint_fixers.stages.pieces import Piece
+from gpulint_fixers.stages.pieces import Piece, is_directive
 from gpulint_fixers.stages.plan import Plan
 from gpulint_fixers.stages.prefetch import Prefetch
 
@@ -95,7 +95,8 @@ class Stage:
             *(slurm.header(self.document, cpus=computes) if self.is_job else ()),
             "",
         ]
-        return "\n".join(lines).rstrip("\n") + "\n\n" + self._body().strip("\n") + "\n"
+        body = [line for line in self._body().strip("\n").split("\n") if self._submission(line) is None]
+        return "\n".join(lines).rstrip("\n") + "\n\n" + "\n".join(body) + "\n"
 
     def _body(self) -> str:
         context = dict.fromkeys([*self.plan.context, *(self.plan.before if self.fetch.lines else ())])
@@ -123,7 +124,22 @@ class Stage:
         below = self.document.source.line(moved[0].last + 1 if moved else first)
         gap = "\n" if below.startswith("#") and not below.startswith(("#SBATCH", "#!")) else ""  # a comment of its own
         note = Edit(path, Span(first, 1, first, 1), self._note() + gap)
-        return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:]]
+        return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:], *self._usage()]
+
+    def _usage(self) -> Iterator[Edit]:
+        """Edits of comments that say how the job is submitted: it needs the stage now."""
+        source, moved = self.document.source, self.plan.moved
+        for number in range(1, len(source.line_starts) + 1 if self.submit else 1):
+            found = self._submission(source.line(number))
+            if found is not None and not any(piece.start <= number <= piece.last for piece in moved):
+                span = Span(number, found.start() + 1, number, found.end() + 1)
+                yield Edit(self.document.path, span, f"bash {found[1]}{self.submit}")
+
+    def _submission(self, line: str) -> re.Match[str] | None:
+        """``sbatch jobs/train.sh`` in a comment, where that is this script."""
+        if not line.lstrip().startswith("#") or is_directive(line.lstrip()):
+            return None
+        return re.search(rf"\bsbatch\s+((?:[\w.~-]*/)*){re.escape(self.document.path.name)}(?![\w.-]*\w)", line)
 
     def _paragraph(self) -> int:
         """The first line of the program's paragraph, below an empty line or the directives."""

@@ -22,7 +22,15 @@ from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_
 from gpulint_fixers.edits.statements import insert_above, insert_after, is_after_handler_of, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
 from gpulint_fixers.waits.integer_uses import takes_integers
-from gpulint_fixers.waits.lists.list_reads import counts, fit, loop_of_history, numbers_below, partial_reads, reads_each
+from gpulint_fixers.waits.lists.list_reads import (
+    counts,
+    extends,
+    fit,
+    loop_of_history,
+    numbers_below,
+    partial_reads,
+    reads_each,
+)
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
@@ -115,7 +123,7 @@ class Variable:
         """Return what it is set to besides what is added to it, before or in the loop; None if that is not known."""
         values = list[ast.expr]()
         for binding in self._live():
-            if binding.kind is BindingKind.AUGMENT:
+            if binding.kind is BindingKind.AUGMENT or extends(binding.value, self.name):
                 continue
             value = binding.value
             for step in binding.path:

@@ -18,6 +18,7 @@ from gpulint_fixers.waits.device_reads import uses_other_library
 from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
 from gpulint_fixers.waits.lists.device_tables import recorded
+from gpulint_fixers.waits.lists.list_reads import extends
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
 from gpulint_fixers.waits.lists.row_lists import gathered_rows
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
@@ -25,6 +26,7 @@ from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
 from gpulint_fixers.waits.removed_waits import remove_wait
+from gpulint_fixers.waits.returns.returned_numbers import returned_numbers
 from gpulint_fixers.waits.returns.returned_reads import returned
 from gpulint_fixers.waits.step_tests import (
     inner_loop,
@@ -62,6 +64,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
         return less
+    if (computed := returned_numbers(project, found, statement) if found.context.calls else None) is not None:
+        return computed
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = inner_loop(found.module, statement)
         adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
@@ -84,6 +88,24 @@ def repair(project: Project, found: object) -> Fix | Declined:
     return _by_use(project, found, statement, loop) if under is None else under
 
 
+def _made_anew(
+    project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode, target: ast.expr, more: ast.expr
+) -> Fix | Declined:
+    """``losses = losses + [loss.item()]``, ``labels = labels + y.tolist()``"""
+    assert isinstance(target, ast.Name)
+    if isinstance(more, ast.List):
+        return listed(project, found, statement, loop, target.id, more.elts[0])
+    return gathered(project, found, statement, loop, target, more, rows=True)
+
+
+def _variable_set(statement: ast.Assign) -> str:
+    """The variable that an assignment sets; empty if it sets others."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            return name
+    return ""
+
+
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
     """Return the number kept on the GPU for a sum, a list, a meter or a table, or its log every N steps."""
     if (batches := gathered_rows(project, found, loop)) is not None:
@@ -101,6 +123,8 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             target=ast.Name() as target, op=ast.Add(), value=ast.Call(func=ast.Attribute(attr="tolist"))
         ):
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
+        case ast.Assign(value=ast.BinOp(left=target, right=more) as value) if extends(value, _variable_set(statement)):
+            return _made_anew(project, found, statement, loop, target, more)
         case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute())):
             return kept_in_object(project, found)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):

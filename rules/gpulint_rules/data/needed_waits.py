@@ -23,7 +23,13 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.value_checks import checks_values, solves_on_host, validates_parameters, waits_itself
+from gpulint_rules.data.value_checks import (
+    checks_values,
+    decomposes,
+    solves_on_host,
+    validates_parameters,
+    waits_itself,
+)
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -199,6 +205,7 @@ def _looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> b
         checks_values(project, module, call)
         or validates_parameters(project, module, call)
         or solves_on_host(project, module, call)
+        or decomposes(project, module, call)
     )
 
 

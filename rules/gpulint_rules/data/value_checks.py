@@ -8,6 +8,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
@@ -29,6 +30,7 @@ class _Checks:
         self.validating = tuple(row for row in rows if row.kind == "validate")
         self.made = frozenset(name.rpartition(".")[2].lstrip("*") for row in self.validating for name in row.calls)
         self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.decomposing = frozenset(name for row in rows if row.kind == "decompose" for name in row.calls)
         self.sizes = {name: row for row in rows if row.kind == "size" for name in row.calls}
         self.objects = frozenset(name for row in rows if row.kind == "object" for name in row.calls)
         self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.sizes, *self.objects))
@@ -77,6 +79,15 @@ def solves_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> boo
     if last_name(call.func) not in {name.rpartition(".")[2] for name in solvers}:
         return False
     return not solvers.isdisjoint(project.fact(Resolver).call_names(module, call))
+
+
+def decomposes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call raises an error where a matrix on the GPU is singular: ``torch.linalg.solve(a, b)``."""
+    known = project.models.derived(_Checks).decomposing
+    if not call.args or last_name(call.func) not in {name.rpartition(".")[2] for name in known}:
+        return False
+    on_host = project.fact(HostValues).holds(module, call.args[0])
+    return not on_host and not known.isdisjoint(project.fact(Resolver).call_names(module, call))
 
 
 def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

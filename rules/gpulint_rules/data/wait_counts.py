@@ -299,6 +299,12 @@ def _follows(module: ModuleIndex, work: Sequence[ast.Call], before: ast.expr, af
     return all(exclude(module, before, call) for call in between)
 
 
+def is_at_end(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> bool:
+    """Return whether no read is followed by work for the GPU in its round of a loop."""
+    first = min(sync.node.lineno for sync in syncs)
+    return not any(call.lineno > first and loop in module.syntax.ancestors(call) for call in _work(module))
+
+
 def _line(call: ast.Call) -> int:
     return call.lineno
 

@@ -17,6 +17,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
+from gpulint_rules.data.batch_waits import waiting_copy
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
@@ -39,6 +40,10 @@ BESIDE = 0.2
 """What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
 inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
 findings, 4 of 4 with such a loop, and 6 of 7 where the other wait is in a function that the loop calls)."""
+BEFORE_COPY = 0.6
+"""What reads of values that each step shows cost at its end, in such reads, where the next step waits for a copy from
+pinned memory (assumed: work of the host between the two is all that could overlap; readers passed over 3 of 3 such
+findings)."""
 ON_GPU = "assuming that the value is on the GPU"
 """Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
 of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
@@ -107,9 +112,11 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     )
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None
+    copy = waiting_copy(project, module, found) if shown else None
     first = min((sync.node for sync in staying), key=lambda node: node.lineno, default=None)
     return Group(
-        max(saved, 0.0) * (BESIDE if called or (firm and few) else 1) + NEEDED * waits(module, own, loop),
+        max(saved, 0.0) * (BESIDE if called or (firm and few) else 1)
+        + NEEDED * (BEFORE_COPY if copy is not None else 1) * waits(module, own, loop),
         waits(module, needed, loop),
         len(run),
         len(deep),

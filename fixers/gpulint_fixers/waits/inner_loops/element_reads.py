@@ -162,10 +162,8 @@ def _is_sized(module: ModuleIndex, source: ast.Name) -> bool:
 
 def _is_annotated(binding: Binding) -> bool:
     """``labels: torch.Tensor``"""
-    match binding.node:
-        case ast.arg(annotation=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name == "Tensor"
-    return False
+    noted = getattr(binding.node, "annotation", None)
+    return noted is not None and ast.unparse(noted).strip("'\"") in ("torch.Tensor", "Tensor")
 
 
 def _is_only_annotated(module: ModuleIndex, tensor: ast.expr) -> bool:

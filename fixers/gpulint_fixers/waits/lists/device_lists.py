@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.host_results import copies_to_host
@@ -16,8 +15,10 @@ from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.edits.statements import remove_statement
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_torch_tensor, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_detached, is_torch_tensor, reads_of
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer, is_truth
+from gpulint_fixers.waits.lists.concatenated import concatenated
+from gpulint_fixers.waits.lists.kept_sizes import is_large
 from gpulint_fixers.waits.lists.list_reads import partial_reads
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
@@ -26,11 +27,6 @@ _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
 _READS = frozenset({"cpu", "numpy", "tolist"})
 KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
-LARGE = regex.compile(
-    r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
-    r"|logits|hidden|point|flow|box"
-)
-"""Words of what has too much for each sample to keep all of it on the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +214,15 @@ def after_loop(
     variable = Variable(module, document, loop, target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
+    if is_large(module, read.tensor, target.id):
         return Declined("all that the loop lists may be too much to keep on the GPU")
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):
         return Declined(f"`{target.id}` does not start as an empty list in this function")
     if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
         return Declined(f"`{target.id}` is not emptied before the loop, which runs several times")
+    if not rows and (joined := concatenated(project, variable, statement, read.steps)) is not None:
+        return joined
     convert = (
         f"[row for batch in {{}} for row in batch{read.text}]" if rows else f"[batch{read.text} for batch in {{}}]"
     )
@@ -251,7 +249,8 @@ def _is_of_inner_loop(module: ModuleIndex, statement: ast.stmt, loop: LoopNode, 
 
 def kept_batch(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> str:
     """Return what keeps the values of a batch on the GPU."""
-    return f"{module.syntax.text(tensor)}.detach(){'' if is_fresh(module, loop, tensor) else '.clone()'}"
+    detached = "" if is_detached(tensor) else ".detach()"
+    return f"{module.syntax.text(tensor)}{detached}{'' if is_fresh(module, loop, tensor) else '.clone()'}"
 
 
 def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:

@@ -109,3 +109,13 @@ def loop_of_history(module: ModuleIndex, loop: LoopNode, initial: list[ast.expr]
             break
         found = up
     return found if not any(node in made_in for node in walk(found)) else loop
+
+
+def extends(value: ast.AST | None, name: str) -> bool:
+    """``losses + [loss.item()]`` and ``labels + y.tolist()``, of which a list of that name is made anew."""
+    match value:
+        case ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.List(elts=[_])):
+            return own == name
+        case ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Call(func=ast.Attribute(attr="tolist"))):
+            return own == name
+    return False

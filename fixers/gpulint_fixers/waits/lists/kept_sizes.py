@@ -1,0 +1,61 @@
+"""How much a list of tensors would keep on the GPU, as far as names tell."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.workspace.module_index import ModuleIndex
+
+_LARGE = regex.compile(
+    r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
+    r"|logits|hidden|point|flow|box"
+)
+"""Words of what has too much for each sample to keep all of it on the GPU."""
+_SCORES = frozenset({"logits"})
+"""Words of what has a number for each class, be it of a sample, a pixel or a token."""
+_LABELS = regex.compile(r"^(?:y|lbls?|labels?|targets?|classes|gt_labels?)(?:_\w+)?$|_(?:y|labels?|targets?)$")
+_LOSSES = regex.compile(r"criterion|cross_entropy|loss")
+_DENSE = regex.compile(
+    r"segment|unet|dice|\biou|miou|mask|pixel|vocab|token|input_ids|lm_|causallm|caption|seq2seq|decode"
+)
+"""Words of functions whose scores are those of pixels or tokens."""
+
+
+def is_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
+    """Return whether all that a loop lists under a name may be too much to keep on the GPU."""
+    words = {*_LARGE.findall(f"{module.syntax.text(tensor)} {name} {module.path.stem}".lower())}
+    return bool(words) and not (words <= _SCORES and _is_of_samples(module, tensor))
+
+
+def _is_of_samples(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether scores are for whole samples: a loss compares them with labels as they are, and the function
+    speaks neither of pixels nor of tokens."""
+    while isinstance(tensor, ast.Call | ast.Attribute):
+        tensor = tensor.func if isinstance(tensor, ast.Call) else tensor.value
+    if not isinstance(tensor, ast.Name) or tensor.id not in _compared(module):
+        return False
+    return not _is_dense(module, module.function(tensor) or module.syntax.tree)
+
+
+@query
+def _is_dense(_module: ModuleIndex, function: ast.AST) -> bool:
+    """Return whether a function has names of what belongs to pixels or tokens."""
+    names = (
+        getattr(part, "id", None) or getattr(part, "attr", None) or getattr(part, "arg", None)
+        for part in walk(function)
+    )
+    return any(isinstance(name, str) and _DENSE.search(name.lower()) for name in names)
+
+
+@query
+def _compared(module: ModuleIndex) -> frozenset[str]:
+    """The variables that losses of a module compare with labels: ``criterion(logits, y)``"""
+    found = set[str]()
+    for call in module.calls_where(lambda name: _LOSSES.search(name.lower())):
+        match call.args[:2]:
+            case [ast.Name(id=scores), ast.Name(id=labels)] if _LABELS.search(labels):
+                found.add(scores)
+    return frozenset(found)

@@ -1,0 +1,42 @@
+"""Copies of batches for which each step waits at its start, so that reads at the end of the step before cost little."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.sync_points import SyncPoint
+from gpulint.project import Project
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.workload.worker_supply import loads_in_process
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.data.wait_counts import is_at_end
+
+
+def waiting_copy(
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]
+) -> ast.expr | None:
+    """The first of the copies of a loop, where all of them block, from pinned memory that workers fill ahead, and the
+    reads come after all work of the step: only what the host does between the two could overlap with the GPU."""
+    loop = found[0][1].loop
+    if loop.module is not module or any(context.calls for _, context in found):
+        return None
+    copies = [
+        one
+        for one in project.fact(DeviceTransfers).batch_transfers(module)
+        if loop.node in module.syntax.ancestors(one.node)
+    ]
+    loaders = {one.node: one for copy in copies if copy.batch_read is not None for one in copy.batch_read.loaders}
+    if (
+        not loaders
+        or any(copy.non_blocking for copy in copies)
+        or not is_at_end(module, [sync for sync, _ in found], loop.node)
+    ):
+        return None
+    ahead = all(
+        project.fact(HostToDevice).is_pinned(one) is True and not loads_in_process(project, one)
+        for one in loaders.values()
+    )
+    return min((copy.node for copy in copies), key=lambda node: node.lineno) if ahead else None
