@@ -26,6 +26,8 @@ from gpulint_fixers.waits.lists.list_reads import (
     counts,
     extends,
     fit,
+    is_of_list,
+    is_of_table,
     loop_of_history,
     numbers_below,
     partial_reads,
@@ -209,7 +211,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             continue
         run = log_run(project, variable.module, statement)
         if run is None:
-            if _is_of_table(convert) and not all(is_entry(variable.module, node) for node in names):
+            if is_of_table(convert) and not all(is_entry(variable.module, node) for node in names):
                 return Declined(f"`{variable.name}` is kept as a whole")
             onward = passed_on(project, variable, statement, names)
             if isinstance(onward, Declined):
@@ -244,7 +246,7 @@ def _shown_seldom(
         if all(is_converted_above(variable.module, one, converted, [*additions(variable)]) for one in statements):
             continue
         names = [*chain.from_iterable(statements.values())]
-        shown = not _is_of_list(convert) and all(formats(variable.module, node) for node in names)
+        shown = not is_of_list(convert) and all(formats(variable.module, node) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
         if not variable.is_whole:
             few = in_each_place(variable.module, names, convert, entries=True)
@@ -253,7 +255,7 @@ def _shown_seldom(
         if few is not None:
             edits += few
             continue
-        read = _converted(variable, statements, convert, in_place=not _is_of_list(convert))
+        read = _converted(variable, statements, convert, in_place=not is_of_list(convert))
         if isinstance(read, Declined):
             return read
         edits += read
@@ -267,16 +269,6 @@ def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, l
     for node in reads:
         found.setdefault(variable.statement(node), []).append(node)
     return found
-
-
-def _is_of_list(convert: str) -> bool:
-    """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
-    return convert.startswith("[")
-
-
-def _is_of_table(convert: str) -> bool:
-    """Return whether a conversion makes a table or tuple of numbers, not one number."""
-    return convert.startswith(("{", "tuple("))
 
 
 def _converted(
@@ -323,7 +315,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
     if any(is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     plain = not in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
-    in_place = in_place and not (_is_of_list(convert) and loops_around(module, loop))
+    in_place = in_place and not (is_of_list(convert) and loops_around(module, loop))
     if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         made = _converted(variable, {variable.statement(reads[0]): reads}, convert)
         return made if isinstance(made, Declined) else [*edits, *made]

@@ -19,6 +19,16 @@ _LONG = 120
 """Characters of a line that few style guides allow."""
 
 
+def is_of_list(convert: str) -> bool:
+    """Return whether a conversion reads each value of a list, once: the next round of a loop finds it converted."""
+    return convert.startswith("[")
+
+
+def is_of_table(convert: str) -> bool:
+    """Return whether a conversion makes a table or tuple of numbers, not one number."""
+    return convert.startswith(("{", "tuple("))
+
+
 def reads_each(convert: str) -> str:
     """Return what makes a number of each value of a list (``float({})``); empty where a conversion does something
     else."""
