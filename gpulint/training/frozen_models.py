@@ -217,7 +217,7 @@ def _weights_of(given: ast.expr) -> tuple[str, bool]:
 
 
 def _sets(part: ast.stmt, names: set[str], wanted: bool) -> bool:
-    """``weight.requires_grad = False``, ``weight.requires_grad_(False)``, ``setattr(weight, "requires_grad", False)``"""
+    """``weight.requires_grad = False``, ``weight.requires_grad_(False)``, ``setattr(weight, "requires_grad", ...)``."""
     match part:
         case ast.Assign(
             targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=value)
