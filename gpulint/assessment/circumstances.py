@@ -88,6 +88,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
+    Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),

@@ -456,6 +456,36 @@ CASES = {
         },
         "the optimizer reads the loss",
     ),
+    "two calls of the loop lead to the wait": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+
+                def numbers(losses):
+                    out = []
+                    for loss in losses:
+                        loss = torch.mean(loss).cpu().item()
+                        out.append(loss)
+                    return out
+
+
+                def write(writer, losses, step):
+                    for at, number in enumerate(numbers(losses)):
+                        writer.add_scalar(str(at), number, step)
+
+
+                for step, x in enumerate(loader):
+                    losses = model(x.cuda())
+                    sum(losses).backward()
+                    optimizer.step()
+                    print(numbers(losses))
+                    record(numbers(losses), step)
+                """
+        },
+        "leads to the same wait in every step",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {
