@@ -79,7 +79,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> Fix | Declined:
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
-    stays = stays_in_rounds(found, inner, others)
+    stays = stays_in_rounds(project, found, inner, others)
     return _as_safe_as(made, (fixed for _, fixed in others)) if stays is None else stays
 
 
@@ -120,7 +120,7 @@ def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | No
         (one, fixed if isinstance(fixed, Fix) else read_together(project, one.payload) or fixed)  # type: ignore[arg-type]
         for one, fixed in _waits_of_rounds(project, found.module, inner)
     ]
-    return stays_in_rounds(found, inner, others)
+    return stays_in_rounds(project, found, inner, others)
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:
