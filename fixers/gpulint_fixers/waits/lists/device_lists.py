@@ -202,6 +202,18 @@ def gathered(
     return Fix(KEPT_BATCHES, Safety.UNSAFE, (Edit(module.path, module.syntax.span(statement), kept), *made))
 
 
+def may_be_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
+    """Return whether names say that a tensor has much for each sample. A sum of all elements has not; of classes that
+    ``argmax`` picks, their scores say nothing."""
+    text = f"{module.syntax.text(tensor)} {name} {module.path.stem}".lower()
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="sum" | "mean"), args=[], keywords=[]):
+            return False
+        case ast.Call(func=ast.Attribute(attr="argmax"), args=[_] | []):
+            return bool(LARGE.search(text.replace("logits", "")))
+    return bool(LARGE.search(text))
+
+
 def after_loop(
     project: Project,
     found: HostWait,
@@ -218,7 +230,7 @@ def after_loop(
     variable = Variable(module, document, loop, target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    if LARGE.search(f"{module.syntax.text(read.tensor)} {target.id} {module.path.stem}".lower()):
+    if may_be_large(module, read.tensor, target.id):
         return Declined("all that the loop lists may be too much to keep on the GPU")
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) and not value.elts for value in initial):

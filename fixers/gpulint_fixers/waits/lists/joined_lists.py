@@ -17,7 +17,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import COMPREHENSIONS, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
-from gpulint_fixers.waits.lists.device_lists import LARGE
+from gpulint_fixers.waits.lists.device_lists import may_be_large
 from gpulint_fixers.waits.lists.list_reads import counts
 
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.vstack", "torch.hstack"})
@@ -48,7 +48,7 @@ def joined_later(project: Project, found: HostWait, statement: ast.stmt) -> Fix 
     copied = {part for copy in uses.copies for part in walk(copy)}
     if not uses.joins or any(sync.node not in copied for sync in found.syncs):
         return None
-    if any(LARGE.search(f"{module.syntax.text(copy)} {held.attr} {module.path.stem}".lower()) for copy in uses.copies):
+    if any(may_be_large(module, copy, held.attr) for copy in uses.copies):
         return None
     edits = [_kept(module, copy) for copy in uses.copies]
     edits += [edit for join in uses.joins if (edit := _copied(module, join)) is not None]
