@@ -34,10 +34,11 @@ def _is_whole(module: ModuleIndex, test: ast.Compare) -> bool:
 
 def _counts_up(module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether a loop adds to what is compared, by one or by a size (``done += 1``)."""
+    owner = module.class_of(node)
     if isinstance(node, ast.Name):
         bindings = module.scope(node).lookup(node.id)
-    elif isinstance(node, ast.Attribute) and last_name(node.value) == "self":
-        bindings = module.attributes.get((module.class_of(node), node.attr), [])
+    elif isinstance(node, ast.Attribute) and last_name(node.value) == "self" and owner is not None:
+        bindings = module.attributes.get((owner, node.attr), [])
     else:
         return False
     return any(

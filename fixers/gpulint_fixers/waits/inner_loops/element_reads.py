@@ -254,6 +254,8 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
     sync = next(sync for sync in found.syncs if sync.kind is SyncKind.READ)
     loops = [one for one in project.fact(SyncPoints).read_one_by_one(module, sync) if isinstance(one, ast.For)]
     tensor, indices = _path(element)
+    if not loops and isinstance(tensor, ast.Name) and _is_reduced(module, tensor):
+        loops = _indexing(module, element, tensor)
     if not loops or not isinstance(tensor, ast.Name) or not _is_one_tensor(project, module, tensor):
         return None
     outermost = max(loops, key=lambda loop: len(set(walk(loop))))
@@ -281,6 +283,19 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
             entry = "".join(f"[{ast.unparse(index)}]" for index in own)
             edits.append(Edit(module.path, module.syntax.span(read.whole), f"{name}{entry}"))
     return tuple(edits), tensor
+
+
+def _indexing(module: ModuleIndex, element: ast.Subscript, tensor: ast.Name) -> list[ast.For]:
+    """The loops of the function that go through the indices of an element, and do not make the tensor."""
+    made = {one.node for one in module.scope(tensor).lookup(tensor.id)}
+    found = list[ast.For]()
+    for up in module.syntax.ancestors(element):
+        if isinstance(up, (*FUNCTIONS, ast.While)) or made & {*walk(up)}:
+            break
+        if isinstance(up, ast.For):
+            targets = {part.id for part in walk(up.target) if isinstance(part, ast.Name)}
+            found += [up] if any(isinstance(one, ast.Name) and one.id in targets for one in _path(element)[1]) else []
+    return found
 
 
 def _is_reduced(module: ModuleIndex, tensor: ast.Name) -> bool:
