@@ -89,7 +89,7 @@ def _bound(project: Project, ref: NodeRef) -> int:
 
 
 def _last(origin: NodeRef) -> NodeRef | None:
-    """What a loop counts to: ``for n in range(0, last, 2)``."""
+    """Return what a loop counts to: ``last`` of ``for n in range(0, last, 2)``."""
     if not isinstance(origin.node, ast.Name):
         return None
     for one in origin.module.scope(origin.node).lookup(origin.node.id):
