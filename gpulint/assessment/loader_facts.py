@@ -12,6 +12,7 @@ from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
 from gpulint.assessment.constants import figure, middle
 from gpulint.assessment.frequency import draws_held_out
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow, BatchRead
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
@@ -242,3 +243,42 @@ def is_left_at_once(subject: Subject) -> bool:
     else:
         loops = [read.where for read in subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)]
     return bool(loops) and all(bounded_loops.is_left_at_once(subject.project, loop) for loop in loops)
+
+
+def moves_one_by_one(subject: Subject) -> bool:
+    """Return whether all loops over a loader take the samples of each batch one by one (``batch["image"][i]``), so that
+    each is copied and computed alone."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node) if loader is not None else ()
+    return bool(reads) and all(
+        isinstance(read.where.node, ast.For) and _takes_samples(read.where.module, read.where.node) for read in reads
+    )
+
+
+@query
+def _takes_samples(module: ModuleIndex, loop: ast.For) -> bool:
+    inner = [part for statement in loop.body for part in walk(statement) if isinstance(part, ast.For)]
+    indices = {part.id for one in inner for part in walk(one.target) if isinstance(part, ast.Name)}
+    names = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    taken = [
+        _is_taken(module, part, indices)
+        for statement in loop.body
+        for part in walk(statement)
+        if isinstance(part, ast.Name) and part.id in names
+    ]
+    return True in taken and False not in taken
+
+
+def _is_taken(module: ModuleIndex, part: ast.expr, indices: set[str]) -> bool | None:
+    """Return whether a use of a batch takes one sample; None if it only asks for the size."""
+    parents = module.syntax.parents
+    while True:
+        match parents.get(part):
+            case ast.Subscript(value=inner, slice=ast.Name(id=name)) if inner is part and name in indices:
+                return True
+            case ast.Subscript(value=inner) as up if inner is part:
+                part = up
+            case ast.Attribute(attr="size" | "shape") | ast.Call(func=ast.Name(id="len" | "range")):
+                return None
+            case _:
+                return False

@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.assessment import default_devices
 from gpulint.assessment.choices import is_of_other_class, is_other_choice, is_way_of_choice
 from gpulint.assessment.jobs import gpus_of
+from gpulint.assessment.subject import node_at
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
@@ -62,6 +63,16 @@ def is_not_called(subject: Subject) -> bool:
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
         return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
     return is_unused(subject.project, module, node)
+
+
+def is_in_uncalled_loop(subject: Subject) -> bool:
+    """Return whether the loop that leads to the place is in a function of another file that nothing calls."""
+    cause = subject.finding.cause
+    if cause is None or cause.path == subject.path or subject.is_notebook:
+        return False
+    module = subject.project.module_at(cause.path)
+    loop = node_at(module, cause.span) if module is not None else None
+    return module is not None and loop is not None and is_in_unused(subject.project, module, loop)
 
 
 def is_overridden(subject: Subject) -> bool:

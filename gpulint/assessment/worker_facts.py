@@ -17,7 +17,7 @@ from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sample_effects import changed_for_others
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workload.worker_supply import loads_in_process
@@ -126,7 +126,7 @@ def starts_anew(subject: Subject) -> bool:
 def makes_one_batch(subject: Subject) -> bool:
     """Return whether one batch holds all samples, so that there is none to prepare during a step."""
     loader = _loader(subject)
-    return loader is not None and is_one_batch(subject.project, loader)
+    return loader is not None and has_few_batches(subject.project, loader)
 
 
 def keeps_samples(subject: Subject) -> bool:

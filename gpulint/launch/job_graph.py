@@ -290,7 +290,20 @@ class JobLinker:
         if launch.module is not None:
             path = self.locator.module(launch.module, cwd, document.path, start)
             return None if path is None else (path, start)
-        return None if not launch.program else self.locator.locate(launch.program, cwd, document.path, start)
+        if not launch.program:
+            return None
+        return self.locator.locate(launch.program, cwd, document.path, start) or self._moved(launch)
+
+    def _moved(self, launch: Launch) -> Located | None:
+        """The one file of a program's name, wherever it is, if it reads all options that the launch passes."""
+        assert launch.program is not None
+        named = self.locator.named(posixpath.basename(launch.program))
+        options = {word.value.partition("=")[0] for word in launch.args if word.value and word.value.startswith("--")}
+        if len(named) != 1 or not options or named[0].suffix != ".py":
+            return None
+        data = self.project.data(named[0]).replace(b"-", b"_")
+        read = all(option.lstrip("-").replace("-", "_").encode() in data for option in options)
+        return (named[0], None) if read else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
         """The Python that the document itself carries: the program's text, or a file of its name."""

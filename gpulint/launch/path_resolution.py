@@ -34,6 +34,10 @@ class PathResolver:
         """The project's files directly in a folder."""
         return self._by_folder.get(folder, [])
 
+    def named(self, name: str) -> list[Path]:
+        """The project's files of a name, in any folder."""
+        return self._by_name.get(name, [])
+
     def locate(self, written: str, cwd: str | None, document: Path, start: Path | None) -> Located | None:
         """File that ``written`` means in a command of ``document``, and the folder that the command was started in.
 

@@ -12,7 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,6 +24,8 @@ _FREEZES = regex.compile(
 """Names of what freezes the whole of a model."""
 _THAWS = regex.compile(r"^_?(un_?freeze|thaw)")
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
+_PARTS = frozenset({"children", "named_children", "modules", "named_modules"})
+_LOOPS = (ast.For, ast.ListComp, ast.Call)
 
 
 def trains_only_head(project: Project, module: ModuleIndex) -> bool:
@@ -86,7 +88,7 @@ def _is_frozen_here(project: Project, place: NodeRef, name: str) -> bool:
     passes it to what freezes it at once (``freeze(build())``)."""
     if name:
         owner = place.module.class_of(place.node) if name.startswith("self.") else place.module.function(place.node)
-        if owner is not None and name in _frozen_names(project, place.module, owner):
+        if name in _frozen_names(project, place.module, owner or place.module.syntax.tree):
             return True
     up = place.module.syntax.parents.get(place.node)
     while isinstance(up, ast.Call | ast.Attribute):
@@ -129,10 +131,12 @@ def _frozen_names(project: Project, module: ModuleIndex, owner: ast.AST) -> froz
     """Names of models that a function or class freezes and never thaws."""
     frozen, thawed = set[str](), set[str]()
     for part in walk(owner):
-        if isinstance(part, ast.For):
+        if isinstance(owner, ast.Module) and module.function(part) is not None:
+            continue
+        if isinstance(part, _LOOPS):
             frozen.add(_set_by(part, False))
             thawed.add(_set_by(part, True))
-        elif isinstance(part, ast.Call):
+        if isinstance(part, ast.Call):
             names = {*map(dotted, part.args[:1])}
             if isinstance(part.func, ast.Attribute):
                 names.add(dotted(part.func.value))
@@ -140,24 +144,36 @@ def _frozen_names(project: Project, module: ModuleIndex, owner: ast.AST) -> froz
                 thawed |= names
             elif _freezes(project, module, part):
                 frozen |= names
+    parts = [name.rpartition(".") for name in thawed]
+    thawed |= {whole for whole, _, part in parts if not _HEAD.match(part)}
     return frozenset(frozen - thawed - {""})
 
 
 def _freezes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call freezes the model whose method it is, or that it gets: ``model.requires_grad_(False)``,
-    ``freeze(model)``."""
-    if not _FREEZES.match(last_name(call.func)):
-        return False
-    if last_name(call.func).endswith(("requires_grad", "requires_grad_", "grad")):
+    ``freeze(model)``, or a function of the tree that does so, whatever its name."""
+    name = last_name(call.func)
+    if name.endswith(("requires_grad", "requires_grad_", "toggle_grad")):
         return _has(call, False)
+    named = bool(_FREEZES.match(name))
+    if not named and not (call.args and dotted(call.args[0]) and isinstance(call.func, ast.Name | ast.Attribute)):
+        return False
     callees = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
-    return not callees or any(
-        _set_by(part, False) in {one.arg for one in callee.node.args.args}
-        for callee in callees
-        if isinstance(callee.node, FUNCTIONS)
-        for part in walk(callee.node)
-        if isinstance(part, ast.For)
-    )
+    if named and not callees:
+        return True
+    return any(_freezes_argument(project, one.module, one.node) for one in callees if isinstance(one.node, FUNCTIONS))
+
+
+@query
+def _freezes_argument(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a function always freezes all weights of what it is given first (of ``self`` for a method)."""
+    if not project.contains(module.path, b"requires_grad"):
+        return False
+    given = [one.arg for one in function.args.args]
+    first = set(given[:2] if given[:1] == ["self"] else given[:1])
+    loops = [part for part in walk(function) if isinstance(part, _LOOPS)]
+    frozen = {_set_by(loop, False) for loop in loops if not project.fact(Guards).is_conditional(module, loop)}
+    return bool(first & frozen) and not any(_set_by(loop, True) for loop in loops)
 
 
 def _has(call: ast.Call, value: bool) -> bool:
@@ -168,16 +184,59 @@ def _has(call: ast.Call, value: bool) -> bool:
     )
 
 
-def _set_by(loop: ast.For, wanted: bool) -> str:
+def _set_by(loop: ast.AST, wanted: bool) -> str:
     """The model all of whose weights a loop sets ``requires_grad`` of; "" for any other loop."""
-    match loop.iter, loop.body:
-        case (
-            ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as model, attr=method)),
-            [ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=value))]
-            | [ast.Expr(ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=value)]))],
-        ) if method in _WEIGHTS and value is wanted:
-            return ast.unparse(model)
-    return ""
+    match loop:
+        case ast.For(target=target, iter=given, body=body):
+            pass
+        case ast.ListComp(elt=element, generators=[ast.comprehension(target=target, iter=given, ifs=[])]):
+            body = [ast.Expr(element)]
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=ast.arguments(args=[one]), body=element), given]):
+            target, body = ast.Name(one.arg), [ast.Expr(element)]
+        case _:
+            return ""
+    model, inner = _weights_of(given)
+    if not model:
+        return ""
+    names = {part.id for part in walk(target) if isinstance(part, ast.Name)}
+    if inner:  # ``for child in model.children(): for weight in child.parameters(): ...``
+        return model if any(_set_by(part, wanted) in names for part in body) else ""
+    return model if any(_sets(part, names, wanted) for part in body) else ""
+
+
+def _weights_of(given: ast.expr) -> tuple[str, bool]:
+    """The model over whose weights a loop runs, and whether it runs over its parts instead."""
+    match given:
+        case ast.Call(func=ast.Name(id="list" | "enumerate" | "tuple"), args=[inner]):
+            return _weights_of(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as model, attr=method), args=[]):
+            if method in _WEIGHTS or method in _PARTS:
+                name = dotted(model)
+                return (name if name == "self.module" else name.removesuffix(".module")), method in _PARTS
+    return "", False
+
+
+def _sets(part: ast.stmt, names: set[str], wanted: bool) -> bool:
+    """``weight.requires_grad = False``, ``weight.requires_grad_(False)``, ``setattr(weight, "requires_grad", ...)``."""
+    match part:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=value)
+        ) | ast.Expr(
+            ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"),
+                args=[ast.Constant(value=value)],
+            )
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"),
+                keywords=[ast.keyword(value=ast.Constant(value=value))],
+            )
+            | ast.Call(
+                func=ast.Name(id="setattr"),
+                args=[ast.Name(id=name), ast.Constant(value="requires_grad"), ast.Constant(value=value)],
+            )
+        ):
+            return name in names and value is wanted
+    return False
 
 
 def _with_head(module: ModuleIndex) -> Iterator[str]:

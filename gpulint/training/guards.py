@@ -22,8 +22,9 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
+from gpulint.values.counter_names import is_counter
 from gpulint.values.decorator_tests import is_called_seldom
-from gpulint.values.periodic_tests import interval, is_counter, is_periodic
+from gpulint.values.periodic_tests import interval, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.training.guards import is_of_processes
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.values.periodic_tests import is_counter
+from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import last_name, source_text
 
 if TYPE_CHECKING:

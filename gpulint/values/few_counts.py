@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.values.constants import Constants
-from gpulint.values.periodic_tests import is_counter
+from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import LOOPS, Binding, BindingKind, ModuleIndex
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> I
     """The values of ``mapping.get(key, default)``.
 
     The default counts if the key may be missing, and if nothing is known of the mapping, unless configuration files of
-    the tree have the key.
+    the tree have the key. It counts for nothing where the key is no name, as that of a setting is (``centers.get(label,
+    None)``).
     """
     from gpulint.values import tree_settings
     from gpulint.values.arguments import Arguments
@@ -39,6 +40,8 @@ def item(values: Constants, project: Project, ref: NodeRef, node: ast.Call) -> I
         yield from set_by_files
         return
     if not entries and tree_settings.has_key(project, node):
+        return
+    if not entries and not values.of(ref.module, node.args[0]).every(lambda value: isinstance(value, str)):
         return
     known = [values.of(*entry.ref) for entry in entries]
     if not all(one.complete for one in known):

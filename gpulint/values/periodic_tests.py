@@ -15,8 +15,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
-from gpulint.values.counter_names import counts_steps_of_epoch
+from gpulint.values.counter_names import counts_steps_of_epoch, is_counter
 from gpulint.values.late_rounds import is_among_last
+from gpulint.values.listed_counts import is_at_listed
 from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
 from gpulint.values.remainders import called_divisor, is_power_of_two, named_divisor, passes_multiple
@@ -54,9 +55,6 @@ _DUE = regex.compile(
 _FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20
 """Most first iterations that count as seldom."""
-_PLACE = regex.compile(r"(^|_)(opt|optim|optimizer)_(i|idx|index|id)$")
-"""Names of which of several optimizers it is (``training_step(self, batch, batch_idx, optimizer_idx)``)."""
-_COUNTER = regex.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
 
 
 @query
@@ -91,12 +89,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
-        elif (
-            isinstance(part, ast.Compare)
-            and holds
-            and isinstance(part.ops[0], ast.Eq | ast.In)
-            and is_counter(part.left)
-        ):
+        elif isinstance(part, ast.Compare) and is_at_listed(module, part, holds):
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
         elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
@@ -342,8 +335,3 @@ def _is_made_seldom(project: Project, module: ModuleIndex, call: ast.Call) -> bo
 
 def _is_none(value: ast.expr | None) -> bool:
     return value is None or (isinstance(value, ast.Constant) and value.value is None)
-
-
-def is_counter(node: ast.expr) -> bool:
-    """Return whether a name says that it counts rounds of a loop."""
-    return bool(_COUNTER.search(last_name(node))) and not _PLACE.search(last_name(node))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.call_syntax import keyword_value, passed_as
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
+from gpulint.workload.filled_lists import appended, is_empty_list, rounds
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _SIZED = frozenset("randn rand zeros ones empty full randint normal random standard_normal".split())
 """Functions that make an array of a given shape."""
+_DRAWN = {"sample": "k", "choices": "k", "choice": "size"}
+"""Functions that draw some items, with the parameter for how many."""
 _COUNTED = frozenset({"range", "arange"})
 _LOADS = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 _SPLITS = frozenset({"random_split", "train_test_split"})
@@ -28,17 +31,25 @@ _MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
 MAX_DEPTH = 4
 """Most expressions that lead from a data set to the numbers that it holds."""
 
+FEW_BATCHES = 2
+
 
 @query
-def is_one_batch(project: Project, loader: Loader) -> bool:
-    """Return whether a loader gives out all samples of its data set at once, as far as literals and defaults tell."""
+def is_one_batch(project: Project, loader: Loader, batches: int = 1) -> bool:
+    """Return whether a loader gives out all samples of its data set at once (or in so many batches), as far as literals
+    and defaults tell."""
     argument = loader_argument(project, loader, "batch_size")
     sizes = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
     counts = [_samples(project, source, MAX_DEPTH) for source in _data_sets(project, loader)]
     if not sizes or not counts or argument.unknown or not all(counts):
         return False
     most = max(max(count) for count in counts)
-    return all(size.every(lambda value: isinstance(value, int) and value >= most) for size in sizes)
+    return all(size.every(lambda value: isinstance(value, int) and value * batches >= most) for size in sizes)
+
+
+def has_few_batches(project: Project, loader: Loader) -> bool:
+    """Return whether a loader has one or two batches, so that workers have nothing to prepare while others compute."""
+    return is_one_batch(project, loader, FEW_BATCHES)
 
 
 def most_samples(project: Project, loader: Loader) -> int:
@@ -58,6 +69,8 @@ def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
     found: list[int] = []
     origins = project.fact(Resolver).points_to(source.module, source.node)
     fresh = [made for made in origins if not _is_loaded(project, made)]
+    if origins and all(not made.path and is_empty_list(made.node) for made in origins):
+        return appended(project, source)
     for made in fresh or origins:  # what a program loads or else makes and saves is the same
         counts = _of_value(project, made, depth) if depth else ()
         if not counts:
@@ -93,6 +106,9 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
         return _samples(project, NodeRef(made.module, first), depth - 1)
     if name == "TensorDataset" and first is not None:
         return _samples(project, NodeRef(made.module, first), depth - 1)
+    if name in _DRAWN and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
+        drawn = passed_as(call, _DRAWN[name], 1)
+        return _numbers(project, NodeRef(made.module, drawn)) if drawn is not None else ()
     if name in _COUNTED and first is not None and len(call.args) == 1:
         return _numbers(project, NodeRef(made.module, first))
     if name in _SIZED and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
@@ -146,8 +162,8 @@ def _filled(
         if ast.unparse(call.func.value) != text:
             continue
         around = [up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)]
-        rounds = _rounds(around[0], text) if len(around) == 1 and call.func.attr == "append" else None
-        counts = _numbers(project, _given(module, rounds, made)) if rounds is not None else ()
+        count = rounds(around[0], text) if len(around) == 1 and call.func.attr == "append" else None
+        counts = _numbers(project, _given(module, count, made)) if count is not None else ()
         if not counts:
             return ()
         total += max(counts)
@@ -175,18 +191,6 @@ def _default(function: FunctionNode, name: str) -> ast.expr | None:
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
     return next((default for parameter, default in pairs if parameter.arg == name), None)
-
-
-def _rounds(loop: ast.AST, held: str) -> ast.expr | None:
-    """The number of rounds of ``for _ in range(n)`` or ``while len(rows) < n``."""
-    match loop:
-        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
-            return count
-        case ast.While(
-            test=ast.Compare(left=ast.Call(func=ast.Name(id="len"), args=[filled]), ops=[ast.Lt()], comparators=[count])
-        ) if ast.unparse(filled) == held:
-            return count
-    return None
 
 
 def _limit(module: ModuleIndex, owner: ast.ClassDef, held: ast.expr) -> ast.expr | None:

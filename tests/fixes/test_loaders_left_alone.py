@@ -445,7 +445,7 @@ CASES = {
                     optimizer.step()
             """
         },
-        "one batch holds all samples",
+        "one or two batches hold all samples",
     ),
     "the only program with these arguments passes its own loader": (
         "GPU303",

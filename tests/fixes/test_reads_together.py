@@ -391,3 +391,45 @@ def test_other_tests_of_gradients_stay(job: MakeJob, test: str) -> None:
     made = job({"train.py": GRADIENTS.replace("p.grad is not None and not torch.isfinite(p.grad).all()", test)})
     made.repair("GPU305")
     assert f"if {test}:" in made.text("train.py")
+
+
+RATIOS = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = DataLoader(TensorDataset(torch.rand(8, 5, 1, 4, 4)), batch_size=4)
+model = torch.nn.Conv3d(5, 5, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def contrast(masks, features):
+    loss = 0
+    for image in range(len(masks)):
+        ratios = masks[image].mean(dim=(2, 3))
+        for patch in range(features.size(1)):
+            ratio = ratios[patch].item()
+            if ratio > 0.5:
+                loss = loss + features[image, patch].mean()
+    return loss
+
+
+for (x,) in loader:
+    x = x.to(device)
+    loss = contrast(x, model(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss)
+"""
+
+
+def test_what_is_left_along_some_dimensions_is_read_at_once(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": RATIOS})
+    _, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert "        ratios_list = ratios.flatten().tolist()\n" in text
+    assert "            ratio = ratios_list[patch]\n" in text
+    assert after.split()[0] == before.split()[0]

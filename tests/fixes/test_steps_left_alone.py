@@ -456,6 +456,61 @@ CASES = {
         },
         "the optimizer reads the loss",
     ),
+    "each round asks which entries are set": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+
+                def missed(masks, labels):
+                    loss, size = 0.0, 0
+                    for at in range(len(masks)):
+                        for label in labels[at]:
+                            others = label.nonzero(as_tuple=False).view(-1)
+                            size += masks[at].sum().item()
+                            loss = loss + masks[at, others].max()
+                    return loss / size
+
+
+                for x, labels in loader:
+                    loss = missed(model(x.cuda()), labels.cuda())
+                    loss.backward()
+                    optimizer.step()
+                """
+        },
+        "each round waits in line",
+    ),
+    "two calls of the loop lead to the wait": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+
+                def numbers(losses):
+                    out = []
+                    for loss in losses:
+                        loss = torch.mean(loss).cpu().item()
+                        out.append(loss)
+                    return out
+
+
+                def write(writer, losses, step):
+                    for at, number in enumerate(numbers(losses)):
+                        writer.add_scalar(str(at), number, step)
+
+
+                for step, x in enumerate(loader):
+                    losses = model(x.cuda())
+                    sum(losses).backward()
+                    optimizer.step()
+                    print(numbers(losses))
+                    record(numbers(losses), step)
+                """
+        },
+        "leads to the same wait in every step",
+    ),
     "what a mask picks is not pinned": (
         "GPU302",
         {

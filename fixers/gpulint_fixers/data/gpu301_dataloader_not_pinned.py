@@ -11,7 +11,7 @@ from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import is_unreachable
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.loading.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
 from gpulint_fixers.loading.host_samples import Samples, samples_of
@@ -30,7 +30,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if is_unreachable(loader.module, loader.node):
         return Declined("the loader is never made: the code in front of it always leaves its block")
-    if is_one_batch(project, loader):
+    if has_few_batches(project, loader):
         return Declined(ONE_BATCH)
     if is_for_a_look(loader):
         return Declined("the loader feeds a look at a few samples")

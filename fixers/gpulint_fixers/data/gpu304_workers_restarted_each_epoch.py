@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 
@@ -19,7 +19,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, Restarted)
     loader, workers = payload.loader, payload.workers.node
-    if is_one_batch(project, loader):
+    if has_few_batches(project, loader):
         return Declined(ONE_BATCH)
     syntax = loader.module.syntax
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]

@@ -31,7 +31,7 @@ from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_ro
 from gpulint_fixers.waits.inner_loops.reads_together import only_kept, read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
-from gpulint_fixers.waits.remaining_reads import read_elsewhere, remaining_read, waiting_scaler
+from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waiting_scaler
 from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
 from gpulint_fixers.waits.step_tests import (
@@ -67,7 +67,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     inner = inner_loop(found.module, found.statement) if found.context.calls else None
     if inner is not None:
         summed = repair(project, found)
-        return _in_rounds(project, found, summed, inner) if isinstance(summed, Fix) else made
+        if not isinstance(summed, Fix) or other_way(project, found, summed) is not None:
+            return made
+        return _in_rounds(project, found, summed, inner)
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made
@@ -77,7 +79,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> Fix | Declined:
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
-    stays = stays_in_rounds(found, inner, others)
+    stays = stays_in_rounds(project, found, inner, others)
     return _as_safe_as(made, (fixed for _, fixed in others)) if stays is None else stays
 
 
@@ -118,7 +120,7 @@ def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | No
         (one, fixed if isinstance(fixed, Fix) else read_together(project, one.payload) or fixed)  # type: ignore[arg-type]
         for one, fixed in _waits_of_rounds(project, found.module, inner)
     ]
-    return stays_in_rounds(found, inner, others)
+    return stays_in_rounds(project, found, inner, others)
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:

@@ -44,9 +44,12 @@ def is_converted(module: ModuleIndex, node: ast.expr, convert: str) -> bool:
     """Return whether a number is read where it is used in any case: by ``float(total)``, and a tensor by ``"%d" %
     total`` as well."""
     parents, up = module.syntax.parents, module.syntax.parents.get(node)
+    while isinstance(up, ast.BinOp) and isinstance(up.right, ast.Constant):
+        up = parents.get(up)  # `float(total**0.5)`
     if isinstance(up, ast.Call) and len(up.args) == 1 and ast.unparse(up.func) in ("float", "int"):
         return not convert.startswith("[")
     inner: ast.AST = node
+    up = parents.get(node)
     while ".as_tensor(" in convert and isinstance(up, ast.BinOp | ast.Tuple):
         match up:
             case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text)), right=shown) if shown is inner:

@@ -29,7 +29,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import LOOPS, FunctionNode, NodeRef, last_name
 from gpulint_fixers.edits.calls import set_keyword
@@ -176,7 +176,7 @@ def _obstacle(payload: Blocking, elsewhere: set[Device]) -> str:
 def _gains_nothing(project: Project, payload: Blocking, loaders: list[Loader]) -> str:
     """Return why copies that do not wait gain nothing: without workers, pinning moves the work of the driver to the
     training process, and pays only if this goes on while the GPU works."""
-    if loaders and all(is_one_batch(project, loader) for loader in loaders):
+    if loaders and all(has_few_batches(project, loader) for loader in loaders):
         return ONE_BATCH
     if name := next(filter(None, (unpinned_class(project, loader) for loader in loaders)), ""):
         return UNPINNED.format(name)

@@ -17,10 +17,10 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
-ONE_BATCH = "one batch holds all samples, so that nothing else of the epoch could go on meanwhile"
+ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
 _LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display|xai|explain|gradcam|tsne)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
@@ -147,7 +147,7 @@ def has_one_step(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
     if not isinstance(loop, ast.For):
         return False
     loaders = project.fact(LoaderFlow).loaders_of(module, unwrap_iterable(loop.iter))
-    return bool(loaders) and all(is_one_batch(project, loader) for loader in loaders)
+    return bool(loaders) and all(has_few_batches(project, loader) for loader in loaders)
 
 
 def serves_one_pass(project: Project, loader: Loader) -> bool:

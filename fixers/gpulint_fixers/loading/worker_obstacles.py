@@ -20,7 +20,7 @@ from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sample_counts import is_one_batch
+from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
@@ -61,7 +61,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return "the loader is made anew for each of many short runs, all of which would start workers"
     if is_started_anew(project, loader):
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
-    if is_one_batch(project, loader):
+    if has_few_batches(project, loader):
         return ONE_BATCH
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"

@@ -12,7 +12,8 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix
 from gpulint.project import Project
 from gpulint.source import Span
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.waits.logs.log_intervals import is_seldom
 from gpulint_fixers.waits.step_tests import branches_around, hidden_waits
 
@@ -23,6 +24,8 @@ def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | N
     """Return why a fix gains nothing: it leaves a read in every step, in the statement or where the value is used."""
     if found.context.calls and (left := _left_in(found, made)) is not None:
         return Declined(f"`{left}` of the same statement is read in every step as well")
+    if (stays := other_way(project, found, made)) is not None:
+        return stays
     loop = found.context.loop
     here = branches_around(found.module, found.statement, loop.node) if not found.context.calls else frozenset()
     own = [edit for edit in made.edits if edit.path == loop.module.path]
@@ -32,6 +35,31 @@ def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | N
             continue
         if branches_around(loop.module, statement, loop.node) <= here and not _is_seldom(loop.module, statement, own):
             return Declined(f"line {statement.lineno} needs the number in every step")
+    return None
+
+
+def other_way(project: Project, found: HostWait, made: Fix) -> Declined | None:
+    """Return why a fix in the loop gains nothing: another call of the loop leads to the wait in every step."""
+    if not found.context.calls:
+        return None
+    loop, module = found.context.loop, found.context.loop.module
+    own = found.module.syntax.span(found.statement)  # type: ignore[arg-type]
+    changed = (edit.span for edit in made.edits if edit.path == found.module.path)
+    if any(span.line <= own.end_line and own.line <= span.end_line for span in changed):
+        return None
+    lines = {
+        line
+        for edit in made.edits
+        if edit.path == module.path
+        for line in range(edit.span.line, edit.span.end_line + 1)
+    }
+    for context in project.fact(LoopContexts).enclosing_loops(found.module, found.statement):
+        call = context.calls[0] if context.calls and context.loop.node is loop.node else None
+        if call is None or call.module is not module or not isinstance(call.node, ast.Call):
+            continue
+        if lines and call.node.lineno not in lines and not is_seldom(project, module, call.node):
+            name = last_name(call.node.func)
+            return Declined(f"`{name}(...)` in line {call.node.lineno} leads to the same wait in every step")
     return None
 
 

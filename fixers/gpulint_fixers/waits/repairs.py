@@ -32,6 +32,7 @@ from gpulint_fixers.waits.step_tests import (
     inner_loop,
     is_lightning_log,
     is_read_by_optimizer,
+    summing_loop,
 )
 from gpulint_fixers.waits.sums.device_sums import accumulated
 from gpulint_fixers.waits.sums.keyed_sums import keyed
@@ -71,7 +72,7 @@ def repair(project: Project, found: object) -> Fix | Declined:
         adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
-            return accumulated(project, found, statement, inner)
+            return accumulated(project, found, statement, summing_loop(found.module, statement, inner))
         if inner is not None and isinstance(largest := extreme(project, found, statement, inner), Fix):
             return largest
         kept = kept_by_object(project, found, statement)

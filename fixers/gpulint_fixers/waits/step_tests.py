@@ -316,3 +316,20 @@ def inner_loop(module: ModuleIndex, statement: ast.AST) -> ast.For | None:
         if isinstance(up, FUNCTIONS):
             break
     return None
+
+
+def summing_loop(module: ModuleIndex, statement: ast.AugAssign, inner: ast.For) -> ast.For:
+    """The outermost loop around a sum in its own function that neither starts it anew nor reads it: each image adds to
+    what each of its classes adds to."""
+    assert isinstance(statement.target, ast.Name)
+    name, found = statement.target.id, inner
+    for up in module.syntax.ancestors(inner):
+        if not isinstance(up, ast.For):
+            if isinstance(up, (*FUNCTIONS, ast.While)):
+                break
+            continue
+        uses = [part for part in walk(up) if isinstance(part, ast.Name) and part.id == name]
+        if any(not isinstance(module.syntax.parents.get(use), ast.AugAssign) for use in uses):
+            break
+        found = up
+    return found

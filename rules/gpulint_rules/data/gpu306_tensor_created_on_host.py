@@ -61,6 +61,8 @@ _RANDOM = frozenset(
     "torch.rand torch.randn torch.randint torch.randperm torch.normal "
     "torch.rand_like torch.randn_like torch.randint_like".split()
 )
+_OF_NUMBERS = frozenset({"Tensor", "FloatTensor", "tensor", "as_tensor", "array"})
+"""Calls that make an array of numbers in a list."""
 _CONSTRUCTORS = frozenset({"self", "range", "list", "len", "float", "int"})
 _READS = frozenset("tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor".split())
 """What makes a tensor or an array of a list, whose elements it reads one by one."""
@@ -138,10 +140,39 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
+        if context is not None and _is_read_back(module, transfer):
+            continue
         if random and context is not None and _is_seeded(module, context.loop.node):
             continue  # the numbers are to be those of the CPU's generator
         if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
+
+
+def _is_read_back(module: ModuleIndex, transfer: Transfer) -> bool:
+    """Return whether the host needs the numbers again at once, wherever they are made: ``torch.Tensor([[x, -x]])``."""
+    match module.syntax.parents.get(transfer.node):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            function = module.function(transfer.node)
+            uses = [use for use in module.uses.get(name, ()) if module.function(use) is function]
+            read = [use for use in uses if isinstance(use.ctx, ast.Load)]
+            return bool(read) and all(_is_in_literal(module, use) for use in read)
+    return False
+
+
+def _is_in_literal(module: ModuleIndex, use: ast.Name) -> bool:
+    """Return whether a tensor is an element of a list of which a call makes an array, which reads each element."""
+    inner: ast.AST = use
+    for up in module.syntax.ancestors(use):
+        match up:
+            case ast.UnaryOp() | ast.BinOp():
+                pass
+            case ast.List() | ast.Tuple():
+                inner = up
+            case ast.Call(func=func, args=[first, *_]):
+                return inner is not use and first is inner and last_name(func) in _OF_NUMBERS
+            case _:
+                return False
+    return False
 
 
 def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:

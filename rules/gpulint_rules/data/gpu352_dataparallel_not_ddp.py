@@ -43,7 +43,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_values import is_dropped
-from gpulint.training.device_ids import all_name_one
+from gpulint.training.device_ids import all_name_one, are_of_unknown_number
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
@@ -65,6 +65,8 @@ _TRAINER = regex.compile(r"lightning\b.*\bTrainer(\.from_argparse_args)?$")
 _OF_MODULES = ("parameters", "named_parameters", "cuda", "to")
 """Methods of models."""
 _COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
+
+_OF_UNKNOWN_NUMBER = Cost("data-parallel", assumed="assuming that it is given several GPUs")
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -98,11 +100,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         driven = f"{counts.pop()} GPUs" if devices.complete and len(counts) == 1 else "all GPUs"
         model = _model(module, call)
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
+        unknown = are_of_unknown_number(project, module, call, 2 if functional else 1)
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
             f"{'data_parallel' if functional else 'DataParallel'} drives {driven} for {wrapped} from one process",
             help=_advice(project, module, call, wrapped),
+            cost=_OF_UNKNOWN_NUMBER if unknown else None,
         )
 
 

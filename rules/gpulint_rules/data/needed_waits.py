@@ -159,6 +159,27 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
         yield from _ends(project, module, block)
+        yield from _empty_masks(project, module, block)
+
+
+def _empty_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield tests whether a mask is empty by which the same part picks rows: ``if not valid.any(): continue``."""
+    selects = [one.node for one in project.fact(SyncPoints).in_module(module) if one.kind is SyncKind.SELECT]
+    picked = {
+        select.slice.id
+        for select in selects
+        if isinstance(select, ast.Subscript) and isinstance(select.slice, ast.Name)
+        if block in module.syntax.ancestors(select)
+    }
+    branches: Iterator[ast.If] = module.syntax.of(ast.If)
+    for branch in branches if picked else ():
+        if block not in module.syntax.ancestors(branch) or project.fact(Guards).is_periodic(module, branch):
+            continue
+        for part in walk(branch.test):
+            match part:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="any" | "all"), args=[]):
+                    if name in picked:
+                        yield part
 
 
 def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:

@@ -106,7 +106,7 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         )
     tensors = project.fact(TensorLocations)
     if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
-        return tensors.is_tensor(module, call.func.value)
+        return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
     known = project.models.derived(_Checks)
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)

@@ -43,7 +43,7 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.values.periodic_tests import is_counter
+from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 from gpulint_rules.model.graph_values import carried, changes, detached, has_graph, lets_go
 from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data

@@ -13,7 +13,7 @@ from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, Binding, BindingKind, ModuleIndex
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, Binding, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
 from gpulint_fixers.waits.element_types import is_float, is_integer
@@ -21,6 +21,8 @@ from gpulint_fixers.waits.element_types import is_float, is_integer
 _NUMBERS = frozenset({"int", "float", "bool"})
 _MAKES = frozenset("view argmax argmin detach squeeze unsqueeze flatten softmax sigmoid eq permute".split())
 """Methods and functions of tensors alone, which give one tensor."""
+_REDUCES = frozenset("mean sum std var norm amax amin prod".split())
+"""Those that give one tensor along a ``dim``, which arrays of NumPy call ``axis``."""
 _PAIRS = frozenset({"max", "min", "sort", "topk"})
 """Those that give two."""
 _SIZED = "{}.size("
@@ -187,8 +189,8 @@ def _gives_tensor(module: ModuleIndex, binding: Binding) -> bool:
 def _makes_tensor(module: ModuleIndex, value: ast.expr) -> bool:
     """``labels.view(-1)``, ``torch.argmax(scores, 1)``, ``predicted == labels``."""
     match value:
-        case ast.Call(func=ast.Attribute(attr=name)):
-            return name in _MAKES
+        case ast.Call(func=ast.Attribute(attr=name), keywords=keywords):
+            return name in _MAKES or (name in _REDUCES and any(keyword.arg == "dim" for keyword in keywords))
         case ast.Compare(left=left, comparators=[_]):
             return not isinstance(left, ast.Constant)
     return False
@@ -273,6 +275,8 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
     sync = next(sync for sync in found.syncs if sync.kind is SyncKind.READ)
     loops = [one for one in project.fact(SyncPoints).read_one_by_one(module, sync) if isinstance(one, ast.For)]
     tensor, indices = _path(element)
+    if not loops and isinstance(tensor, ast.Name) and _is_reduced(module, tensor):
+        loops = _indexing(module, element, tensor)
     if not loops or not isinstance(tensor, ast.Name) or not _is_one_tensor(project, module, tensor):
         return None
     outermost = max(loops, key=lambda loop: len(set(walk(loop))))
@@ -282,7 +286,8 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
     if tensor.id in _stored(outermost) or outermost is found.context.loop.node:
         return None
     name = f"{tensor.id}_list"
-    above = insert_above(module.syntax, outermost, f"{name} = {tensor.id}.tolist()")
+    flat = ".flatten()" if len(indices) == 1 and _is_reduced(module, tensor) else ""
+    above = insert_above(module.syntax, outermost, f"{name} = {tensor.id}{flat}.tolist()")
     if name in module.named or above is None:
         return None
     edits = [above]
@@ -299,6 +304,26 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
             entry = "".join(f"[{ast.unparse(index)}]" for index in own)
             edits.append(Edit(module.path, module.syntax.span(read.whole), f"{name}{entry}"))
     return tuple(edits), tensor
+
+
+def _indexing(module: ModuleIndex, element: ast.Subscript, tensor: ast.Name) -> list[ast.For]:
+    """The loops of the function that go through the indices of an element, and do not make the tensor."""
+    made = {one.node for one in module.scope(tensor).lookup(tensor.id)}
+    found = list[ast.For]()
+    for up in module.syntax.ancestors(element):
+        if isinstance(up, (*FUNCTIONS, ast.While)) or made & {*walk(up)}:
+            break
+        if isinstance(up, ast.For):
+            targets = {part.id for part in walk(up.target) if isinstance(part, ast.Name)}
+            found += [up] if any(isinstance(one, ast.Name) and one.id in targets for one in _path(element)[1]) else []
+    return found
+
+
+def _is_reduced(module: ModuleIndex, tensor: ast.Name) -> bool:
+    """Return whether a tensor is what is left along some dimensions; another one of length 1 may be left beside them
+    (``masks.mean(dim=(2, 3))[i].item()``)."""
+    bound = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
+    return any(isinstance(one.value, ast.Call) and last_name(one.value.func) in _REDUCES for one in bound)
 
 
 def _path(element: ast.expr) -> tuple[ast.expr, list[ast.expr]]:

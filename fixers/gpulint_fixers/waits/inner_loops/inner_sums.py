@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.needed_waits import other_waits
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
@@ -58,7 +59,7 @@ def rounds_wait(
 
 
 def stays_in_rounds(
-    found: HostWait, inner: ast.For, others: Iterable[tuple[Finding, Fix | Declined]]
+    project: Project, found: HostWait, inner: ast.For, others: Iterable[tuple[Finding, Fix | Declined]]
 ) -> Declined | None:
     """Return why a sum on the GPU gains nothing: of the ``others`` in the loop, one makes each round wait, and no fix
     changes that."""
@@ -71,6 +72,9 @@ def stays_in_rounds(
             and branches_around(other.module, other.statement, inner) <= here
         ):
             return Declined(f"each round waits in line {finding.span.line} as well, which no fix changes")
+    for call in other_waits(project, found.module, [inner]):
+        if branches_around(found.module, call, inner) <= here and call not in walk(inner.iter):
+            return Declined(f"each round waits in line {call.lineno} as well, which no fix changes")
     return None
 
 

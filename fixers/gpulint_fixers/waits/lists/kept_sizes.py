@@ -25,8 +25,14 @@ _DENSE = regex.compile(
 
 
 def is_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
-    """Return whether all that a loop lists under a name may be too much to keep on the GPU."""
+    """Return whether all that a loop lists under a name may be too much to keep on the GPU. A sum of all elements is
+    not; of classes that ``argmax`` picks, their scores say nothing."""
     words = {*_LARGE.findall(f"{module.syntax.text(tensor)} {name} {module.path.stem}".lower())}
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="sum" | "mean"), args=[], keywords=[]):
+            return False
+        case ast.Call(func=ast.Attribute(attr="argmax"), args=[_] | []):
+            words -= _SCORES
     return bool(words) and not (words <= _SCORES and _is_of_samples(module, tensor))
 
 
