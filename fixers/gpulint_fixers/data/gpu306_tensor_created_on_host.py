@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost, is_read_back
+from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
+from gpulint_rules.data.read_back import is_read_back
 
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule, walk

@@ -50,6 +50,7 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.exclusive_branches import reached_with
+from gpulint_rules.data.read_back import is_only_read_back, is_read_back
 from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
 from gpulint_rules.data.wait_groups import IN_BRANCH
 
@@ -61,11 +62,7 @@ _RANDOM = frozenset(
     "torch.rand torch.randn torch.randint torch.randperm torch.normal "
     "torch.rand_like torch.randn_like torch.randint_like".split()
 )
-_OF_NUMBERS = frozenset({"Tensor", "FloatTensor", "tensor", "as_tensor", "array"})
-"""Calls that make an array of numbers in a list."""
 _CONSTRUCTORS = frozenset({"self", "range", "list", "len", "float", "int"})
-_READS = frozenset("tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor".split())
-"""What makes a tensor or an array of a list, whose elements it reads one by one."""
 _COPIED = (0.0002, 0.003)
 """Seconds for values that have to come from the host in any case (assumed, as a wait that is needed)."""
 _DEFAULTS = ("set_default_device", "set_default_tensor_type")
@@ -140,39 +137,12 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
-        if context is not None and _is_read_back(module, transfer):
+        if context is not None and is_only_read_back(module, transfer.node):
             continue
         if random and context is not None and _is_seeded(module, context.loop.node):
             continue  # the numbers are to be those of the CPU's generator
         if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
-
-
-def _is_read_back(module: ModuleIndex, transfer: Transfer) -> bool:
-    """Return whether the host needs the numbers again at once, wherever they are made: ``torch.Tensor([[x, -x]])``."""
-    match module.syntax.parents.get(transfer.node):
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            function = module.function(transfer.node)
-            uses = [use for use in module.uses.get(name, ()) if module.function(use) is function]
-            read = [use for use in uses if isinstance(use.ctx, ast.Load)]
-            return bool(read) and all(_is_in_literal(module, use) for use in read)
-    return False
-
-
-def _is_in_literal(module: ModuleIndex, use: ast.Name) -> bool:
-    """Return whether a tensor is an element of a list of which a call makes an array, which reads each element."""
-    inner: ast.AST = use
-    for up in module.syntax.ancestors(use):
-        match up:
-            case ast.UnaryOp() | ast.BinOp():
-                pass
-            case ast.List() | ast.Tuple():
-                inner = up
-            case ast.Call(func=func, args=[first, *_]):
-                return inner is not use and first is inner and last_name(func) in _OF_NUMBERS
-            case _:
-                return False
-    return False
 
 
 def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
@@ -224,23 +194,6 @@ def _advice(module: ModuleIndex, moved: OnHost, of_host: bool) -> str:
     if made.args and isinstance(made.args[0], ast.List | ast.Tuple):
         return "make it once, before the loop: its values are always the same"
     return "create it there (`torch.full((), value, device=...)`), or make it once if it is always the same"
-
-
-def is_read_back(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a tensor is an element of a list of which another call makes a tensor or an array, on the host:
-    ``torch.tensor(ids + [torch.tensor(0).cuda()])``."""
-    within = False
-    for up in module.syntax.ancestors(node):
-        match up:
-            case ast.List() | ast.Tuple():
-                within = True
-            case ast.BinOp(op=ast.Add()) if within:
-                pass
-            case ast.Call(func=ast.Attribute(attr=name)):
-                return within and name in _READS
-            case _:
-                return False
-    return False
 
 
 def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:
