@@ -22,7 +22,7 @@ _OF_NAMES = frozenset(
     {"files", "python_files", "named", "is_file", "is_dir", "exists", "entries", "module", "notebooks"}
 )
 """Inputs that no content changes, as long as the same files exist."""
-_OF_BYTES = frozenset({"has", "python files with", "in other files"})
+_OF_BYTES = frozenset({"has", "python files with", "files with", "in other files"})
 """Inputs that ask which files hold some bytes."""
 _OF_FILE = frozenset(
     {

@@ -38,6 +38,11 @@ class Users(ModulePaths):
         """Python files and notebooks whose bytes hold ``text``."""
         return tuple(path for path in self.all_python if text in self.content(path))
 
+    @lookup("files with")
+    def files_with(self, text: bytes) -> tuple[Path, ...]:
+        """Files of any kind whose bytes hold ``text``, but for compiled modules."""
+        return tuple(path for path in self._files if path.suffix != ".pyc" and text in self.content(path))
+
     @lookup("notebooks")
     def notebooks(self) -> tuple[Path, ...]:
         """All notebooks."""

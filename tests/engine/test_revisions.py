@@ -58,6 +58,7 @@ LOOKUPS: dict[str, Callable[[Project, Any], Any]] = {
     "like": lambda project, name: project.word_index.like(re.compile(rb"\n%b" % name[:4].encode())),
     "has": lambda project, name: project.has(word_of(name)),
     "python files with": lambda project, name: project.python_files_with(word_of(name)),
+    "files with": lambda project, name: project.files_with(word_of(name)),
     "in other files": lambda project, name: project.is_in_other_files(word_of(name)),
     "training": lambda project, name: project.training_files(),
 }

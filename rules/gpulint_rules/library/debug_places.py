@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
 """Names of images to write code in; others open a session for that."""
-_OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv", ".pyc"})
+_OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv"})
 """Suffixes of files that set no variables, or whose comments say nothing of it."""
 MAX_FILES = 60
 """Most files that are read for comments on a variable."""
@@ -75,8 +75,7 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
 def is_explained_elsewhere(project: Project, name: str, value: str) -> bool:
     """Return whether a comment gives a reason for a variable where another file of the tree sets it to the same value:
     scripts are copied, and comments get lost."""
-    word = name.encode()
-    paths = [path for path in project.files if path.suffix not in _OTHERS and word in project.data(path)]
+    paths = [path for path in project.files_with(name.encode()) if path.suffix not in _OTHERS]
     documents = (project.document(path) for path in paths[:MAX_FILES])
     return any(
         setting.value == value and is_explained(document, setting.span)
