@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -61,6 +61,7 @@ _PLANE = regex.compile(r"Image\.open|imread|ToPILImage|Image\.fromarray|pil_load
 _COMMENT = regex.compile(r"(^|\s)#[^\n]*")
 
 _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
+_GROUPS = frozenset({"batched", "batch"})
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
@@ -126,22 +127,39 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     """Return what is known of the batches of a loader."""
     size, stated = figure("assumed", "batch"), False
     argument = loader_argument(project, loader, "batch_size")
-    known = [
-        value
-        for ref in argument.refs
-        for value in project.fact(Constants).of(ref.module, ref.node).constants
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
-    ]
+    known = _sizes(project, argument.refs)
     if argument.is_absent:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
-    elif known:
+    elif known := known or _grouped(project, loader):
         size, stated = max(known), True
     found = _kind(project, loader)
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
     return Batch(found, size if stated else _usual(found), stated, pixels, channels, flat, joined)
+
+
+def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
+    """Return the numbers that expressions may be, as far as they are those of samples."""
+    return [
+        value
+        for ref in refs
+        for value in project.fact(Constants).of(ref.module, ref.node).constants
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
+    ]
+
+
+def _grouped(project: Project, loader: Loader) -> list[int]:
+    """Return the size of batches that the data set makes: ``DataLoader(samples.batched(12), batch_size=None)``."""
+    points_to = project.fact(Resolver).points_to
+    made = (ref for at in project.fact(HostToDevice).sources(loader) for ref in points_to(at.module, at.node))
+    sizes = (
+        NodeRef(ref.module, ref.node.args[0])
+        for ref in made
+        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) in _GROUPS and ref.node.args
+    )
+    return _sizes(project, sizes)
 
 
 def _joins_pieces(project: Project, loader: Loader) -> bool:

@@ -17,6 +17,7 @@ from gpulint.training.explanations import explains, only_explains
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.training.sample_draws import SampleDraws
+from gpulint.training.single_rounds import ends_at_once
 from gpulint.training.trials import measures_memory, probes_memory, tries_variants
 from gpulint.values.counter_names import counts_epochs
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
@@ -83,10 +84,11 @@ class LoopRoles:
     # -- structure -----------------------------------------------------------------------------------------------------
 
     def around(self, module: ModuleIndex, node: ast.AST) -> Iterator[LoopNode]:
-        """Loops around ``node`` in its function, innermost first. An optimizer closure belongs to its loop."""
+        """Loops around ``node`` in its function, innermost first, but for those that end in their first round. An
+        optimizer closure belongs to its loop."""
         inner = node
         for up in module.syntax.ancestors(node):
-            if isinstance(up, LOOPS):
+            if isinstance(up, LOOPS) and not ends_at_once(up):
                 place = module.syntax.place(inner)
                 if inner is getattr(up, "test", None) or (place is not None and place[0] == "body"):
                     yield up

@@ -469,6 +469,16 @@ def test_masks_have_a_byte_for_each_pixel(tmp_path: Path) -> None:
     assert found.startswith("medium")
 
 
+@pytest.mark.parametrize("size", [12, 64])
+def test_a_data_set_may_make_the_batches(tmp_path: Path, size: int) -> None:
+    program = HEAD + "import webdataset\nfrom torchvision import transforms\n"
+    program += "crop = transforms.Compose([transforms.RandomCrop(256), transforms.ToTensor()])\n"
+    program += "samples = webdataset.WebDataset(urls).decode('pil').map(crop)\n"
+    program += f"loader = DataLoader(samples.batched({size}), num_workers=8, batch_size=None)\n"
+    (found,) = bases(tmp_path, {"train.py": program + TRAINING}, "GPU301")
+    assert f"{size * 3 * 256 * 256 * 4 / 1e6:.0f} MB from pageable memory" in found
+
+
 def test_the_largest_interval_of_several_configurations_counts(tmp_path: Path) -> None:
     saves = TRAINING.replace(
         "        total += loss.item()\n",

@@ -130,7 +130,7 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
             continue
         names = project.fact(Resolver).call_names(module, made)
         random = bool(names & _RANDOM)
-        if not random and not names & _CONSTANT:
+        if (not random and not names & _CONSTANT) or ("torch.normal" in names and not _has_size(made)):
             continue
         if any(name.endswith("_like") for name in names) and not _is_on_host(project, module, made):
             continue
@@ -143,6 +143,11 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
             continue  # the numbers are to be those of the CPU's generator
         if context is not None and not _is_within_device(project, module, made):
             yield OnHost(made, transfer, random), context
+
+
+def _has_size(made: ast.Call) -> bool:
+    """Return whether ``torch.normal`` is asked for numbers of a size; otherwise it draws where its means are."""
+    return len(made.args) > 2 or any(keyword.arg in ("size", None) for keyword in made.keywords)
 
 
 def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
