@@ -215,14 +215,19 @@ def _says_when(project: Project, module: ModuleIndex, callee: NodeRef, call: ast
         return False
     if _returns_true_seldom(project, callee.module, function):
         return True
-    last = function.body[-1] if len(function.body) < 3 else None
-    if not isinstance(last, ast.Return) or last.value is None:
+    last = function.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None or not all(map(_is_plain, function.body[:-1])):
         return False
     rests = [part.right for part in walk(last.value) if _is_rest(part) and isinstance(part.right, ast.Name)]
     for given in (argument_of(function, call, rest.id) for rest in rests if call is not None):
         if given is None or not _is_always_one(project.fact(Constants).of(module, given)):
             return True
     return not (rests and call is not None) and _returns_periodic(project, callee.module, function, holds)
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """A docstring, or an assignment."""
+    return isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign)
 
 
 @cyclic(False)
