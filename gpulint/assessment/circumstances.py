@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment import (
     default_devices,
     desktops,
+    documented_costs,
     few_rounds,
     file_facts,
     frequency,
@@ -87,6 +88,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
+    Circumstance(
+        "the documentation names its cost", TO_LOW, documented_costs.names_cost, kinds=_DATA_PARALLEL | _FLUSH
+    ),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
