@@ -56,7 +56,7 @@ _AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
-_TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
+_TERMS = regex.compile(r"loss|metric|criteri|aux_?(output|pred|head|out)|\b(stage|level|scale)s\b", re.IGNORECASE)
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
@@ -213,13 +213,12 @@ def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     return all(_has_few_rounds(module, inner) for inner in inner_loops(module, node, loop))
 
 
-def follows_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
-    """Return whether one of these waits is right before a place, in its function: the GPU gets no work from there on.
-    A scaler of gradients waits before it steps, which is work."""
+def is_beside_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
+    """Return whether one of these waits is right before or behind a place, in its function: the GPU gets no work
+    between the two. A scaler of gradients waits before it steps, which is work."""
     work = _work(module)
     return any(
-        one.lineno < node.lineno
-        and module.function(one) is module.function(node)
+        module.function(one) is module.function(node)
         and bisect_left(work, one.lineno, key=_line) == bisect_left(work, node.lineno, key=_line)
         for one in waits
     )
