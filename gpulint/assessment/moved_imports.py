@@ -54,7 +54,7 @@ def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[st
     if project.module_path(name, module.path) is not None:
         return False
     found = _by_stem(project).get(parts[-1], ())
-    if any(_may_be(place, parts) for _, place in found):
+    if any(_may_be(place, parts) for place in (*(place for _, place in found), *_folders(project))):
         return False
     words = [one.encode() for one in wanted if one != "*"]
     return any(words and all(project.contains(path, word) for word in words) for path, _ in found)
@@ -63,6 +63,13 @@ def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[st
 def _may_be(place: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     """Return whether a file may be a module: below some folder, or below the root, whatever that is called."""
     return place[-len(parts) :] == parts or any(place == parts[start:] for start in range(1, len(parts)))
+
+
+@query
+def _folders(project: Project) -> frozenset[tuple[str, ...]]:
+    """Folders of Python files, which are packages with or without ``__init__.py``."""
+    places = (Path(project.place(path)).parts[:-1] for path in project.files if path.suffix == ".py")
+    return frozenset(place[:end] for place in places for end in range(1, len(place) + 1))
 
 
 @query

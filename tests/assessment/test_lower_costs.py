@@ -635,6 +635,8 @@ def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, 
         ("from project.src.seg.unet import UNet", "high"),
         ("from model.other import UNet", "high"),
         ("from model.unet import VNet", "high"),
+        ("from src.seg import UNet", "high"),
+        ("from seg import unet", "high"),
     ],
 )
 def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line: str, level: str) -> None:
@@ -642,6 +644,7 @@ def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line
     files = {
         "net.py": "",
         "src/seg/unet.py": "class UNet:\n    pass\n",
+        "other/seg.py": "class UNet:\n    unet = 1\n",
         "train.py": HEAD + line + "\n" + IMAGES + TRAINING,
     }
     assert levels(tmp_path, files, "GPU303") == [level]
