@@ -222,7 +222,7 @@ class ItemWorks:
             yield "image"
 
     def _reads_volume(self, module: ModuleIndex, called: ast.expr) -> bool:
-        """Return whether what is called is a chain of MONAI with a step that reads: ``Compose([LoadImaged("image")])``"""
+        """Return whether what is called is a chain of MONAI that reads: ``Compose([LoadImaged("image"), ...])``."""
         chains = self._project.fact(Resolver).points_to(module, called)
         made = [ref.node for ref in chains if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "Compose"]
         calls = (part for chain in made for part in walk(chain) if isinstance(part, ast.Call))
