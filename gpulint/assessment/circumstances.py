@@ -67,7 +67,8 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
 _SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
-_BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
+_BETWEEN_PROCESSES = frozenset({"gradient-exchange", "parameter-search", "collective", "slow-exchange"})
+_BETWEEN_GPUS = _BETWEEN_PROCESSES | {"data-parallel"}
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
@@ -133,6 +134,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("after the same download failed", TO_LOW, repeats.is_fallback, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("one process by default", TO_LOW, process_options.starts_one_process, kinds=_BETWEEN_GPUS),
+    Circumstance("started as one process", TO_LOW, process_options.is_started_alone, kinds=_BETWEEN_PROCESSES),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),

@@ -47,11 +47,12 @@ def _imports(module: ModuleIndex) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[str, ...]) -> bool:
-    """Return whether no folder of the tree has a module, and the file of that name with what is wanted is elsewhere."""
+    """Return whether no folder of the tree has a module, though one has the name of its package, and the file of that
+    name with what is wanted is elsewhere."""
     parts = tuple(name.split("."))
     if parts[0] in sys.stdlib_module_names | project.models.derived(Libraries).gpu:
         return False
-    if project.module_path(name, module.path) is not None:
+    if project.module_path(name, module.path) is not None or not any(parts[0] in place for place in _folders(project)):
         return False
     found = _by_stem(project).get(parts[-1], ())
     if any(_may_be(place, parts) for place in (*(place for _, place in found), *_folders(project))):

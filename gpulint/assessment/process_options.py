@@ -1,19 +1,32 @@
-"""Programs that start one process unless an option asks for more."""
+"""Programs that run as one process, as their commands say, or unless an option asks for more."""
 
 from __future__ import annotations
 
 import ast
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from gpulint import regex
+from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
 _SPAWNS = ("spawn", "start_processes")
+_STARTS = (*_SPAWNS, "Process", "notebook_launcher")
+_LAUNCHERS = regex.compile(
+    r"torchrun|torch\.distributed\.(launch|run)\b|accelerate launch|\b(deepspeed|mpirun|mpiexec|horovodrun|srun)\b"
+)
+"""Commands that start several processes."""
+MAX_USERS = 20
+"""Most programs whose commands are read."""
 
 
 def starts_one_process(subject: Subject) -> bool:
@@ -29,6 +42,27 @@ def starts_one_process(subject: Subject) -> bool:
         and all(_is_off(subject, module, call) for call in spawns)
         and not any(item.start.launch.distributed for item in starts)
     )
+
+
+def is_started_alone(subject: Subject) -> bool:
+    """Return whether commands of the tree start the program, or those that import the module, as one process each, and
+    no program, script or note starts more."""
+    module, project = subject.module, subject.project
+    if module is None:
+        return False
+    paths = [module.path, *islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)]
+    starts = [item for path in paths for item in project.fact(JobIndex).launches_of(path)]
+    if not starts or any(item.start.launch.distributed for item in starts):
+        return False
+    modules = [found for path in paths if (found := project.module_at(path)) is not None]
+    return not _names_launcher(project) and not any(name in one.calls_by_name for one in modules for name in _STARTS)
+
+
+@query
+def _names_launcher(project: Project) -> bool:
+    """Return whether a script or note names a command that starts several processes."""
+    found = (project.data(path)[:MAX_BYTES].decode("utf-8", "replace") for path in texts(project))
+    return any(regex.occurs(_LAUNCHERS, text) for text in found)
 
 
 def _is_off(subject: Subject, module: ModuleIndex, spawn: ast.Call) -> bool:

@@ -46,12 +46,12 @@ def _set_to(project: Project, name: str) -> tuple[tuple[Path, str], ...]:
     words = re.compile(rf"(?<![\w$.-]){re.escape(name)}=[\"']?([^\s\"'$`]+)")
     return tuple(
         (path, match[1])
-        for path in _texts(project)
+        for path in texts(project)
         for match in words.finditer(project.data(path)[:MAX_BYTES].decode("utf-8", "replace"))
     )
 
 
-def _texts(project: Project) -> Iterator[Path]:
+def texts(project: Project) -> Iterator[Path]:
     """Yield scripts, and the notes in the folders of the tree."""
     yield from (path for path in project.files if path.suffix in _TEXTS)
     for folder in sorted({project.root, *(path.parent for path in project.files)}):

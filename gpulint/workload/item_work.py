@@ -216,8 +216,17 @@ class ItemWorks:
                 yield kind
         if call.args and _TRANSFORM.search(last_name(call.func)):
             yield "transform"
+        if call.args and not names and self._reads_volume(module, call.func):
+            yield "volume"
         if last_name(call.func) == "convert" and any(getattr(part, "value", None) in _MODES for part in call.args):
             yield "image"
+
+    def _reads_volume(self, module: ModuleIndex, called: ast.expr) -> bool:
+        """Return whether what is called is a chain of MONAI that reads: ``Compose([LoadImaged("image"), ...])``."""
+        chains = self._project.fact(Resolver).points_to(module, called)
+        made = [ref.node for ref in chains if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "Compose"]
+        calls = (part for chain in made for part in walk(chain) if isinstance(part, ast.Call))
+        return any(last_name(call.func).startswith("LoadImage") for call in calls)
 
     def _keeps(self, source: NodeRef, alone: bool) -> bool:
         """Return whether a data set keeps its samples; if it does no other work for them (``alone``), perhaps in a

@@ -535,3 +535,35 @@ def test_a_program_that_shows_windows_waits_for_the_person_at_it(tmp_path: Path,
     head = "import subprocess\nimport matplotlib.pyplot as plt\n"
     program = f"{head}{HEAD}{IMAGES}{TRAINING}{opens}\ninput('Press Enter')\n"
     assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU105") == [level]
+
+
+@pytest.mark.parametrize(
+    ("files", "level"),
+    [
+        ({"run.sh": "python train.py\n"}, "low"),
+        ({"run.sh": "torchrun --nproc_per_node=4 train.py\n"}, "medium"),
+        (
+            {"run.sh": "python train.py\n", "README.md": "On several GPUs: `torchrun --nproc_per_node=4 train.py`\n"},
+            "medium",
+        ),
+        (
+            {
+                "run.sh": "python train.py\n",
+                "start.py": "import torch.multiprocessing as mp\nimport train\nmp.spawn(train.main)\n",
+            },
+            "medium",
+        ),
+        ({}, "medium"),
+    ],
+)
+def test_a_program_that_runs_as_one_process_exchanges_nothing(
+    tmp_path: Path, files: dict[str, str], level: str
+) -> None:
+    program = (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n\n\n"
+        "def main(rank=0):\n    model = DistributedDataParallel(Net().cuda())\n"
+        "    for step, x in enumerate(loader):\n        (model(x.cuda()).sum() / 8).backward()\n"
+        "        if (step + 1) % 8 == 0:\n            optimizer.step()\n            optimizer.zero_grad()\n\n\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    assert levels(tmp_path, {**files, "train.py": program}, "GPU353") == [level]

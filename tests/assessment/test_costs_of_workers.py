@@ -234,9 +234,13 @@ def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_p
 
 @pytest.mark.parametrize(
     ("samples", "level"),
-    [("samples = Photos(range(128))", "low"), ("samples = Photos(range(129))", "high")],
+    [
+        ("samples = Photos(range(128))", "low"),
+        ("samples = Photos(range(256))", "low"),
+        ("samples = Photos(range(257))", "high"),
+    ],
 )
-def test_one_batch_of_all_samples_leaves_none_to_prepare(tmp_path: Path, samples: str, level: str) -> None:
+def test_one_or_two_batches_of_all_samples_leave_little_to_prepare(tmp_path: Path, samples: str, level: str) -> None:
     counted = IMAGES.replace(
         "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
     )

@@ -637,6 +637,7 @@ def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, 
         ("from model.unet import VNet", "high"),
         ("from src.seg import UNet", "high"),
         ("from seg import unet", "high"),
+        ("from installed.unet import UNet", "high"),
     ],
 )
 def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line: str, level: str) -> None:
@@ -645,6 +646,7 @@ def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line
         "net.py": "",
         "src/seg/unet.py": "class UNet:\n    pass\n",
         "other/seg.py": "class UNet:\n    unet = 1\n",
+        "src/model/net.py": "",
         "train.py": HEAD + line + "\n" + IMAGES + TRAINING,
     }
     assert levels(tmp_path, files, "GPU303") == [level]
@@ -655,6 +657,7 @@ def test_a_loader_for_programs_that_cannot_start_costs_little(tmp_path: Path) ->
     files = {
         "net.py": "",
         "src/seg/unet.py": "class UNet:\n    pass\n",
+        "src/model/net.py": "",
         "loops.py": f"{HEAD}\ndef run(paths):\n{body}",
         "train.py": "from loops import run\nfrom model.unet import UNet\n\nrun(UNet.paths)\n",
     }

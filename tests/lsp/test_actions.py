@@ -33,10 +33,10 @@ async def test_actions_of_a_text_that_has_just_changed(editor, program, tmp_path
 
 
 async def test_an_unsafe_fix_says_so(editor, tmp_path):
-    shutil.copy(REPOSITORY / "examples/half-the-gpus/wasteful/train.sbatch", tmp_path)
-    path = tmp_path / "train.sbatch"
+    shutil.copy(REPOSITORY / "examples/half-the-gpus/wasteful/job.yaml", tmp_path)
+    path = tmp_path / "job.yaml"
     await editor.initialize(tmp_path)
-    uri = editor.open(path, language="shellscript")
+    uri = editor.open(path, language="yaml")
     where = place(path.read_text(), "sleep 3600")
     fix = next(action for action in await editor.actions(uri, where) if "(unsafe)" in action.title)
     assert not fix.is_preferred
