@@ -67,10 +67,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     tail = syntax.source.text[start : syntax.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":
         return Declined("there is a comment or a parenthesis between the two calls")
-    if payload.counted and (filled := _counted(syntax, move, made, chosen)) is not None:
-        return filled
     if last_name(made.func) in ("tensor", "as_tensor"):
-        return _number(payload.transfer.call.module, move, made, chosen)
+        filled = _counted(syntax, move, made, chosen) if payload.counted else None
+        return filled or _number(payload.transfer.call.module, move, made, chosen)
     removed: Edit | None = Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), "")
     if isinstance(payload.transfer.value, ast.Name) and isinstance(statement := syntax.parents[move], ast.stmt):
         removed = remove_statement(syntax, statement)
