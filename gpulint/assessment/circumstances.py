@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment import (
     default_devices,
     desktops,
+    documented_costs,
     few_rounds,
     file_facts,
     frequency,
@@ -21,6 +22,7 @@ from gpulint.assessment import (
     job_facts,
     loader_facts,
     micro_steps,
+    moved_imports,
     place_facts,
     process_options,
     repeats,
@@ -88,6 +90,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
+    Circumstance(
+        "the documentation names its cost", TO_LOW, documented_costs.names_cost, kinds=_DATA_PARALLEL | _FLUSH
+    ),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
@@ -95,6 +100,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
+    Circumstance("it imports what was moved", TO_LOW, moved_imports.cannot_start),
     Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),

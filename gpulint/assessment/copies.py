@@ -22,7 +22,8 @@ SHORT = 8
 
 
 def original(project: Project, path: Path) -> Path | None:
-    """The first file of the tree that a file is a copy of, by its lines; None if there is none before it."""
+    """The file of the tree that a file is a copy of, by its lines: of several, the one in the fewest folders; None if
+    that is the file itself."""
     found = _original(project, path)
     return Path(found) if found else None
 
@@ -59,7 +60,12 @@ def _by_name(project: Project) -> dict[str, tuple[Path, ...]]:
     found: dict[str, list[Path]] = {}
     for path in project.files:
         found.setdefault(path.name, []).append(path)
-    return {name: tuple(paths) for name, paths in found.items() if len(paths) > 1}
+    # Copies are more often below what they were made from than above it.
+    return {
+        name: tuple(sorted(paths, key=lambda path: (len(path.parts), path)))
+        for name, paths in found.items()
+        if len(paths) > 1
+    }
 
 
 @stored("files of a name")

@@ -217,7 +217,21 @@ def _may_be_imported(project: Project, home: Path, module: ModuleIndex, node: as
     names = known_as(project, home, node.id)
     origins = (project.absolute(target.rpartition(".")[0], module.path) for target in targets)
     files = [project.module_path(origin, module.path) for origin in origins]
-    return any(path is None or named(path) in names for path in files)
+    return any(
+        path is None or (named(path) in names and not _is_namesake(project, home, path, module.path, node.id))
+        for path in files
+    )
+
+
+def _is_namesake(project: Project, home: Path, found: Path, importer: Path, name: str) -> bool:
+    """Return whether a module gets a name from the file of its own folder that is called like ``home``, and defines
+    it."""
+    if found == home or found.name != home.name or found.parent != importer.parent:
+        return False
+    module = project.module_at(found)
+    return module is not None and any(
+        isinstance(part, (*FUNCTIONS, ast.ClassDef)) and part.name == name for part in module.syntax.tree.body
+    )
 
 
 def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode) -> bool:

@@ -40,15 +40,25 @@ def is_quick(contexts: Sequence[LoopContext], location: Location) -> bool:
     return "://" not in location.text and bool(contexts) and all(one.role is Role.EPOCH for one in contexts)
 
 
-def may_be_large(project: Project, save: Save) -> bool:
+def may_be_large(project: Project, save: Save, at: NodeRef | None = None) -> bool:
     """Return whether the models may have a hundred megabytes and more: their classes are not known to be the program's
-    own, or make a part of those of a library."""
+    own, or make a part of those of a library. A method that saves its own object (``model.save(path)``) saves that of
+    the call ``at``."""
     module = save.call.module
     models = models_in(project, module, save.node.args[0]) if save.node.args else []
+    match at.node if at is not None and at.node is not save.node else None:
+        case ast.Call(func=ast.Attribute(value=owner)):
+            models = [
+                (at.module, owner) if at is not None and _is_self(model) else (where, model) for where, model in models
+            ]
     owners = [project.fact(Resolver).classes_of(where, model) for where, model in models]
     if not owners or not all(owners):
         return True
     return any(_LARGE.search(where.syntax.text(owner)) for found in owners for where, owner in found)
+
+
+def _is_self(model: ast.expr) -> bool:
+    return isinstance(model, ast.Name) and model.id == "self"
 
 
 def is_for_tpu(at: NodeRef) -> bool:

@@ -625,3 +625,57 @@ def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, 
     loader = f"loader = DataLoader(\n    Photos(paths),\n    batch_size=128,\n    num_workers=4,\n{argument})\n"
     files = {"net.py": "", "train.py": HEAD + IMAGES.split("loader =")[0] + loader + TRAINING}
     assert levels(tmp_path, files, "GPU301") == [level]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("from model.unet import UNet", "low"),
+        ("from seg.unet import UNet", "high"),
+        ("from project.src.seg.unet import UNet", "high"),
+        ("from model.other import UNet", "high"),
+        ("from model.unet import VNet", "high"),
+        ("from src.seg import UNet", "high"),
+        ("from seg import unet", "high"),
+        ("from installed.unet import UNet", "high"),
+    ],
+)
+def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line: str, level: str) -> None:
+    """A module that the tree lacks may be installed, and the root may be a package."""
+    files = {
+        "net.py": "",
+        "src/seg/unet.py": "class UNet:\n    pass\n",
+        "other/seg.py": "class UNet:\n    unet = 1\n",
+        "src/model/net.py": "",
+        "train.py": HEAD + line + "\n" + IMAGES + TRAINING,
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
+def test_a_loader_for_programs_that_cannot_start_costs_little(tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    files = {
+        "net.py": "",
+        "src/seg/unet.py": "class UNet:\n    pass\n",
+        "src/model/net.py": "",
+        "loops.py": f"{HEAD}\ndef run(paths):\n{body}",
+        "train.py": "from loops import run\nfrom model.unet import UNet\n\nrun(UNet.paths)\n",
+    }
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert found.startswith("low") and "it imports what was moved" in found
+
+
+@pytest.mark.parametrize(("other", "level"), [("check", "low"), ("run", "high")])
+def test_a_program_calls_the_helper_of_its_own_folder(tmp_path: Path, other: str, level: str) -> None:
+    """Copies of a helper in two folders have the same name, and each program finds its own."""
+    body = "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
+    helper = f"{HEAD}\ndef check():\n    pass\n\ndef run(paths):\n{body}"
+    main = "from helper import check, run\n\nif __name__ == '__main__':\n    {}([])\n"
+    files = {
+        "net.py": "",
+        "helper.py": "def check():\n    pass\n\ndef run(paths):\n    print(paths)\n",
+        "train.py": main.format("run"),
+        "gate/helper.py": helper,
+        "gate/train.py": main.format(other),
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]

@@ -163,6 +163,17 @@ def test_tensors_of_one_loop_made_on_the_host_are_one_finding(
     assert shown["impact"]["basis"].endswith("in an inner loop, also line 13")
 
 
+def test_the_tensor_that_is_made_most_often_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twice = "    hidden = [state * torch.ones(9).cuda() for state in hidden]\n"
+    often = (
+        "    for index in range(output.shape[1]):\n        part = output.index_select(1, torch.tensor(index).cuda())\n"
+    )
+    write(tmp_path, STEP + twice + often)
+    (shown,) = scanned(tmp_path, capsys, "GPU306")
+    assert shown["line"] == 13
+    assert shown["impact"]["basis"].endswith("also line 11")
+
+
 def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:
     write(tmp_path, STEP + READS + "print(total, right, tops)\n")
     assert main(

@@ -30,6 +30,7 @@ _SAME_IN_ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})
 
 
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
+_OF_INTEGERS = ast.BinOp | ast.Add | ast.Sub | ast.Mult | ast.FloorDiv | ast.Mod | ast.Load
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -67,7 +68,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if "#" in tail or tail.lstrip()[:1] != ".":
         return Declined("there is a comment or a parenthesis between the two calls")
     if last_name(made.func) in ("tensor", "as_tensor"):
-        return _number(payload.transfer.call.module, move, made, chosen)
+        filled = _counted(syntax, move, made, chosen) if payload.counted else None
+        return filled or _number(payload.transfer.call.module, move, made, chosen)
     removed: Edit | None = Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), "")
     if isinstance(payload.transfer.value, ast.Name) and isinstance(statement := syntax.parents[move], ast.stmt):
         removed = remove_statement(syntax, statement)
@@ -186,6 +188,19 @@ def _number(module: ModuleIndex, move: ast.Call, made: ast.Call, chosen: tuple[s
                 edit = Edit(syntax.path, syntax.span(move), f"{syntax.text(owner)}.full({arguments})")
                 return Fix("fill it on the GPU", Safety.SAFE, (edit,))
     return _made_once(module, move, made)
+
+
+def _counted(syntax: PythonModule, move: ast.Call, made: ast.Call, chosen: tuple[str, ...]) -> Fix | None:
+    """``torch.full((), index, dtype=torch.long, device=device)`` with the number of the round."""
+    if not isinstance(made.func, ast.Attribute) or any(keyword.arg != "dtype" for keyword in made.keywords):
+        return None
+    owner, value = syntax.text(made.func.value), made.args[0]
+    given = [syntax.text(keyword) for keyword in made.keywords] or [f"dtype={owner}.long"]
+    text = f"{owner}.full({', '.join(['()', syntax.text(value), *given, *chosen])})"
+    edit = Edit(syntax.path, syntax.span(move), text)
+    if all(isinstance(part, ast.Name | ast.Constant | _OF_INTEGERS) for part in walk(value)):
+        return Fix("fill it on the GPU", Safety.SAFE, (edit,))
+    return Fix(f"fill it on the GPU, which takes `{ast.unparse(value)}` for an integer", Safety.UNSAFE, (edit,))
 
 
 def _made_once(module: ModuleIndex, move: ast.Call, made: ast.Call) -> Fix | Declined:

@@ -49,9 +49,10 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.counted_tensors import is_of_counter
 from gpulint_rules.data.exclusive_branches import reached_with
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
-from gpulint_rules.data.wait_counts import copies, inner_loops, outermost_loop, rounds
+from gpulint_rules.data.wait_counts import all_rounds, copies, inner_loops, outermost_loop
 from gpulint_rules.data.wait_groups import IN_BRANCH
 
 _CONSTANT = frozenset(
@@ -77,6 +78,8 @@ class OnHost:
     made: ast.Call
     transfer: Transfer
     random: bool
+    counted: bool = False
+    """Whether it holds the number of the round of an inner loop."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -94,7 +97,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         text = _shortened(module.syntax.text(made.made))
         loop = context.loop.node
         of_tensor = "torch.tensor" in project.fact(Resolver).call_names(module, made.made)
-        of_host = of_tensor and not _stays_the_same(module, made.made)
+        of_host = of_tensor and not made.counted and not _stays_the_same(module, made.made)
         conditional = guards.is_conditional(module, made.made, loop)
         rounds = "at every iteration" if not conditional else "where its condition holds"
         if is_for_empty(module, made.transfer.node):
@@ -103,7 +106,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
-            help=_advice(module, made, of_host) if of_tensor else _THERE,
+            help=_COUNTED if made.counted else _advice(module, made, of_host) if of_tensor else _THERE,
             cost=_cost(
                 module,
                 made,
@@ -142,7 +145,8 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
         if random and context is not None and _is_seeded(module, context.loop.node):
             continue  # the numbers are to be those of the CPU's generator
         if context is not None and not _is_within_device(project, module, made):
-            yield OnHost(made, transfer, random), context
+            counted = "torch.tensor" in names and is_of_counter(module, made, context.loop.node)
+            yield OnHost(made, transfer, random, counted), context
 
 
 def _has_size(made: ast.Call) -> bool:
@@ -173,7 +177,7 @@ def _cost(
     """Return the cost of a tensor, as one of those of its loop in the same file."""
     if of_host:
         return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
-    own = rounds(module, made.transfer.node, loop) * (IN_BRANCH if conditional else 1)
+    own = all_rounds(module, made.transfer.node, loop) * (IN_BRANCH if conditional else 1)
     inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
     if inner:
@@ -183,6 +187,9 @@ def _cost(
 
 
 _MADE = "a tensor is made on the host and copied"
+_COUNTED = (
+    "index with the number itself, or make `torch.arange(n, device=...)` once, before the loop, and take its elements"
+)
 _THERE = "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
 
 

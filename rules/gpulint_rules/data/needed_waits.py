@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.devices import Device
 from gpulint.placement.host_results import casts_to_host
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
@@ -17,6 +19,7 @@ from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
@@ -160,6 +163,7 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         yield from _checks(project, module, block)
         yield from _ends(project, module, block)
         yield from _empty_masks(project, module, block)
+        yield from _copied_switches(project, module, block)
 
 
 def _empty_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
@@ -180,6 +184,22 @@ def _empty_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Itera
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="any" | "all"), args=[]):
                     if name in picked:
                         yield part
+
+
+def _copied_switches(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield tests of what was copied to the GPU, as a switch that all processes share is: ``if flag:``."""
+    branches: Iterator[ast.If] = module.syntax.of(ast.If)
+    for branch in branches:
+        test = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
+        if not isinstance(test, ast.Name) or block not in module.syntax.ancestors(branch):
+            continue
+        made = [one.value for one in reaching(module, module.scope(test).lookup(test.id), test)]
+        moves = [
+            project.fact(DeviceTransfers).transfer_at(module, one) if isinstance(one, ast.Call) else None
+            for one in made
+        ]
+        if moves and all(move is not None and (move.to_gpu or Device.CUDA in move.devices) for move in moves):
+            yield test
 
 
 def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:

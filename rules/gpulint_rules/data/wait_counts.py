@@ -14,13 +14,11 @@ from gpulint.finding import Place
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     FUNCTIONS,
     LOOPS,
-    BindingKind,
     FunctionNode,
     ModuleIndex,
     last_name,
@@ -28,6 +26,7 @@ from gpulint.workspace.module_index import (
 )
 from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.read_uses import use_of_read
+from gpulint_rules.data.stated_rounds import stated
 
 AGAIN = 0.75
 """What a read at another place costs before the GPU gets new work, in waits (assumed: the GPU stays idle until the host
@@ -44,10 +43,10 @@ PARAMETERS = 64
 _WEIGHTS = regex.compile(r"(^|_)(params|param(eter)?s?_dict|parameters|grads|gradients|state_?dict)$", re.IGNORECASE)
 """Names of tables of what a model is made of."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
+_STATE = regex.compile(r"(^|_)(hidden|lstm_states?|rnn_states?)$", re.IGNORECASE)
+"""Names of the state of a recurrent layer: what it puts out, and its cell."""
 FEW_TERMS = 4
 """Rounds of a loop over the terms of a loss (assumed)."""
-MAX_NAMES = 3
-"""Names that a literal is followed through, at most."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
@@ -55,10 +54,9 @@ _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
 _COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
 _AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
-_ADDS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 _COMPARED = 8
 """Other reads that one is compared with."""
-_TERMS = regex.compile(r"loss|metric|criteri", re.IGNORECASE)
+_TERMS = regex.compile(r"loss|metric|criteri|aux_?(output|pred|head|out)|\b(stage|level|scale)s\b", re.IGNORECASE)
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )
@@ -126,8 +124,16 @@ def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> flo
 def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
     say it. One that runs the model once for a part of the batch counts as one: a wait in it is one beside that work."""
-    inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
-    counts = [_stated(module, one) or _usual(one) for one in inner]
+    return _product(module, [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)])
+
+
+def all_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+    """Return the same, whatever the loops run: how often a place runs beside others of its step."""
+    return _product(module, inner_loops(module, node, loop))
+
+
+def _product(module: ModuleIndex, inner: list[ast.AST]) -> int:
+    counts = [stated(module, one) or _usual(one) for one in inner]
     unknown = min(counts.count(None), MAX_DEPTH)
     return math.prod(count or 1 for count in counts) * int(ITEMS**unknown)
 
@@ -165,6 +171,8 @@ def _usual(loop: ast.AST) -> int | None:
             return PARAMETERS
         case ast.Name() | ast.Attribute() if last_name(source) == "param_groups":
             return 1
+        case ast.Name(id=name) if _STATE.search(name):
+            return 2
     return None
 
 
@@ -177,7 +185,7 @@ def usual_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return the same where a loop over losses has fewer rounds than one over samples, to tell which place waits
     most."""
     inner = [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)]
-    unknown = [one for one in inner if (_stated(module, one) or _usual(one)) is None][:MAX_DEPTH]
+    unknown = [one for one in inner if (stated(module, one) or _usual(one)) is None][:MAX_DEPTH]
     few = sum(bool(_TERMS.search(source_text(module, _source(one)))) for one in unknown)
     return rounds(module, node, loop) // int((ITEMS // FEW_TERMS) ** few)
 
@@ -194,7 +202,7 @@ def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     """Return whether each loop of its own function that a place is in says how many rounds it has, and all get to the
     place."""
     return not any(True for _ in conditions(module, node, loop)) and all(
-        _stated(module, inner) is not None and not any(isinstance(part, ast.Break) for part in walk(inner))
+        stated(module, inner) is not None and not any(isinstance(part, ast.Break) for part in walk(inner))
         for inner in inner_loops(module, node, loop)
     )
 
@@ -205,13 +213,12 @@ def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     return all(_has_few_rounds(module, inner) for inner in inner_loops(module, node, loop))
 
 
-def follows_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
-    """Return whether one of these waits is right before a place, in its function: the GPU gets no work from there on.
-    A scaler of gradients waits before it steps, which is work."""
+def is_beside_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
+    """Return whether one of these waits is right before or behind a place, in its function: the GPU gets no work
+    between the two. A scaler of gradients waits before it steps, which is work."""
     work = _work(module)
     return any(
-        one.lineno < node.lineno
-        and module.function(one) is module.function(node)
+        module.function(one) is module.function(node)
         and bisect_left(work, one.lineno, key=_line) == bisect_left(work, node.lineno, key=_line)
         for one in waits
     )
@@ -220,63 +227,8 @@ def follows_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) 
 def _has_few_rounds(module: ModuleIndex, loop: ast.AST) -> bool:
     if isinstance(loop, ast.While) or _runs_model(module, loop):
         return False
-    known = _stated(module, loop) or _usual(loop)
+    known = stated(module, loop) or _usual(loop)
     return known <= TABLE if known is not None else _TERMS.search(source_text(module, _source(loop))) is not None
-
-
-def _stated(module: ModuleIndex, loop: ast.AST) -> int | None:
-    """The rounds of a loop over literals or up to a literal number; None if it does not say."""
-    match loop:
-        case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
-            return _length(module, source)
-    return None
-
-
-def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None:
-    """Return how many elements a literal has, or what is made of one: ``enumerate(names)``,
-    ``{name: 0.0 for name in names}``, ``range(len(names))``; None if that is unknown."""
-    match source:
-        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
-            return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
-        case ast.Dict(keys=keys) if depth:
-            return None if None in keys else len(keys)
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
-            return count
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name) as count]):
-            given = [one.value for one in module.scope(count).lookup(name)]
-            match given:
-                case [ast.Constant(value=int(rounds))]:
-                    return rounds
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[inner])]):
-            return _length(module, inner, depth)
-        case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
-            return _length(module, inner, depth)
-        case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
-            return _length(module, inner, max(depth, 1))
-        case ast.Call(func=ast.Name(id="zip"), args=parts):
-            return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
-        case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:
-            return _length(module, part.iter, depth)
-        case ast.Name(id=name) if depth < MAX_NAMES:
-            bindings = reaching(module, module.scope(source).lookup(name), source)
-            if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
-                return None
-            value = bindings[0].value
-            return None if value is None or _grows(module, name) else _length(module, value, depth + 1) or None
-    return None
-
-
-@query
-def _grows(module: ModuleIndex, name: str) -> bool:
-    """Return whether a module adds something to what a name stands for."""
-    for use in module.uses.get(name, ()):
-        up = module.syntax.parents.get(use)
-        match up:
-            case ast.Attribute(attr=attr) if attr in _ADDS:
-                return True
-            case ast.Subscript(ctx=ast.Store()) as item if isinstance(module.syntax.parents.get(item), ast.Assign):
-                return True
-    return False
 
 
 def outermost_loop(context: LoopContext) -> Place | None:

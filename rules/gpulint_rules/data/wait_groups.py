@@ -24,9 +24,9 @@ from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, 
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.wait_counts import (
-    follows_one,
     in_one_round,
     inner_loops,
+    is_beside_one,
     rounds,
     runs_few,
     tells_rounds,
@@ -108,7 +108,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         sync.node for sync in (*needed, *others) if not project.fact(Guards).is_conditional(module, sync.node, loop)
     ]
     few = all(
-        runs_few(module, sync.node, loop) and follows_one(module, firm, sync.node) for sync in run if sync in deep
+        runs_few(module, sync.node, loop) and is_beside_one(module, firm, sync.node) for sync in run if sync in deep
     )
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None

@@ -8,7 +8,9 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import reasons, regex
+from gpulint.comments import comments
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.notebook import NotebookDocument
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.values.constants import Constants
@@ -36,6 +38,9 @@ _NAMES_ZERO = regex.compile(
 )
 """A sentence that names the setting with its value; a call that is commented out has commas and parentheses."""
 _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
+_NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
+_IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
+"""Words of advice for machines on which something goes wrong."""
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
@@ -56,7 +61,9 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         document = project.document(path)
         if document is not None and reasons.is_explained(document, span, _NAMES_ZERO, about=_WORKER, trouble=True):
             return True
-    return any(isinstance(ref.node, ast.Constant) for ref in workers) and _explains_zero(loader.module)
+    return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
+        _explains_zero(loader.module) or _says_zero(project, loader.module.path)
+    )
 
 
 def _is_chosen(project: Project, path: Path, span: Span) -> bool:
@@ -119,3 +126,23 @@ def _explains_zero(module: ModuleIndex) -> bool:
     lines = [module.syntax.source.line(one.lineno) for one in given]
     comments = [line.partition("#")[2] for line in lines if "num_workers=0" in line.replace(" ", "")]
     return any((_COSTS.search(text) or reasons.names_trouble(text)) and not _RAISES.search(text) for text in comments)
+
+
+@query
+def _says_zero(project: Project, path: Path) -> bool:
+    """Return whether a line of a comment, of a string, or of a cell with text names the setting with its value and says
+    what is wrong with workers here, anywhere in a file (``# rebuild with num_workers=0 (multiprocessing bug)``)."""
+    document, module = project.document(path), project.module_at(path)
+    if document is None or module is None or _NAMED.search(document.source.text) is None:
+        return False
+    texts = [comment.text for comment in comments(document)]
+    texts += [one.value for one in module.syntax.of(ast.Constant) if isinstance(one.value, str)]
+    if isinstance(document, NotebookDocument):
+        texts += [cell.source.text for cell in document.cells if cell.kind != "code"]
+    lines = (line for text in texts if _NAMED.search(text) for line in text.splitlines())
+    return any(
+        _NAMED.search(line)
+        and (reasons.says_why(line) or reasons.names_trouble(line))
+        and not (_RAISES.search(line) or _IF.search(line))
+        for line in lines
+    )

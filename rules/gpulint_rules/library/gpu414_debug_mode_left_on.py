@@ -43,8 +43,6 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, settings
-from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -57,6 +55,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint_rules.library.cudnn_layers import has_no_layers
 from gpulint_rules.library.debug_places import (
     differentiates_nothing,
     gets_to_programs,
@@ -77,15 +76,11 @@ _GUARDS_RUN = regex.compile(
     r"\bnans?\b|\binf(s|inite|inity)?\b|unstable|instabilit|diverg|explod|\bkill\b", re.IGNORECASE
 )
 """Words of comments on what a mode protects a run from."""
-_LAYERS = regex.compile(
-    r"conv|gru|lstm|rnn|cnn|batch_?norm|bn\b|pool|ctc|resnet|u_?net|vgg|mobilenet|torchvision|torchaudio|timm|monai|"
-    r"diffusers|transformers|torch\.hub|(model|net)\w*\s*=\s*torch\.load\(|jit\.load|smp\b|clip\b|vit|yolo|_geometric|grid_?sample|affine_grid",
-    re.IGNORECASE,
-)
-"""What runs cuDNN, or is part of a library with models that do."""
 _WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
 """Names of calls that may train."""
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
+_REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
+"""Words of docstrings of functions that make two runs give the same results."""
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
 """Methods that switch something, and those that switch it back."""
 _VARIABLES = {
@@ -240,10 +235,11 @@ def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> b
 
 
 def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
-    """A function that makes a run reproducible bit by bit, whatever it costs."""
+    """A function that makes a run reproducible bit by bit, whatever it costs, by what it calls or its docstring."""
     function = module.function(statement)
-    return function is not None and any(
-        module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", [])
+    return function is not None and (
+        any(module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", []))
+        or bool(_REPRODUCES.search(ast.get_docstring(function) or ""))
     )
 
 
@@ -271,15 +267,6 @@ def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
     return twice and _RECURRENT.search(module.syntax.source.text) is not None
 
 
-def _has_no_use(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a program and its modules are known to have no layer for which PyTorch takes cuDNN: nothing names
-    a convolution, a recurrent layer, a norm over batches or a library with models."""
-    program = project.fact(MultiGpuUse).of(module.path)
-    if program.loads_by_name or not program.trains or next(project.fact(GpuPrograms).users(module.path), None):
-        return False
-    return not program.mentions(_LAYERS) and program.imports_only(frozenset({"torch"}))
-
-
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for target, value, statement in module.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
@@ -294,7 +281,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
             and not _is_switched_back(module, statement)
             and not is_explained(document, module.syntax.span(statement))
             and not _differentiates_recurrent_layers_twice(module)
-            and not _has_no_use(project, module)
+            and not has_no_layers(project, module, statement)
         ):
             yield RULE.finding(
                 document.path,

@@ -49,6 +49,7 @@ from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.model_frameworks import may_be_of_another_framework
+from gpulint.training.unseen_models import may_have_no_weights
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
@@ -73,6 +74,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or runs_on_cpu(project, module, found.forward)
             or runs_without_gradients(project, module, found.forward, _run(found))
             or may_be_of_another_framework(project, module, found.forward)
+            or may_have_no_weights(project, module, _run(found))
             or _needs_gradients(project, module, found)
             or may_run_without_gradients(project, module, found.function)
         ):

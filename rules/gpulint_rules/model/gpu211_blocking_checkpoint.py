@@ -57,7 +57,14 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
-from gpulint.transfers.checkpoint_times import SECONDS_OF_ADAPTER, is_for_tpu, is_quick, trains_adapter, writes_adapter
+from gpulint.transfers.checkpoint_times import (
+    SECONDS_OF_ADAPTER,
+    is_for_tpu,
+    is_quick,
+    may_be_large,
+    trains_adapter,
+    writes_adapter,
+)
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
@@ -69,7 +76,6 @@ _MANY_STEPS = 2_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
 _DEFAULT_STEPS = 500
 """Steps between two checkpoints of a Hugging Face trainer that is told nothing.
-
 https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
 """
 _LONGEST = 120  # characters of arguments that a snippet repeats
@@ -180,6 +186,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
 
 def _cost(project: Project, at: NodeRef, save: Save, location: Location, often: Interval | None) -> Cost:
     adapter = save.interval is not None and trains_adapter(project, save.call.module)
+    large = location.is_remote or save.is_callback or may_be_large(project, save, at)
     return Cost(
         "remote-checkpoint" if location.is_remote else "local-checkpoint",
         seconds=SECONDS_OF_ADAPTER if adapter and location.is_remote else None,
@@ -187,6 +194,7 @@ def _cost(project: Project, at: NodeRef, save: Save, location: Location, often: 
         every=often.every if often is not None else 1,
         done_at=save.call if at.node is not save.node else None,
         basis="the checkpoint of an adapter over the network" if adapter and location.is_remote else "",
+        assumed="" if large else "assuming a large checkpoint",
     )
 
 

@@ -1,0 +1,86 @@
+"""Programs that cannot start: they import a module under a path that it no longer has."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.libraries.gpu_libraries import Libraries
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+
+def cannot_start(subject: Subject) -> bool:
+    """Return whether the module of a place, or each that calls the function around it, imports a module of the tree
+    from where it was once (``from model.unet import UNet``, which is in ``src/model/seg/unet.py`` by now)."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook:
+        return False
+    if _is_broken(subject.project, module):
+        return True
+    function = module.function(node)
+    if function is None or function.name in module.calls_by_name:
+        return False
+    callers = {site.module for site in subject.project.fact(Resolver).call_sites(module, function)}
+    return bool(callers) and all(_is_broken(subject.project, caller) for caller in callers)
+
+
+@query
+def _is_broken(project: Project, module: ModuleIndex) -> bool:
+    return any(_is_moved(project, module, name, wanted) for name, wanted in _imports(module))
+
+
+def _imports(module: ModuleIndex) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the dotted modules that a module imports in any case, with what it takes from them."""
+    for statement in module.syntax.tree.body:
+        match statement:
+            case ast.ImportFrom(module=str(name), level=0, names=names) if "." in name:
+                yield name, tuple(alias.name for alias in names)
+
+
+def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[str, ...]) -> bool:
+    """Return whether no folder of the tree has a module, though one has the name of its package, and the file of that
+    name with what is wanted is elsewhere."""
+    parts = tuple(name.split("."))
+    if parts[0] in sys.stdlib_module_names | project.models.derived(Libraries).gpu:
+        return False
+    if project.module_path(name, module.path) is not None or not any(parts[0] in place for place in _folders(project)):
+        return False
+    found = _by_stem(project).get(parts[-1], ())
+    if any(_may_be(place, parts) for place in (*(place for _, place in found), *_folders(project))):
+        return False
+    words = [one.encode() for one in wanted if one != "*"]
+    return any(words and all(project.contains(path, word) for word in words) for path, _ in found)
+
+
+def _may_be(place: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    """Return whether a file may be a module: below some folder, or below the root, whatever that is called."""
+    return place[-len(parts) :] == parts or any(place == parts[start:] for start in range(1, len(parts)))
+
+
+@query
+def _folders(project: Project) -> frozenset[tuple[str, ...]]:
+    """Folders of Python files, which are packages with or without ``__init__.py``."""
+    places = (Path(project.place(path)).parts[:-1] for path in project.files if path.suffix == ".py")
+    return frozenset(place[:end] for place in places for end in range(1, len(place) + 1))
+
+
+@query
+def _by_stem(project: Project) -> dict[str, tuple[tuple[Path, tuple[str, ...]], ...]]:
+    """Python files, and their places without suffix, by name; packages by that of their folder."""
+    found: dict[str, list[tuple[Path, tuple[str, ...]]]] = {}
+    for path in project.files:
+        if path.suffix == ".py":
+            place = Path(project.place(path)).with_suffix("").parts
+            place = place[:-1] if place[-1] == "__init__" else place
+            if place:
+                found.setdefault(place[-1], []).append((path, place))
+    return {name: tuple(paths) for name, paths in found.items()}
