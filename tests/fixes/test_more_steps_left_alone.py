@@ -415,3 +415,31 @@ print(logger.rows, logger.sums)
 )
 def test_loggers_that_keep_all_steps_get_all_of_them(job: MakeJob, body: str) -> None:
     check_declined(job, "GPU305", {"train.py": LOGGED.format(body=body)}, "used in the same step")
+
+
+COUNTED = """\
+import torch
+
+
+def train(model, criterion, optimizer, train_loader, names):
+    total = 0.0
+    for step, (x, y) in enumerate(train_loader):
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        for step, name in enumerate(names):
+            print(step, name)
+        {use}
+    {comment}
+"""
+
+
+def test_a_counter_that_an_inner_loop_has_used_gets_no_second_one(job: MakeJob) -> None:
+    text = COUNTED.format(use="print(loss.item())", comment="return model")
+    check_declined(job, "GPU305", {"train.py": text}, "no step number")
+
+
+@pytest.mark.parametrize("comment", ["# print(total / len(train_loader))", "# mean = total / len(train_loader)"])
+def test_a_sum_that_code_in_a_comment_reads_is_not_removed(job: MakeJob, comment: str) -> None:
+    files = {"train.py": COUNTED.format(use="total += loss.item()", comment=comment)}
+    check_declined(job, "GPU305", files, "commented out reads `total`")

@@ -13,6 +13,7 @@ from gpulint.placement.host_results import copies_to_host
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint_fixers.edits.comments import commented_prints
 from gpulint_fixers.edits.statements import remove_statement
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_detached, is_torch_tensor, reads_of
@@ -280,7 +281,8 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
     removed = remove_statement(module.syntax, statement)
     if isinstance(made, Declined) or removed is None or removed.text:
         return made if isinstance(made, Declined) else None
-    return replace(made, edits=(removed, *made.edits))
+    prints = commented_prints(module.syntax, loop, name.id)
+    return replace(made, edits=(removed, *prints, *made.edits))
 
 
 def _follows(module: ModuleIndex, statement: ast.stmt, use: ast.stmt) -> bool:
