@@ -443,37 +443,3 @@ def test_a_counter_that_an_inner_loop_has_used_gets_no_second_one(job: MakeJob) 
 def test_a_sum_that_code_in_a_comment_reads_is_not_removed(job: MakeJob, comment: str) -> None:
     files = {"train.py": COUNTED.format(use="total += loss.item()", comment=comment)}
     check_declined(job, "GPU305", files, "commented out reads `total`")
-
-
-DECODED = """\
-import torch
-from torch import nn
-
-
-class Decoder(nn.Module):
-    def forward(self, x, target):
-        states = self.start(x)
-        return [self.step(x, target, states, number) for number in range(3)] if self.many else self.all(x, target)
-
-    def start(self, x):
-        return torch.index_select(x, 0, torch.tensor(0).cuda())
-
-    def all(self, x, target):
-        for number in range({count}):
-            x = self.layer(torch.index_select(target, 1, {taken}.cuda()))
-        return x
-
-
-def train(loader, criterion, optimizer):
-    model = Decoder().cuda()
-    for x, y in loader:
-        loss = criterion(model(x.cuda(), y.cuda()), y.cuda())
-        loss.backward()
-        optimizer.step()
-"""
-
-
-def test_few_copies_stay_where_a_loop_copies_a_number_in_each_round(job: MakeJob) -> None:
-    text = DECODED.format(count="target.shape[1]", taken="torch.tensor(number)")
-    check_declined(job, "GPU306", {"train.py": text}, "copies another number in each round")
-    assert job({"train.py": DECODED.format(count="9", taken="self.places")}).offer("GPU306").changes

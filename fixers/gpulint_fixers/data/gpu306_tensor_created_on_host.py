@@ -16,9 +16,7 @@ from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.data.constant_buffers import as_buffers, is_changed
 from gpulint_fixers.data.unread_tensors import without_unread
 from gpulint_fixers.edits.calls import add_keyword
@@ -56,8 +54,6 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the host compares its elements one by one, each of which waits")
     if _stands_in(payload.transfer.call.module, move):
         return Declined("it only stands in for what a model that is not there would compute")
-    if (line := _copied_in_rounds(project, payload.transfer.call.module, move)) is not None:
-        return Declined(f"a loop copies another number in each round in line {line}, which no fix changes")
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
@@ -164,33 +160,6 @@ def _stands_in(module: ModuleIndex, move: ast.Call) -> bool:
         if any(isinstance(call.func, ast.Name) for call in module.calls_by_name.get(name, [])):
             return True
     return False
-
-
-def _copied_in_rounds(project: Project, module: ModuleIndex, move: ast.Call) -> int | None:
-    """The line of ``torch.tensor(i).cuda()`` in ``for i in range(n)`` of the same class or function, which copies more
-    often than what is moved in fewer loops."""
-    around = [up for up in module.syntax.ancestors(move) if isinstance(up, (*FUNCTIONS, ast.ClassDef))]
-    if not around:
-        return None
-    owner = around[-1]
-    depth = sum(isinstance(up, LOOPS) for up in module.syntax.ancestors(move))
-    for call in (*module.calls_by_name.get("cuda", ()), *module.calls_by_name.get("to", ())):
-        value = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if not isinstance(value, ast.Call) or last_name(value.func) != "tensor" or not value.args:
-            continue
-        up = [*module.syntax.ancestors(call)]
-        loops = [one for one in up if isinstance(one, LOOPS)]
-        names = {part.id for part in walk(value.args[0]) if isinstance(part, ast.Name)}
-        inner = loops[0].target if loops and isinstance(loops[0], ast.For) else None
-        counts = inner is not None and any(isinstance(part, ast.Name) and part.id in names for part in walk(inner))
-        if owner in up and len(loops) > depth and counts and _is_inside(project, module, loops[0]):
-            return call.lineno
-    return None
-
-
-def _is_inside(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether a loop is a part of a step, not the one over epochs or batches."""
-    return project.fact(LoopContexts).role(module, loop) not in (Role.EPOCH, Role.STEP)
 
 
 def _number(module: ModuleIndex, move: ast.Call, made: ast.Call, chosen: tuple[str, ...]) -> Fix | Declined:
