@@ -9,9 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
-from gpulint.placement.host_results import copies_to_host
 from gpulint.project import Project
-from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.edits.comments import commented_prints
 from gpulint_fixers.edits.statements import remove_statement
@@ -21,27 +19,11 @@ from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integ
 from gpulint_fixers.waits.lists.concatenated import concatenated
 from gpulint_fixers.waits.lists.kept_sizes import is_large
 from gpulint_fixers.waits.lists.list_reads import partial_reads
+from gpulint_fixers.waits.lists.whole_reads import WholeRead, flat_read, operand
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
 
-_STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
-"""What a copy of a whole tensor consists of."""
-_READS = frozenset({"cpu", "numpy", "tolist"})
 KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRead:
-    """``labels.detach().cpu().numpy()``: the tensor, and the steps that bring it to the host."""
-
-    whole: ast.expr
-    tensor: ast.expr
-    steps: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The steps without those that only detach."""
-        return "".join(f".{step}()" for step in self.steps if step in _READS)
 
 
 def listed(
@@ -152,27 +134,6 @@ def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
     return False
 
 
-def whole_read(value: ast.expr) -> WholeRead | None:
-    """The read of a whole tensor that an expression is; None if it is more or less than that."""
-    steps, tensor = list[str](), value
-    while True:
-        match tensor:
-            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[], keywords=[]) if name in _STEPS:
-                steps.insert(0, name)
-                tensor = inner
-            case ast.Call(func=ast.Attribute(value=inner)) if copies_to_host(tensor) and len(tensor.args) == 1:
-                steps.insert(0, "cpu")
-                tensor = inner
-            case ast.Attribute(attr="data", value=inner):
-                steps.insert(0, "data")
-                tensor = inner
-            case _:
-                break
-    if not _READS.intersection(steps) or any(isinstance(p, ast.Attribute) and p.attr in _READS for p in walk(tensor)):
-        return None
-    return WholeRead(value, tensor, tuple(steps))
-
-
 def gathered(
     project: Project,
     found: HostWait,
@@ -187,7 +148,7 @@ def gathered(
 
     ``rows`` says that the list gets each row by itself.
     """
-    module, read = found.module, whole_read(value)
+    module, (read, shape) = found.module, flat_read(value)
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
     if not rows and _is_of_inner_loop(module, statement, loop, read.tensor):
@@ -195,7 +156,7 @@ def gathered(
     made = after_loop(project, found, statement, loop, target, read, rows=rows)
     if not isinstance(made, tuple):
         return made
-    kept = f"{target.id}.append({kept_batch(module, loop, read.tensor)})"
+    kept = f"{target.id}.append({kept_batch(module, loop, read.tensor)}{shape})"
     return Fix(KEPT_BATCHES, Safety.UNSAFE, (Edit(module.path, module.syntax.span(statement), kept), *made))
 
 
@@ -250,8 +211,8 @@ def _is_of_inner_loop(module: ModuleIndex, statement: ast.stmt, loop: LoopNode, 
 
 def kept_batch(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> str:
     """Return what keeps the values of a batch on the GPU."""
-    detached = "" if is_detached(tensor) else ".detach()"
-    return f"{module.syntax.text(tensor)}{detached}{'' if is_fresh(module, loop, tensor) else '.clone()'}"
+    detached = "" if is_detached(tensor) or isinstance(tensor, ast.Compare) else ".detach()"
+    return f"{operand(module, tensor)}{detached}{'' if is_fresh(module, loop, tensor) else '.clone()'}"
 
 
 def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
@@ -260,7 +221,7 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
     module, document = found.module, project.document(found.module.path)
     if document is None or len(statement.targets) != 1 or not isinstance(name := statement.targets[0], ast.Name):
         return None
-    if whole_read(statement.value) is None:
+    if flat_read(statement.value)[0] is None:
         return None
     variable = Variable(module, document, loop, name.id, definition=statement)
     uses = variable.occurrences()
@@ -314,7 +275,8 @@ def _only_reads(between: list[ast.stmt], names: set[str]) -> bool:
 
 def is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
     """Return whether a tensor is made anew in each step, and nothing changes it in place."""
-    if isinstance(tensor, ast.Call) or (isinstance(tensor, ast.Subscript) and isinstance(tensor.value, ast.Call)):
+    taken = tensor.value if isinstance(tensor, ast.Subscript) else tensor
+    if isinstance(taken, ast.Call | ast.BinOp | ast.Compare | ast.UnaryOp):
         return True
     if not isinstance(tensor, ast.Name):
         return False
