@@ -443,3 +443,38 @@ def test_a_counter_that_an_inner_loop_has_used_gets_no_second_one(job: MakeJob) 
 def test_a_sum_that_code_in_a_comment_reads_is_not_removed(job: MakeJob, comment: str) -> None:
     files = {"train.py": COUNTED.format(use="total += loss.item()", comment=comment)}
     check_declined(job, "GPU305", files, "commented out reads `total`")
+
+
+BRANCHES = """\
+import torch
+
+
+def train(model, criterion, optimizer, train_loader, logits):
+    preds = []
+    for x, y in train_loader:
+        out = model(x.cuda())
+        criterion(out, y.cuda()).backward()
+        optimizer.step()
+        if logits:
+            found = (torch.sigmoid(out) > 0.5).cpu().numpy()
+        else:
+            found = {other}
+        preds.extend(found)
+        {use}
+    return preds
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "use"),
+    [
+        ("(out > 0.5).cpu().numpy()", "show(found)"),
+        ("guess(y)", "pass"),
+        ("(out > 0.5).cpu()", "pass"),
+    ],
+)
+def test_what_branches_copy_stays_where_one_differs_or_the_step_reads_it(job: MakeJob, other: str, use: str) -> None:
+    files = {"train.py": BRANCHES.format(other=other, use=use)}
+    check_declined(job, "GPU305", files, "more is copied to the host than a number")
+    plain = BRANCHES.format(other="(out > 0.5).cpu().numpy()", use="pass")
+    assert job({"train.py": plain}).repair("GPU305")

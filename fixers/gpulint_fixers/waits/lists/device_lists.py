@@ -10,6 +10,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.edits.comments import commented_prints
 from gpulint_fixers.edits.statements import remove_statement
@@ -225,7 +226,9 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
         return None
     variable = Variable(module, document, loop, name.id, definition=statement)
     uses = variable.occurrences()
-    if uses is None or len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
+    if uses is None:
+        return gathered_of_branches(project, found, statement, loop, name)
+    if len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
         return None
     match use:
         case ast.Expr(
@@ -244,6 +247,45 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
         return made if isinstance(made, Declined) else None
     prints = commented_prints(module.syntax, loop, name.id)
     return replace(made, edits=(removed, *prints, *made.edits))
+
+
+def gathered_of_branches(
+    project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode, name: ast.Name
+) -> Fix | Declined | None:
+    """``rows = labels.cpu().numpy()`` in each branch, and then ``all_labels.extend(rows)``: branches keep tensors."""
+    module = found.module
+    bindings = module.scope(loop).bindings.get(name.id, [])
+    loads = [node for node in module.uses.get(name.id, ()) if module.scope(node).lookup(name.id) is bindings]
+    seen = {node: reaching(module, bindings, node) for node in loads}
+    uses = [node for node, known in seen.items() if any(one.node is statement for one in known)]
+    if len(uses) != 1:
+        return None
+    made, reads = [one.node for one in seen[uses[0]]], dict[ast.Assign, tuple[WholeRead, str]]()
+    for one in made:
+        if not isinstance(one, ast.Assign) or len(one.targets) != 1 or loop not in module.syntax.ancestors(one):
+            return None
+        read, shape = flat_read(one.value)
+        if read is None or any(node is not uses[0] and one in [b.node for b in seen[node]] for node in loads):
+            return None
+        reads[one] = read, shape
+    steps = {(read.text, "numpy" in read.steps or "tolist" in read.steps) for read, _ in reads.values()}
+    use = next(up for up in module.syntax.ancestors(uses[0]) if isinstance(up, ast.stmt))
+    match use:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend", value=ast.Name() as target), args=[value])) if (
+            value is uses[0] and len(steps) == 1 and steps.pop()[1]
+        ):
+            pass
+        case _:
+            return None
+    after = after_loop(project, found, use, loop, target, reads[statement][0], rows=True)
+    if not isinstance(after, tuple):
+        return after
+    kept = (
+        Edit(module.path, module.syntax.span(one.value), f"{kept_batch(module, loop, read.tensor)}{shape}")
+        for one, (read, shape) in reads.items()
+    )
+    appended = Edit(module.path, module.syntax.span(use), f"{target.id}.append({name.id})")
+    return Fix(KEPT_BATCHES, Safety.UNSAFE, (*kept, appended, *after))
 
 
 def _follows(module: ModuleIndex, statement: ast.stmt, use: ast.stmt) -> bool:
