@@ -478,3 +478,39 @@ def test_what_branches_copy_stays_where_one_differs_or_the_step_reads_it(job: Ma
     check_declined(job, "GPU305", files, "more is copied to the host than a number")
     plain = BRANCHES.format(other="(out > 0.5).cpu().numpy()", use="pass")
     assert job({"train.py": plain}).repair("GPU305")
+
+
+SCORED = """\
+import numpy as np
+from torchmetrics import R2Score
+
+
+def train(model, criterion, optimizer, train_loader):
+    metric = R2Score()
+    {before}
+    for x, y in train_loader:
+        {first}
+        y = y.cuda()
+        out = model(x.cuda())
+        criterion(out, y).backward()
+        optimizer.step()
+        score = {score}(y.cpu().numpy(), out.detach().cpu().numpy())
+    return score
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "score"),
+    [
+        ("score = 0.0", "pass", "np.corrcoef"),
+        ("pass", "pass", "metric"),
+        ("pass", "if skip(x): continue", "np.corrcoef"),
+    ],
+)
+def test_a_score_stays_where_steps_count_or_may_end_early(job: MakeJob, before: str, first: str, score: str) -> None:
+    text = SCORED.format(before=before, first=first, score=score)
+    results = job({"train.py": text}).scan("GPU305")
+    assert results
+    assert not any("last batch" in getattr(result.fix, "description", "") for result in results)
+    plain = SCORED.format(before="pass", first="pass", score="np.corrcoef")
+    assert "last batch" in job({"train.py": plain}).offer("GPU305").description

@@ -47,7 +47,7 @@ def code_in_comments(module: PythonModule, within: ast.AST | None, name: str) ->
     ``# print(labels)``."""
     source = module.source
     first, last = 1, len(source.line_starts)
-    if within is not None and not isinstance(within, ast.Module):
+    if isinstance(within, ast.stmt | ast.expr):
         span = module.span(within)
         first, last = span.line, span.end_line
         while last < len(source.line_starts) and _ends(source.line(last + 1), span.column):

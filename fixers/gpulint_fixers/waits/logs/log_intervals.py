@@ -173,16 +173,16 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
                 edit = Edit(module.path, module.syntax.span(unused), name or "")
                 return (name, (edit,)) if name is not None and not read else (None, ())
-            case source, ast.Tuple(elts=[ast.Name() as own, _]) if _is_enumerated(module, source) and _kept(
-                module, loop, own, at
+            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if _is_enumerated(module, source) and _kept(
+                module, loop, counter, at
             ):
-                return own.id, ()
-            case ast.Call() as source, ast.Name() as own if (
-                _ranges(source) and _by_ones(source) and _kept(module, loop, own, at)
+                return counter.id, ()
+            case ast.Call() as source, ast.Name() as counter if (
+                _ranges(source) and _by_ones(source) and _kept(module, loop, counter, at)
             ):
-                return own.id, ()
-            case _, ast.Name(id=name) as own if (
-                COUNTER.search(name) and _counts(module, loop, name) and _kept(module, loop, own, at)
+                return counter.id, ()
+            case _, ast.Name(id=name) as counter if (
+                COUNTER.search(name) and _counts(module, loop, name) and _kept(module, loop, counter, at)
             ):
                 return name, ()
     for part in loop.body:
