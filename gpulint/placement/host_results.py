@@ -125,6 +125,12 @@ def target_device(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else next(named, None)
 
 
+def names_device(call: ast.Call) -> bool:
+    """``torch.tensor(0.0, device=device)``, which need not be the host"""
+    device = keyword_value(call, "device")
+    return device is not None and not is_cpu(device)
+
+
 def is_cpu(device: ast.AST) -> bool:
     """``"cpu"``, ``torch.device("cpu")``"""
     match device:
@@ -228,38 +234,6 @@ def returns_host(
             if values and all(is_host(callee.module, value) for value in values):
                 return True
     return False
-
-
-def unpacks_host(
-    project: Project,
-    module: ModuleIndex,
-    call: ast.expr,
-    path: tuple[int, ...],
-    is_host: Callable[[ModuleIndex, ast.expr], bool],
-) -> bool:
-    """Return whether functions of the tree return tuples whose element at ``path`` is in host memory (``low, high =
-    limits(0.1)``)."""
-    if not isinstance(call, ast.Call) or len(path) != 1:
-        return False
-    resolver = project.fact(Resolver)
-    callees = resolver.callees(module, call)
-    returned = [
-        (one.module, value)
-        for one in callees
-        if isinstance(one.node, ast.FunctionDef)
-        for value in resolver.returns(one.node)
-    ]
-    return (
-        bool(returned)
-        and all(isinstance(one.node, ast.FunctionDef) for one in callees)
-        and all(
-            isinstance(value, ast.Tuple)
-            and 0 <= path[0] < len(value.elts)
-            and not any(isinstance(part, ast.Starred) for part in value.elts)
-            and is_host(where, value.elts[path[0]])
-            for where, value in returned
-        )
-    )
 
 
 def draws_on_host(

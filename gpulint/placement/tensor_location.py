@@ -23,10 +23,11 @@ from gpulint.placement.host_results import (
     is_kept_on_host,
     items_of,
     makes_tensor,
+    names_device,
     returns_host,
     runs_itself,
-    unpacks_host,
 )
+from gpulint.placement.unpacked_values import adds_tensors, unpacks_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -105,7 +106,7 @@ class TensorLocations:
                         return True
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
-                    if roots == {"torch"} and node.args:
+                    if roots == {"torch"} and node.args and not names_device(node):
                         return self.is_host(module, node.args[0])
                     drawn = draws_on_host(self._project, module, func, self.is_tensor)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
@@ -117,7 +118,8 @@ class TensorLocations:
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
                 if is_number(left) or is_number(right):
-                    return not any(self.is_tensor(module, part) for part in (left, right))
+                    gpu = any(self.is_tensor(module, part) for part in (left, right))
+                    return not gpu and not any(adds_tensors(self._project, module, part) for part in (left, right))
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right)) or (
@@ -144,7 +146,7 @@ class TensorLocations:
             elif kind is BindingKind.LOOP and one.path == (1,) and (table := items_of(value)) is not None:
                 values.append(table)
             elif kind is BindingKind.ASSIGN:
-                unpacked += unpacks_host(self._project, module, value, one.path, self.is_host)
+                unpacked += unpacks_host(self._project, module, one, self.is_host)
         # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
         filled = sum(one.kind is BindingKind.PARAMETER for one in bindings) if len(bindings) > 1 else 0
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpulint.semantic.argument_binding import RECEIVERS
 from gpulint.semantic.attribute_sources import FIELDS
@@ -95,12 +95,15 @@ class ClassHierarchy(QualifiedNames):
         return frozenset(names)
 
     def class_attribute(self, module: ModuleIndex, node: ast.ClassDef, attr: str) -> list[tuple[ModuleIndex, Binding]]:
-        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
-        for where, current in self.mro(module, node):
+        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides, but what inherited
+        methods wrap (``self.model = DDP(self.model)``) counts as well."""
+        order = self.mro(module, node)
+        for number, (where, current) in enumerate(order):
             body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []
             bindings = [*where.attributes.get((current, attr), []), *body]
             if bindings:
-                return [(where, binding) for binding in bindings]
+                wrapped = _wrapped_by_bases(order, number, attr)
+                return [*((where, binding) for binding in bindings), *wrapped]
         return []
 
     def method(self, module: ModuleIndex, node: ast.ClassDef, name: str) -> NodeRef | None:
@@ -109,6 +112,32 @@ class ClassHierarchy(QualifiedNames):
             if isinstance(binding.node, FUNCTIONS):
                 return NodeRef(where, binding.node)
         return None
+
+
+def _wrapped_by_bases(
+    order: Sequence[tuple[ModuleIndex, ast.ClassDef]], number: int, attr: str
+) -> Iterator[tuple[ModuleIndex, Binding]]:
+    """Yield where methods that classes after one of the order have, and none before them overrides, make an attribute
+    of what it was."""
+    for later in range(number + 1, len(order)):
+        where, current = order[later]
+        for binding in where.attributes.get((current, attr), ()):
+            if not _wraps(binding.value, attr):
+                continue
+            method = getattr(where.function(binding.node), "name", "")
+            if not any(getattr(part, "name", "") == method for _, nearer in order[:later] for part in nearer.body):
+                yield where, binding
+
+
+def _wraps(value: ast.expr | None, attr: str) -> bool:
+    """``DDP(self.model)``"""
+    return isinstance(value, ast.Call) and any(
+        isinstance(part, ast.Attribute)
+        and part.attr == attr
+        and isinstance(part.value, ast.Name)
+        and part.value.id == "self"
+        for part in value.args
+    )
 
 
 def _unsubscripted(base: ast.expr) -> ast.expr:

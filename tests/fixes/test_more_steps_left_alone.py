@@ -415,3 +415,102 @@ print(logger.rows, logger.sums)
 )
 def test_loggers_that_keep_all_steps_get_all_of_them(job: MakeJob, body: str) -> None:
     check_declined(job, "GPU305", {"train.py": LOGGED.format(body=body)}, "used in the same step")
+
+
+COUNTED = """\
+import torch
+
+
+def train(model, criterion, optimizer, train_loader, names):
+    total = 0.0
+    for step, (x, y) in enumerate(train_loader):
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        for step, name in enumerate(names):
+            print(step, name)
+        {use}
+    {comment}
+"""
+
+
+def test_a_counter_that_an_inner_loop_has_used_gets_no_second_one(job: MakeJob) -> None:
+    text = COUNTED.format(use="print(loss.item())", comment="return model")
+    check_declined(job, "GPU305", {"train.py": text}, "no step number")
+
+
+@pytest.mark.parametrize("comment", ["# print(total / len(train_loader))", "# mean = total / len(train_loader)"])
+def test_a_sum_that_code_in_a_comment_reads_is_not_removed(job: MakeJob, comment: str) -> None:
+    files = {"train.py": COUNTED.format(use="total += loss.item()", comment=comment)}
+    check_declined(job, "GPU305", files, "commented out reads `total`")
+
+
+BRANCHES = """\
+import torch
+
+
+def train(model, criterion, optimizer, train_loader, logits):
+    preds = []
+    for x, y in train_loader:
+        out = model(x.cuda())
+        criterion(out, y.cuda()).backward()
+        optimizer.step()
+        if logits:
+            found = (torch.sigmoid(out) > 0.5).cpu().numpy()
+        else:
+            found = {other}
+        preds.extend(found)
+        {use}
+    return preds
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "use"),
+    [
+        ("(out > 0.5).cpu().numpy()", "show(found)"),
+        ("guess(y)", "pass"),
+        ("(out > 0.5).cpu()", "pass"),
+    ],
+)
+def test_what_branches_copy_stays_where_one_differs_or_the_step_reads_it(job: MakeJob, other: str, use: str) -> None:
+    files = {"train.py": BRANCHES.format(other=other, use=use)}
+    check_declined(job, "GPU305", files, "more is copied to the host than a number")
+    plain = BRANCHES.format(other="(out > 0.5).cpu().numpy()", use="pass")
+    assert job({"train.py": plain}).repair("GPU305")
+
+
+SCORED = """\
+import numpy as np
+from torchmetrics import R2Score
+
+
+def train(model, criterion, optimizer, train_loader):
+    metric = R2Score()
+    {before}
+    for x, y in train_loader:
+        {first}
+        y = y.cuda()
+        out = model(x.cuda())
+        criterion(out, y).backward()
+        optimizer.step()
+        score = {score}(y.cpu().numpy(), out.detach().cpu().numpy())
+    return score
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "score"),
+    [
+        ("score = 0.0", "pass", "np.corrcoef"),
+        ("pass", "pass", "metric"),
+        ("pass", "if skip(x): continue", "np.corrcoef"),
+    ],
+)
+def test_a_score_stays_where_steps_count_or_may_end_early(job: MakeJob, before: str, first: str, score: str) -> None:
+    text = SCORED.format(before=before, first=first, score=score)
+    results = job({"train.py": text}).scan("GPU305")
+    assert results
+    assert not any("last batch" in getattr(result.fix, "description", "") for result in results)
+    plain = SCORED.format(before="pass", first="pass", score="np.corrcoef")
+    assert "last batch" in job({"train.py": plain}).offer("GPU305").description

@@ -80,7 +80,7 @@ def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> 
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
     stays = stays_in_rounds(project, found, inner, others)
-    return _as_safe_as(made, (fixed for _, fixed in others)) if stays is None else stays
+    return _as_safe_as(made, others) if stays is None else stays
 
 
 @query
@@ -152,17 +152,18 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
-    return _as_safe_as(made, (one for _, one, _ in others))
+    return _as_safe_as(made, ((one, fixed) for one, fixed, _ in others))
 
 
-def _as_safe_as(made: Fix, others: Iterable[Fix | Declined]) -> Fix:
+def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
     """The fix, unsafe if one of those that it helps together with is."""
-    if made.safety is not Safety.SAFE or not any(
-        isinstance(one, Fix) and one.safety is not Safety.SAFE for one in others
-    ):
+    unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and fixed.safety is not Safety.SAFE]
+    if made.safety is not Safety.SAFE or not unsafe:
         return made
-    more = "it helps together with the unsafe fixes of the same loop"
-    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
+    *more, last = sorted({one.span.line for one in unsafe if one.span.cell == unsafe[0].span.cell})
+    those = f"the fixes of lines {', '.join(map(str, more))} and {last}" if more else f"the fix of line {last}"
+    text = f"it helps only together with {those}, which may change results"
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
 
 
 def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined | None:

@@ -15,13 +15,13 @@ from gpulint.source import Span
 from gpulint.training.generation import generates
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.trials import MEASURES
-from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.model.memory_helpers import freeing_run, without_calls
 
 _PURPOSE = regex.compile(
-    r"report|measur|profil|track|accura|correct|leak|fragment|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
+    r"report|measur|profil|track|accura|correct|leak|frag|memory fix|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
 """Words of what the call is for, beside those of any reason."""
 _SPEAKS = regex.compile(
@@ -46,6 +46,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
         return made
+    if (told := _told_in(module, call)) is not None:
+        return Declined(f"the docstring of `{told}` says what it is for; check whether that still holds")
     if (hook := _empty_hook(project, module, statement)) is not None:
         gone = remove_statement(module.syntax, hook)
         edits = without_gaps(module.syntax.source, [gone]) if gone is not None and gone.span.cell is None else [gone]
@@ -145,6 +147,15 @@ def _swaps_models(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         )
         for move in moves
     )
+
+
+def _told_in(module: ModuleIndex, call: ast.Call) -> str | None:
+    """The function or class around a call whose docstring speaks of it."""
+    name = "gc.collect" if last_name(call.func) == "collect" else last_name(call.func)
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, (*FUNCTIONS, ast.ClassDef)) and name in (ast.get_docstring(up, clean=False) or ""):
+            return up.name
+    return None
 
 
 def _is_for_report(module: ModuleIndex, call: ast.Call) -> bool:

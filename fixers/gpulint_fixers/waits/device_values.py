@@ -20,6 +20,7 @@ from gpulint_fixers.waits.device_reads import reads_of
 from gpulint_fixers.waits.held_values import held
 from gpulint_fixers.waits.host_casts import cast_on_gpu
 from gpulint_fixers.waits.kept_axes import keeps_axis
+from gpulint_fixers.waits.last_values import last_value
 from gpulint_fixers.waits.lists.device_lists import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
 from gpulint_fixers.waits.logs.averaging_meters import given_to_meter
@@ -49,6 +50,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
             return removed
         if isinstance(largest := extreme(project, found, statement, loop), Fix):
             return largest
+        if (last := last_value(project, found.module, statement, loop)) is not None:
+            return last
         if (listed := gathered_by_name(project, found, statement, loop)) is not None:
             return listed
     if "" in names_stored(statement):

@@ -16,11 +16,12 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.barriers import is_barrier
 from gpulint_fixers.waits.device_reads import uses_other_library
 from gpulint_fixers.waits.device_values import assigned, handed_over, logged, metered
-from gpulint_fixers.waits.lists.device_lists import gathered, listed, whole_read
+from gpulint_fixers.waits.lists.device_lists import gathered, listed
 from gpulint_fixers.waits.lists.device_tables import recorded
 from gpulint_fixers.waits.lists.list_reads import extends
 from gpulint_fixers.waits.lists.method_lists import kept_by_object
 from gpulint_fixers.waits.lists.row_lists import gathered_rows
+from gpulint_fixers.waits.lists.whole_reads import flat_read
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
@@ -115,7 +116,7 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List(elts=[value])):
             return listed(project, found, statement, loop, name, value)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name() as target), args=[value])):
-            if whole_read(value) is not None:
+            if flat_read(value)[0] is not None:
                 return gathered(project, found, statement, loop, target, value, rows=False)
             return listed(project, found, statement, loop, target.id, value)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend", value=ast.Name() as target), args=[value])):

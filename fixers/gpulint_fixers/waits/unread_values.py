@@ -11,6 +11,7 @@ from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.source import Span
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_fixers.edits.comments import code_in_comments
 from gpulint_fixers.edits.statements import remove_statement, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
@@ -42,6 +43,9 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         starts.append(start)
     if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
+    module = variable.module
+    if any(code_in_comments(module.syntax, module.function(variable.loop), variable.name)):
+        return Declined(f"code that is commented out reads `{variable.name}`")
     edits = [_without(variable, one) for one in (statement, *starts)]
     if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")

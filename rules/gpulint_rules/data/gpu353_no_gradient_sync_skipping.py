@@ -33,6 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -94,7 +95,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             sharded, own = _is_sharded(module, found, project), own_length(module, found)
             micro_step = _MICRO_STEP.format(
                 last=ast.unparse(found.last) if found.last is not None and own is None else "last",
-                model=ast.unparse(found.model) if found.model is not None else "model",
+                model=ast.unparse(found.model) if found.model is not None else _wrapped_name(module, found),
                 backward=ast.unparse(found.backward),
             )
             yield RULE.finding(
@@ -110,6 +111,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
             )
+
+
+def _wrapped_name(module: ModuleIndex, found: Accumulation) -> str:
+    """Return what the module calls a model that it wraps, by which the loop may know it as well."""
+    calls = (call for name in sorted(WRAPPERS) for call in module.calls_by_name.get(name, ()))
+    statements = (module.syntax.parents.get(call) for call in calls)
+    targets = {ast.unparse(one.targets[0]) for one in statements if isinstance(one, ast.Assign)}
+    named = {ast.unparse(part) for part in walk(found.loop) if isinstance(part, ast.Name | ast.Attribute)}
+    known = targets & named
+    return known.pop() if len(known) == 1 else "model"
 
 
 def _unless_wrapped(module: ModuleIndex) -> str:

@@ -9,10 +9,10 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
-from gpulint.placement.host_results import copies_to_host
 from gpulint.project import Project
-from gpulint.records import dataclass
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint_fixers.edits.comments import commented_prints
 from gpulint_fixers.edits.statements import remove_statement
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_detached, is_torch_tensor, reads_of
@@ -20,27 +20,11 @@ from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integ
 from gpulint_fixers.waits.lists.concatenated import concatenated
 from gpulint_fixers.waits.lists.kept_sizes import is_large
 from gpulint_fixers.waits.lists.list_reads import partial_reads
+from gpulint_fixers.waits.lists.whole_reads import WholeRead, flat_read, operand
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
 
-_STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
-"""What a copy of a whole tensor consists of."""
-_READS = frozenset({"cpu", "numpy", "tolist"})
 KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRead:
-    """``labels.detach().cpu().numpy()``: the tensor, and the steps that bring it to the host."""
-
-    whole: ast.expr
-    tensor: ast.expr
-    steps: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The steps without those that only detach."""
-        return "".join(f".{step}()" for step in self.steps if step in _READS)
 
 
 def listed(
@@ -151,27 +135,6 @@ def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
     return False
 
 
-def whole_read(value: ast.expr) -> WholeRead | None:
-    """The read of a whole tensor that an expression is; None if it is more or less than that."""
-    steps, tensor = list[str](), value
-    while True:
-        match tensor:
-            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[], keywords=[]) if name in _STEPS:
-                steps.insert(0, name)
-                tensor = inner
-            case ast.Call(func=ast.Attribute(value=inner)) if copies_to_host(tensor) and len(tensor.args) == 1:
-                steps.insert(0, "cpu")
-                tensor = inner
-            case ast.Attribute(attr="data", value=inner):
-                steps.insert(0, "data")
-                tensor = inner
-            case _:
-                break
-    if not _READS.intersection(steps) or any(isinstance(p, ast.Attribute) and p.attr in _READS for p in walk(tensor)):
-        return None
-    return WholeRead(value, tensor, tuple(steps))
-
-
 def gathered(
     project: Project,
     found: HostWait,
@@ -186,7 +149,7 @@ def gathered(
 
     ``rows`` says that the list gets each row by itself.
     """
-    module, read = found.module, whole_read(value)
+    module, (read, shape) = found.module, flat_read(value)
     if read is None or (rows and "numpy" not in read.steps and "tolist" not in read.steps):
         return Declined("more is done with the values than listing them")
     if not rows and _is_of_inner_loop(module, statement, loop, read.tensor):
@@ -194,7 +157,7 @@ def gathered(
     made = after_loop(project, found, statement, loop, target, read, rows=rows)
     if not isinstance(made, tuple):
         return made
-    kept = f"{target.id}.append({kept_batch(module, loop, read.tensor)})"
+    kept = f"{target.id}.append({kept_batch(module, loop, read.tensor)}{shape})"
     return Fix(KEPT_BATCHES, Safety.UNSAFE, (Edit(module.path, module.syntax.span(statement), kept), *made))
 
 
@@ -249,8 +212,8 @@ def _is_of_inner_loop(module: ModuleIndex, statement: ast.stmt, loop: LoopNode, 
 
 def kept_batch(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> str:
     """Return what keeps the values of a batch on the GPU."""
-    detached = "" if is_detached(tensor) else ".detach()"
-    return f"{module.syntax.text(tensor)}{detached}{'' if is_fresh(module, loop, tensor) else '.clone()'}"
+    detached = "" if is_detached(tensor) or isinstance(tensor, ast.Compare) else ".detach()"
+    return f"{operand(module, tensor)}{detached}{'' if is_fresh(module, loop, tensor) else '.clone()'}"
 
 
 def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
@@ -259,11 +222,13 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
     module, document = found.module, project.document(found.module.path)
     if document is None or len(statement.targets) != 1 or not isinstance(name := statement.targets[0], ast.Name):
         return None
-    if whole_read(statement.value) is None:
+    if flat_read(statement.value)[0] is None:
         return None
     variable = Variable(module, document, loop, name.id, definition=statement)
     uses = variable.occurrences()
-    if uses is None or len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
+    if uses is None:
+        return gathered_of_branches(project, found, statement, loop, name)
+    if len(uses) != 1 or not _follows(module, statement, use := variable.statement(uses[0])):
         return None
     match use:
         case ast.Expr(
@@ -280,7 +245,47 @@ def gathered_by_name(project: Project, found: HostWait, statement: ast.Assign, l
     removed = remove_statement(module.syntax, statement)
     if isinstance(made, Declined) or removed is None or removed.text:
         return made if isinstance(made, Declined) else None
-    return replace(made, edits=(removed, *made.edits))
+    prints = commented_prints(module.syntax, loop, name.id)
+    return replace(made, edits=(removed, *prints, *made.edits))
+
+
+def gathered_of_branches(
+    project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode, name: ast.Name
+) -> Fix | Declined | None:
+    """``rows = labels.cpu().numpy()`` in each branch, and then ``all_labels.extend(rows)``: branches keep tensors."""
+    module = found.module
+    bindings = module.scope(loop).bindings.get(name.id, [])
+    loads = [node for node in module.uses.get(name.id, ()) if module.scope(node).lookup(name.id) is bindings]
+    seen = {node: reaching(module, bindings, node) for node in loads}
+    uses = [node for node, known in seen.items() if any(one.node is statement for one in known)]
+    if len(uses) != 1:
+        return None
+    made, reads = [one.node for one in seen[uses[0]]], dict[ast.Assign, tuple[WholeRead, str]]()
+    for one in made:
+        if not isinstance(one, ast.Assign) or len(one.targets) != 1 or loop not in module.syntax.ancestors(one):
+            return None
+        read, shape = flat_read(one.value)
+        if read is None or any(node is not uses[0] and one in [b.node for b in seen[node]] for node in loads):
+            return None
+        reads[one] = read, shape
+    steps = {(read.text, "numpy" in read.steps or "tolist" in read.steps) for read, _ in reads.values()}
+    use = next(up for up in module.syntax.ancestors(uses[0]) if isinstance(up, ast.stmt))
+    match use:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend", value=ast.Name() as target), args=[value])) if (
+            value is uses[0] and len(steps) == 1 and steps.pop()[1]
+        ):
+            pass
+        case _:
+            return None
+    after = after_loop(project, found, use, loop, target, reads[statement][0], rows=True)
+    if not isinstance(after, tuple):
+        return after
+    kept = (
+        Edit(module.path, module.syntax.span(one.value), f"{kept_batch(module, loop, read.tensor)}{shape}")
+        for one, (read, shape) in reads.items()
+    )
+    appended = Edit(module.path, module.syntax.span(use), f"{target.id}.append({name.id})")
+    return Fix(KEPT_BATCHES, Safety.UNSAFE, (*kept, appended, *after))
 
 
 def _follows(module: ModuleIndex, statement: ast.stmt, use: ast.stmt) -> bool:
@@ -312,7 +317,8 @@ def _only_reads(between: list[ast.stmt], names: set[str]) -> bool:
 
 def is_fresh(module: ModuleIndex, loop: LoopNode, tensor: ast.expr) -> bool:
     """Return whether a tensor is made anew in each step, and nothing changes it in place."""
-    if isinstance(tensor, ast.Call) or (isinstance(tensor, ast.Subscript) and isinstance(tensor.value, ast.Call)):
+    taken = tensor.value if isinstance(tensor, ast.Subscript) else tensor
+    if isinstance(taken, ast.Call | ast.BinOp | ast.Compare | ast.UnaryOp):
         return True
     if not isinstance(tensor, ast.Name):
         return False

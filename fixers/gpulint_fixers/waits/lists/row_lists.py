@@ -12,7 +12,8 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import Binding, LoopNode, ModuleIndex
-from gpulint_fixers.waits.lists.device_lists import KEPT_BATCHES, WholeRead, after_loop, kept_batch, whole_read
+from gpulint_fixers.waits.lists.device_lists import KEPT_BATCHES, after_loop, kept_batch
+from gpulint_fixers.waits.lists.whole_reads import WholeRead, operand, whole_read
 from gpulint_fixers.waits.single_tensors import is_single_tensor
 
 _SAME = "each of the tensors has to have as many rows as the loop has rounds"
@@ -57,9 +58,9 @@ def extended(found: HostWait) -> Fix | None:
     rounds = _rounds(found)
     if rounds is None or not all(_is_list(found.module, one.target) for one in rounds.appends):
         return None
-    text = found.module.syntax.text
     lines = [
-        f"{one.target.id}.extend({text(one.read.tensor)}{''.join(_written(step) for step in one.read.steps)})"
+        f"{one.target.id}.extend({operand(found.module, one.read.tensor)}"
+        f"{''.join(_written(step) for step in one.read.steps)})"
         for one in rounds.appends
     ]
     description = _described("copy the whole batch to the host once instead of row by row", rounds)

@@ -17,7 +17,7 @@ from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.values.counter_names import counts_epochs
 from gpulint.values.periodic_tests import is_periodic
-from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.waits.logs.epoch_lengths import may_be_short, most_rounds
@@ -173,22 +173,33 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
                 edit = Edit(module.path, module.syntax.span(unused), name or "")
                 return (name, (edit,)) if name is not None and not read else (None, ())
-            case ast.Call(), ast.Tuple(elts=[ast.Name(id=name), _]) if _enumerates(loop.iter) and _kept(loop, name):
-                return name, ()
-            case ast.Call() as source, ast.Name(id=name) if _ranges(source) and _kept(loop, name) and _by_ones(source):
-                return name, ()
-            case ast.Name() as bar, ast.Tuple(elts=[ast.Name(id=name), _]) if _kept(loop, name) and any(
-                isinstance(binding.value, ast.Call)
-                and any(isinstance(part, ast.Call) and _enumerates(part) for part in walk(binding.value))
-                for binding in module.scope(loop).lookup(bar.id)
+            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if _is_enumerated(module, source) and _kept(
+                module, loop, counter, at
             ):
-                return name, ()
-            case _, ast.Name(id=name) if COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
+                return counter.id, ()
+            case ast.Call() as source, ast.Name() as counter if (
+                _ranges(source) and _by_ones(source) and _kept(module, loop, counter, at)
+            ):
+                return counter.id, ()
+            case _, ast.Name(id=name) as counter if (
+                COUNTER.search(name) and _counts(module, loop, name) and _kept(module, loop, counter, at)
+            ):
                 return name, ()
     for part in loop.body:
         if (raised := increment(part)) is not None:
             return raised, ()
     return _enumerated(module, loop)
+
+
+def _is_enumerated(module: ModuleIndex, source: ast.expr) -> bool:
+    """``enumerate(loader)``, or a bar that was made of it."""
+    if isinstance(source, ast.Name):
+        return any(
+            isinstance(binding.value, ast.Call)
+            and any(isinstance(part, ast.Call) and _enumerates(part) for part in walk(binding.value))
+            for binding in module.scope(source).lookup(source.id)
+        )
+    return isinstance(source, ast.Call) and _enumerates(source)
 
 
 def _picks_steps(loop: LoopNode, test: ast.expr) -> bool:
@@ -269,12 +280,14 @@ def _is_shuffled(module: ModuleIndex, source: ast.expr) -> bool:
     )
 
 
-def _kept(loop: ast.For, name: str) -> bool:
-    """Return whether the body leaves the counter alone."""
-    return name != "_" and not any(
-        isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
-        for statement in loop.body
-        for part in walk(statement)
+def _kept(module: ModuleIndex, loop: ast.For, counter: ast.Name, at: ast.stmt) -> bool:
+    """Return whether the body leaves the counter alone before a statement."""
+    syntax, last = module.syntax, at.end_lineno or at.lineno
+    inner = {up for up in syntax.ancestors(at) if isinstance(up, LOOPS) and loop in syntax.ancestors(up)}
+    return counter.id != "_" and all(
+        store is counter or (store.lineno > last and not inner.intersection(syntax.ancestors(store)))
+        for store in _stores(loop)
+        if isinstance(store, ast.Name) and store.id == counter.id
     )
 
 
@@ -286,7 +299,7 @@ def _new_name(module: ModuleIndex, loop: LoopNode) -> str | None:
 
 def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[Edit, ...]]:
     """``for step, batch in enumerate(loader)``."""
-    if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate"):
+    if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate") or _is_enumerated(module, loop.iter):
         return None, ()
     known = is_loader_name(last_name(unwrap_iterable(loop.iter))) or _BAR.search(ast.unparse(loop.iter)) is not None
     if not known and not _is_bar(module, loop):

@@ -13,7 +13,7 @@ from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef
 from gpulint_fixers.edits.statements import insert_below
-from gpulint_fixers.waits.lists.device_lists import WholeRead, whole_read
+from gpulint_fixers.waits.lists.whole_reads import WholeRead, operand, whole_read
 from gpulint_fixers.waits.returns.returned_tables import sites_of, training_loop
 
 
@@ -62,7 +62,7 @@ def _unused_numbers(project: Project, found: HostWait, function: FunctionNode, v
     for sync in found.syncs:
         match sync.node:
             case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
-                text = f"{found.module.syntax.text(tensor)}.detach()"
+                text = f"{operand(found.module, tensor)}.detach()"
                 edits.append(Edit(found.module.path, found.module.syntax.span(sync.node), text))
             case _:
                 return None
@@ -71,8 +71,9 @@ def _unused_numbers(project: Project, found: HostWait, function: FunctionNode, v
 
 def _kept(found: HostWait, read: WholeRead) -> str:
     """The tensor that takes the place of its copy."""
-    text = found.module.syntax.text(read.tensor)
-    return f"{text}.detach()" if {"detach", "data"}.intersection(read.steps) else text
+    if {"detach", "data"}.intersection(read.steps):
+        return f"{operand(found.module, read.tensor)}.detach()"
+    return found.module.syntax.text(read.tensor)
 
 
 def _used(site: NodeRef, count: int) -> dict[int, str] | None:
