@@ -52,7 +52,7 @@ def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[st
     parts = tuple(name.split("."))
     if parts[0] in sys.stdlib_module_names | project.models.derived(Libraries).gpu:
         return False
-    if project.module_path(name, module.path) is not None or not any(parts[0] in place for place in _folders(project)):
+    if project.module_path(name, module.path) is not None or parts[0] not in _folder_names(project):
         return False
     found = _by_stem(project).get(parts[-1], ())
     if any(_may_be(place, parts) for place in (*(place for _, place in found), *_folders(project))):
@@ -71,6 +71,11 @@ def _folders(project: Project) -> frozenset[tuple[str, ...]]:
     """Folders of Python files, which are packages with or without ``__init__.py``."""
     places = (Path(project.place(path)).parts[:-1] for path in project.files if path.suffix == ".py")
     return frozenset(place[:end] for place in places for end in range(1, len(place) + 1))
+
+
+@query
+def _folder_names(project: Project) -> frozenset[str]:
+    return frozenset(name for place in _folders(project) for name in place)
 
 
 @query

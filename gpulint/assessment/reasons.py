@@ -24,7 +24,7 @@ _REASON = regex.compile(
 _CURES = regex.compile(
     r"\b((to|should|which|that) (solve|fix|avoid|prevent|circumvent|silence)s?"
     r"|(solves|fixes|avoids|prevents|works around)|work-?around"
-    r"|(solve|fix|avoid|prevent|get rid of)\b.*\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?)"
+    r"|(solve|fix|avoid|prevent|get rid of)\b.{0,200}\b(issues?|errors?|bugs?|problems?|crash\w*|hang\w*|deadlocks?)"
     r"|(memory|oom|leak|hang|deadlock|crash|stability)[- ]fix|defrag\w*|(reduces?|against|memory) fragmentation)\b",
     re.IGNORECASE,
 )

@@ -45,7 +45,7 @@ class Libraries:
 HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
 MOVES = regex.compile(
     rf"{HINT.pattern}|\.(?:to|_apply)\b|\.(?:cpu|compile)\(|\b(?:mps|xpu|hpu|nccl)\b|distributed|DataParallel|accelerat"
-    r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(|pickle\.loads\b|read_pickle|\w*Unpickler|load_library"
+    r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(|pickle\.loads\b|read_pickle|Unpickler|load_library"
     r"|set_default_tensor_type",
     re.IGNORECASE,
 )
@@ -54,7 +54,7 @@ own, or takes the type of its tensors from elsewhere."""
 OPAQUE = regex.compile(
     r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|os\.popen|importlib|__import__|exec|execv\w*|spawn\w*|instantiate"
     r"|pkgutil|runpy|execfile|pydoc|load_module|load_source|entry_points|hydra\.utils|get_method|get_class)\b"
-    r"|\bglobals\(\)|\b__all__\s*\+?=\s*\[?\s*[^\n]*\bfor\b"
+    r"|\bglobals\(\)|\b__all__\s*\+?=\s*\[?\s*[^\n]{0,300}\bfor\b"
 )
 """With one of these words a program may run anything."""
 

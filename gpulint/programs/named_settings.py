@@ -11,7 +11,7 @@ from gpulint import regex
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_JSON = regex.compile(r"(?<![\w.])[\w./-]+\.json\b")
+_JSON = regex.compile(r"(?<![\w./-])[\w./-]+\.json\b")
 MAX_NAMED = 20
 """Most names that are looked for."""
 

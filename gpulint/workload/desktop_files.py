@@ -18,18 +18,18 @@ _BATCH = frozenset({".bat", ".cmd", ".ps1"})
 _PACKAGES = regex.compile(r"(env(ironment)?|conda|requirements?)[\w.-]*\.(ya?ml|txt)", re.IGNORECASE)
 """Names of files that list packages."""
 _SAVED_THERE = regex.compile(
-    r"^prefix:\s*([A-Za-z]:\\|/Users/)"
-    r"|^\s*-\s*(vs20\d\d_runtime|win_inet_pton|wincertstore|ucrt|m2w64-[\w-]+|appnope|libcxx)\s*="
-    r"|^\s*(-\s*)?(pywin32|pywinpty|pywin32-ctypes|wmi|appnope|pyobjc[\w-]*)\s*[=@]=?[^;\n]*$",
+    r"^prefix:[ \t]*([A-Za-z]:\\|/Users/)"
+    r"|^[ \t]*-[ \t]*(vs20\d\d_runtime|win_inet_pton|wincertstore|ucrt|m2w64-[\w-]+|appnope|libcxx)[ \t]*="
+    r"|^[ \t]*(-[ \t]*)?(pywin32|pywinpty|pywin32-ctypes|wmi|appnope|pyobjc[\w-]*)[ \t]*[=@]=?[^;\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 """Folders of Windows and macOS, and packages of theirs that no marker (``; sys_platform == "win32"``) guards."""
 _OUTPUT = regex.compile(
-    r"""["\]]/Users/\w[^"\n]*\.py|[A-Za-z]:\\\\(\\\\)?Users|\bdevice[\w ]*[:=]? *\(?(type=)?'?mps\b"""
+    r"""["\]]/Users/\w[^"\n]{0,300}\.py|[A-Za-z]:\\\\(\\\\)?Users|\bdevice[\w ]{0,20}[:=]? ?\(?(type=)?'?mps\b"""
 )
 """Output of a cell that tells where it ran."""
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
-_PROGRAM = regex.compile(r"\bpython\S* .*\.py\b")
+_PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
 MAX_BYTES = 4_000_000
 """Most bytes of a file that are read."""
 

@@ -38,7 +38,7 @@ _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
 _ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
-_COMMENTED = regex.compile(r"#[^\n]*\b(num_)?workers\s*=")
+_COMMENTED = regex.compile(r"#[^\n]{0,200}\b(num_)?workers\s*=")
 _EXPLAINED = regex.compile(
     r"num_workers\s*=\s*0\s*,?[ \t]*#.*(slow|hang|dead|crash|disabled|error|issue|fork|fail|faster|avoid|memory|safe)",
     re.I,

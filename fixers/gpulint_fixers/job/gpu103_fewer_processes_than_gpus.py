@@ -16,7 +16,7 @@ _NUMBER = regex.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?
 """An option's name, then a variable or a number."""
 _STARTS_MORE = regex.compile(r"torch\.distributed\.(run|launch)|torchrun|accelerate|nproc[_-]per[_-]node|deepspeed")
 _SPEAKS = regex.compile(r"\b(gpus?|process(es)?|devices?|cards?|tasks?|memory|oom|servers?|vllm)\b", re.IGNORECASE)
-_JSON = regex.compile(r"[\w./-]+\.json\b")
+_JSON = regex.compile(r"(?<![\w./-])[\w./-]+\.json\b")
 _BATCH = re.compile(rb"[\"']train_batch_size[\"']\s*:\s*\d")
 """DeepSpeed refuses a size of the global batch that does not fit the number of processes."""
 _NEAR = 40

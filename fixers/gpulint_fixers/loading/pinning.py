@@ -31,7 +31,7 @@ _SPARSE = regex.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\
 """https://github.com/pytorch/pytorch/issues/115330"""
 _MACHINE = regex.compile(r"\b(laptop|cpu|mac|mps|local)", re.IGNORECASE)
 """Words of machines without a GPU of NVIDIA's, on which a test for one does not pin."""
-_COMMENTED = regex.compile(r"#[^\n]*\bpin_memory\s*=")
+_COMMENTED = regex.compile(r"#[^\n]{0,200}\bpin_memory\s*=")
 _SPEAKS = regex.compile(r"\bpin(ned|ning|s)?\b|pin_mem", re.IGNORECASE)
 _CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
 

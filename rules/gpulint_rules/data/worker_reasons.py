@@ -33,7 +33,7 @@ _ZERO = regex.compile(r"(?<![\w.,=:])0(?![\w.,]|\s*:)", re.ASCII)
 """A comment that names 0 as a choice, in any language."""
 _NAMES_ZERO = regex.compile(
     r"workers[\"']?\s*(=|:|is|to)\s*0\s*(for|on|in|when|under|with|if|as|at|unless|here)\b"
-    r"|\b(keep|leave|important|note|needs?|use|prefer|we)\b[^,()]*workers[\"']?\s*(=|:|at|to)\s*0\b(?!\s*,)",
+    r"|\b(keep|leave|important|note|needs?|use|prefer|we)\b[^,()]{0,200}workers[\"']?\s*(=|:|at|to)\s*0\b(?!\s*,)",
     re.IGNORECASE,
 )
 """A sentence that names the setting with its value; a call that is commented out has commas and parentheses."""

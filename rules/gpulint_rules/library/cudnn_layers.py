@@ -16,7 +16,7 @@ from gpulint.workspace.module_index import ModuleIndex
 
 _LAYERS = regex.compile(
     r"conv(?!er|ent|ex|ey|inc)|gru|lstm|rnn|cnn|batch_?norm|bn\b|pool(?!\(|executor|_?size)|ctc|resnet|u_?net|vgg|mobilenet"
-    r"|torchvision|torchaudio|timm|monai|diffusers|transformers|torch\.hub|(model|net)\w*\s*=\s*torch\.load\(|jit\.load"
+    r"|torchvision|torchaudio|timm|monai|diffusers|transformers|torch\.hub|(model|net)\w{0,40}\s{0,4}=\s{0,4}torch\.load\(|jit\.load"
     r"|smp\b|clip\b|vit|yolo|_geometric|grid_?sample|affine_grid",
     re.IGNORECASE,
 )
