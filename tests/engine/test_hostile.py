@@ -95,6 +95,14 @@ FILES: dict[str, Mapping[str | bytes, bytes]] = {
         + b"containers:\n- <<: *b3000\n"
     },
     "merged with itself": {"a.yaml": b"kind: Job\ncontainers: &a\n- &b\n  image: nvidia\n  <<: *b\n  x: *a\n"},
+    "texts that are long to search": {
+        "a.py": b"import torch\nfrom PIL import Image\nclass D(torch.utils.data.Dataset):\n"
+        b"    def __getitem__(self, i): return Image.open(str(i))\n"
+        b"# %b\nl = torch.utils.data.DataLoader(D(), batch_size=8, num_workers=0)  # %b\n"
+        b"for x in l:\n    model(x.cuda()).sum().backward()\n    optimizer.step()\n" % (b"fix " * 50_000, b"we " * 50_000),
+        "environment.yml": b"\n" * 200_000 + b"name: pywin32",
+        "run.bat": b"python " * 50_000,
+    },
     "sums of 5,000 terms": {"a.py": LOOP + b"x = " + b"+".join([b"a"] * 5000) + b"\n"},
     "a redirection of nothing": {"a.sh": JOB + b"a) |x|)=1.#"},
     "nested shell": {"a.sh": JOB + b"$(" * 3000 + b"python a.py" + b")" * 3000, "b.sh": JOB + b"if a; then\n" * 2000},
