@@ -26,6 +26,8 @@ _HOLDS = regex.compile(
 )
 """What usually holds where a job trains on GPUs."""
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_OF_VALUES = frozenset({"isinstance", "hasattr", "bool", "all", "any"})
+"""Functions that tell what a value is, whatever it counts."""
 _CONTAINERS = frozenset({"list", "tuple", "dict", "str"})
 
 
@@ -33,7 +35,8 @@ def is_by_unknown_setting(
     project: Project, module: ModuleIndex, node: ast.AST, contexts: Iterable[LoopContext]
 ) -> bool:
     """Return whether every way from the training loops among ``contexts`` to a place is under a switch or a comparison
-    whose outcome the tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``."""
+    whose outcome the tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``; or
+    that a function picks some steps by: ``if is_due(step)``."""
     ways = [_way(module, node, context) for context in contexts if context.role is Role.STEP]
     return bool(ways) and all(any(_is_unknown(project, where, test) for where, test in way) for way in ways)
 
@@ -63,6 +66,8 @@ def _is_unknown(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="isinstance"), args=[_, types]):
             kinds = types.elts if isinstance(types, ast.Tuple) else [types]
             return all(last_name(kind) in _CONTAINERS for kind in kinds)
+        case ast.Call(func=func, args=args):
+            return any(map(is_counter, args)) and last_name(func) not in _OF_VALUES
     return False
 
 
