@@ -41,6 +41,9 @@ class Impact:
     """GPU-hours lost per run, lowest and highest; None where the run's length or number of GPUs is unknown."""
     own: float = 0
     """Of findings with one cause, how much of the amount is of this one; the largest represents the others."""
+    small: bool = False
+    """Whether the gain is small beside the time that a repair by hand takes: it is worth a person's time only where a
+    fix is offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,5 @@ class Cost:
     of one shape``. The impact is low then."""
     own: float = 0
     """How much of the amount is of this place, where it is that of several places together."""
+    small: bool = False
+    """Whether the gain is small beside the time that a repair by hand takes."""

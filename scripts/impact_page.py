@@ -48,7 +48,8 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
    large model, of several networks on images, of several micro-steps, or that reads files.
 7. Circumstances lower it.
 8. Of the waits of one loop, which are repaired together, `gpulint scan` shows one at its level. It names the lines of
-   the others, which are low.
+   the others, which are low. Waits for single numbers are one level lower where no fix is offered for any of them: to
+   move them by hand takes longer than the gain is worth.
 
 """
 LOWERS = """

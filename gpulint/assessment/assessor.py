@@ -67,8 +67,8 @@ def assess(finding: Finding, project: Project) -> Impact:
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
     parts += [row_.phrase for row_ in lowered[:2]]
-    own = cost.own if cost is not None else 0
-    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own)
+    own, small = (cost.own, cost.small) if cost is not None else (0, False)
+    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own, small)
 
 
 def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:

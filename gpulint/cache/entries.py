@@ -66,8 +66,8 @@ def _job(made: Sequence[Any]) -> JobSummary:
 
 
 def _impact(made: Sequence[Any]) -> Impact:
-    level, basis, share, hours, own = made
-    return Impact(Level(level), basis, share and tuple(share), hours and tuple(hours), own)
+    level, basis, share, hours, own, small = made
+    return Impact(Level(level), basis, share and tuple(share), hours and tuple(hours), own, small)
 
 
 def _rule_out(rule: Rule) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _result_out(result: Any) -> dict[str, Any]:
         "help": found.help,
         "severity": found.severity.value,
         "related": [_place_out(place) for place in found.related],
-        "impact": [impact.level.value, impact.basis, impact.gpu_share, impact.gpu_hours, impact.own],
+        "impact": [impact.level.value, impact.basis, impact.gpu_share, impact.gpu_hours, impact.own, impact.small],
     }
     if found.cause is not None:
         made["cause"] = _place_out(found.cause)

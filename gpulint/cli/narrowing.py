@@ -16,6 +16,7 @@ from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
 from gpulint.impact_causes import fold_causes
+from gpulint.impact_effort import lower_by_hand
 from gpulint.impact_filter import ImpactFilter
 from gpulint.impact_repeats import fold_repeats
 
@@ -91,7 +92,8 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
-        report.results = self.impact.shown(fold_causes(fold_repeats(report.results, inputs.project), inputs.project))
+        results = lower_by_hand(fold_repeats(report.results, inputs.project))
+        report.results = self.impact.shown(fold_causes(results, inputs.project))
 
     @property
     def new_only(self) -> bool:

@@ -137,7 +137,7 @@ def test_a_value_that_the_step_needs_speaks_for_no_other(tmp_path: Path, capsys:
     tests = "".join(
         f"    part = model(images.cuda())\n    part.backward()\n    if part.item() > {n}: stop()\n" for n in range(5)
     )
-    sums = "".join("    part = model(images.cuda())\n    part.backward()\n    s += part.item()\n" for _ in range(4))
+    sums = "".join("    part = model(images.cuda())\n    part.backward()\n    s.put(part.cpu())\n" for _ in range(4))
     write(tmp_path, STEP + tests + sums)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["line"] == 28
@@ -261,7 +261,9 @@ def test_waits_beside_many_steps_of_an_environment_cost_little(
 def test_a_comment_that_names_a_sync_point_shows_a_choice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], comment: str, level: str
 ) -> None:
-    reads = "    total, best, worst = (\n        loss.item(),\n        output.max().item(),\n        output.min().item(),\n    )\n"
+    reads = (
+        "    total, best, worst = (\n        loss.item(),\n        output.cpu(),\n        output.min().item(),\n    )\n"
+    )
     write(tmp_path, STEP + f"    # {comment}\n" + reads)
     (found,) = scanned(tmp_path, capsys, "GPU305", "low")
     assert found["impact"]["level"] == level
@@ -393,3 +395,32 @@ def test_rounds_are_told_that_all_get_there(
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert ("per step" in shown["impact"]["basis"]) is bool(told)
     assert told in shown["impact"]["basis"]
+
+
+BY_HAND = """\
+    journal.put(output.max().item())
+    journal.put(loss.item())
+    journal.put(output.min().item())
+"""
+
+
+def test_numbers_that_only_a_person_could_move_cost_too_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, STEP.replace("measures", "journal") + BY_HAND)
+    assert scanned(tmp_path, capsys, "GPU305") == []
+    hidden = scanned(tmp_path, capsys, "GPU305", "low")
+    assert all(one["impact"]["basis"].endswith("no fix is offered") for one in hidden)
+
+
+def test_a_fix_for_one_of_them_shows_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, STEP.replace("measures", "journal") + BY_HAND + "    total += output.sum().item()\n")
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["impact"]["basis"].startswith("every step, 4 waits")
+
+
+def test_whole_tensors_are_worth_moving_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copied = "    journal.put(output.cpu())\n    journal.put(loss.item())\n    journal.put(output.min().item())\n"
+    write(tmp_path, STEP.replace("measures", "journal") + copied)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["impact"]["basis"].startswith("every step, 3 waits")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpulint.placement.host_outputs import HostOutputs
 from gpulint.placement.host_values import HostValues
-from gpulint.placement.sync_points import SyncPoint
+from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
@@ -65,7 +65,11 @@ def _waits_in(
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
     nodes = [*looked_at(project, module, block)]
     if project.fact(GpuPrograms).runs_on_gpu(module):
-        syncs = (sync for sync in _by_function(project, module).get(function, ()) if is_needed(project, module, sync))
+        syncs = (
+            sync
+            for sync in _by_function(project, module).get(function, ())
+            if sync.kind is SyncKind.SELECT or is_needed(project, module, sync)
+        )
         nodes += (sync.node for sync in syncs if not _is_on_host(project, module, sync))
     for node in nodes:
         inside = module.function(node) is function and block in module.syntax.ancestors(node)

@@ -258,10 +258,23 @@ def value_tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
     asking = [
         branch.test
         for branch in branches
-        if any(isinstance(part, ast.Call) and _asks_torch(project, module, part) for part in walk(branch.test))
+        if any(
+            isinstance(part, ast.Call) and _asks_torch(project, module, part)
+            for tested in _meant(module, branch.test)
+            for part in walk(tested)
+        )
     ]
     found = {sync.node for sync in project.fact(SyncPoints).in_module(module)} if asking else set[ast.expr]()
     return tuple(test for test in asking if found.isdisjoint(walk(test)))
+
+
+def _meant(module: ModuleIndex, test: ast.expr) -> Iterator[ast.expr]:
+    """Yield a test, and what the name was given that it asks for: ``broken = not torch.isfinite(loss)``."""
+    yield test
+    inner = test.operand if isinstance(test, ast.UnaryOp) else test
+    made = module.scope(inner).lookup(inner.id) if isinstance(inner, ast.Name) else ()
+    if len(made) == 1 and isinstance(made[0].value, ast.expr) and not made[0].path:
+        yield made[0].value
 
 
 def _asks_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -56,7 +56,10 @@ _AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
 _COMPARED = 8
 """Other reads that one is compared with."""
-_TERMS = regex.compile(r"loss|metric|criteri|aux_?(output|pred|head|out)|\b(stage|level|scale)s\b", re.IGNORECASE)
+_TERMS = regex.compile(
+    r"loss|metric|criteri|aux_?(output|pred|head|out)|\b(stage|level|scale|head|task)s\b|(^|_|\b)(col|column|class|task|head)_names\b",
+    re.IGNORECASE,
+)
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|u_?net|denoiser|transformer|backbone)$|^net[A-Z_]\w*$"
 )

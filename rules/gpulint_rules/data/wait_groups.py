@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
+from gpulint import regex
 from gpulint.impact import Cost
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -16,7 +18,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.batch_waits import waiting_copy
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.exclusive_branches import exclude
@@ -53,6 +55,13 @@ _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 
 
+_COPIES = frozenset({"cpu", "numpy", "tolist", "to", "device_get", "type"})
+"""Methods that may copy a whole tensor."""
+_SAME = frozenset({"detach", "clone", "cpu", "data", "float", "double"})
+_REDUCES = frozenset({"mean", "sum", "max", "min", "norm", "any", "all"})
+_LOSS = regex.compile(r"(^|_|\b)loss(es)?(_|\d|\b)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """What the waits of one file add to each round of a loop."""
@@ -73,6 +82,8 @@ class Group:
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
     first: ast.AST | None = None
     """The place in the same module."""
+    small: bool = False
+    """Whether each place waits for one number, once in each round."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
@@ -102,7 +113,6 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
     run = in_one_round(module, syncs, loop)
-    times = [rounds(module, sync.node, loop) for sync in run]
     deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
     firm = [
         sync.node for sync in (*needed, *others) if not project.fact(Guards).is_conditional(module, sync.node, loop)
@@ -120,10 +130,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         waits(module, needed, loop),
         len(run),
         len(deep),
-        sum(times) if all(tells_rounds(module, sync.node, loop) for sync in run) else 0,
+        sum(rounds(module, sync.node, loop) for sync in run)
+        if all(tells_rounds(module, sync.node, loop) for sync in run)
+        else 0,
         at_needed,
         f"line {first.lineno}" if first is not None else _place(project, module, called),
         first,
+        not deep and _are_small(module, run, found),
     )
 
 
@@ -162,7 +175,30 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed)
+    return Cost(
+        "host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=group.small
+    )
+
+
+def _are_small(module: ModuleIndex, run: Sequence[SyncPoint], found: Sequence[tuple[SyncPoint, LoopContext]]) -> bool:
+    """Return whether each wait of a round is for one number, and in no helper that the round calls several times."""
+    return all(_is_of_number(module, sync) for sync in run) and all(times_called(context) <= 1 for _, context in found)
+
+
+def _is_of_number(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a wait is for one number, or for what a mask picks, and not for a copy of a whole tensor."""
+    if sync.kind is not SyncKind.READ or not isinstance(sync.node, ast.Call) or sync.value is None:
+        return sync.kind is not SyncKind.BARRIER
+    if last_name(sync.node.func) not in _COPIES:
+        return True
+    value = sync.value
+    while isinstance(value, ast.Call) and last_name(value.func) in _SAME and isinstance(value.func, ast.Attribute):
+        value = value.func.value
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        value = value.value
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in _REDUCES and not value.keywords and len(value.args) < 2
+    return isinstance(value, ast.Name | ast.Attribute | ast.Subscript) and _LOSS.search(ast.unparse(value)) is not None
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
