@@ -114,9 +114,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
     run = in_one_round(module, syncs, loop)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
-    firm = [
-        sync.node for sync in (*needed, *others) if not project.fact(Guards).is_conditional(module, sync.node, loop)
-    ]
+    firm = _unconditional(project, module, (*needed, *others), loop)
     few = all(
         runs_few(module, sync.node, loop) and is_beside_one(module, firm, sync.node) for sync in run if sync in deep
     )
@@ -138,6 +136,11 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         first,
         not deep and _are_small(module, run, found),
     )
+
+
+def _unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
+    guards = project.fact(Guards)
+    return [sync.node for sync in syncs if not guards.is_conditional(module, sync.node, loop)]
 
 
 def _shown(
