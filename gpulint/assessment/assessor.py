@@ -67,7 +67,8 @@ def assess(finding: Finding, project: Project) -> Impact:
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
     parts += [row_.phrase for row_ in lowered[:2]]
-    own, small = (cost.own, cost.small) if cost is not None else (0, False)
+    own = cost.own if cost is not None else 0
+    small = cost is not None and (cost.small or kind(cost.kind).small)
     return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own, small)
 
 

@@ -34,6 +34,8 @@ class Kind:
     """It matters in training alone."""
     divides: bool = False
     """The more there is, the less is lost."""
+    small: bool = False
+    """What is gained is small beside the time that a repair by hand takes."""
     named: str = ""
     """What the names of its items are: ``packages`` or ``downloads``."""
 
