@@ -84,7 +84,7 @@ def _serves_loaders(loader: Loader, settings: ast.Name, name: str, names: tuple[
 
 @query
 def _passed(module: ModuleIndex) -> dict[tuple[str, str], list[ast.AST | None]]:
-    """What holds each read of an option in a module, by its object and its name."""
+    """Return what holds each read of an option in a module, by its object and its name."""
     found: dict[tuple[str, str], list[ast.AST | None]] = {}
     for part in module.syntax.of(ast.Attribute):
         if isinstance(part.value, ast.Name):
