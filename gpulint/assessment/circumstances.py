@@ -153,6 +153,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("set in every configuration and command", TO_LOW, worker_settings.has_workers_set, kinds=_IN_PROCESS),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
+    Circumstance("to hold GPUs, by its name", TO_LOW, file_facts.is_placeholder, kinds=_IDLE | _HELD),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
     Circumstance("its jobs request no GPUs", TO_LOW, job_facts.requests_no_gpus, not_kinds=_START),
@@ -210,6 +211,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
+    Circumstance(
+        "chosen, as a comment says", TO_LOW, worker_facts.is_pinning_chosen, kinds=frozenset({"pageable-transfer"})
+    ),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass beside the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),

@@ -38,7 +38,7 @@ _OUTDATED = regex.compile(
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?)/"
+    r"|node_modules|forks?|reference[-_]?(impl(ementation)?s?|code))/"
     r"|(^|/)\.(claude|cursor|codex|gemini|agents?|windsurf|opencode|copilot|continue|roo|kiro|cline|factory)/",
     re.IGNORECASE,
 )
@@ -87,6 +87,9 @@ _SMOKE = regex.compile(
     r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|diagnos(e|is|tics?)|mnist)([/_.-]|$)",
     re.IGNORECASE,
 )
+_HOLDS = regex.compile(
+    r"(^|[_.-])(dummy|hold|holder|keep[-_]?alive|placeholder|occupy|reserve)([_.-]|$)", re.IGNORECASE
+)
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
     r"|interpolate|heat[-_]?maps?|saliency|attributions?|(grad[-_]?)?cam|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test|validat(e|ion))([/_.-]|s?\d*$)",
@@ -124,6 +127,11 @@ def is_example_launcher(subject: Subject) -> bool:
 def is_template(subject: Subject) -> bool:
     """Return whether a script starts nothing of the tree, and a line that starts a program is commented out."""
     return subject.is_launcher and not any(job.programs for job in subject.jobs) and subject.mentions(_COMMENTED_START)
+
+
+def is_placeholder(subject: Subject) -> bool:
+    """Return whether a script that starts nothing of the tree is there to hold GPUs, by its name."""
+    return subject.is_launcher and bool(_HOLDS.search(subject.path.stem)) and not any(j.programs for j in subject.jobs)
 
 
 def is_notebook(subject: Subject) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DISTRIBUTED = regex.compile(r"(^|[_-])(ddp|dist|distributed)([_-]|$)", re.IGNORECASE)
 _DATA = regex.compile(r"\.(jsonl?|csv|tsv|txt)$")
+_FOLDER = regex.compile(r"(\./)?\w[\w-]*(/[\w-]+)+/?")
 _FOLDERS = ("data", "datasets")
 SMALL = 4_000_000
 """Bytes of a text file up to which a pass over it takes seconds (assumed)."""
@@ -88,10 +89,21 @@ def reads_small_file(subject: Subject) -> bool:
 
 @query
 def _names_small_file(project: Project, module: ModuleIndex) -> bool:
-    table = _data_files(project)
-    named = [text.rpartition("/")[2] for text in module.strings if _DATA.search(text)]
-    found = [path for name in named for path in table.get(name, ())]
+    """Return whether the data files that a module names are small: those in the folders that it names, if there are
+    any, and of those the ones to train on."""
+    names = {text.rpartition("/")[2] for text in module.strings if _DATA.search(text)}
+    folders = _named_folders(project, module)
+    found = [folder / name for folder in folders for name in names & project.entries(folder)]
+    found = found or [path for name in names for path in _data_files(project).get(name, ())]
+    found = [path for path in found if "train" in path.name] or found
     return bool(found) and all(0 < len(project.data(path)) <= SMALL for path in found)
+
+
+def _named_folders(project: Project, module: ModuleIndex) -> list[Path]:
+    """The folders of the tree whose paths are written in a module: ``"data/hotel"``."""
+    named = (text.strip("/") for text in sorted(module.strings) if _FOLDER.fullmatch(text))
+    places = (base / text for text in named for base in dict.fromkeys((module.path.parent, project.root)))
+    return [place for place in places if project.is_dir(place)]
 
 
 @query

@@ -40,6 +40,8 @@ FEW_CORES = 2
 """Cores of a client that leave none for workers."""
 _CHOSEN = regex.compile(r"\d|worker|process", re.IGNORECASE)
 """What a comment behind ``num_workers=0`` says if its author knows the setting."""
+_PINS = regex.compile(r"^\s*(true|[\w.]*pin_?mem\w*|[\w.]*cuda[\w.()]*)\s*,?\s*$", re.IGNORECASE)
+"""A comment that is what ``pin_memory`` was before."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
 
 
@@ -166,13 +168,23 @@ def _names_windows(module: ModuleIndex) -> bool:
 
 def is_chosen(subject: Subject) -> bool:
     """Return whether a comment behind ``num_workers=0`` names another number, or workers."""
+    return _replaces(subject, "num_workers", 0, _CHOSEN)
+
+
+def is_pinning_chosen(subject: Subject) -> bool:
+    """Return whether a comment behind ``pin_memory=False`` names another value: ``# args.pin_mem``."""
+    return _replaces(subject, "pin_memory", False, _PINS)
+
+
+def _replaces(subject: Subject, name: str, value: object, others: re.Pattern[str]) -> bool:
+    """Return whether a comment behind an argument of the loader's call that is ``value`` names others."""
     loader = _loader(subject)
-    workers = keyword_value(loader.node, "num_workers") if loader is not None else None
-    if loader is None or not isinstance(workers, ast.Constant) or workers.value != 0 or subject.document is None:
+    given = keyword_value(loader.node, name) if loader is not None else None
+    if loader is None or not isinstance(given, ast.Constant) or given.value != value or subject.document is None:
         return False
-    span = loader.module.syntax.span(workers)
+    span = loader.module.syntax.span(given)
     comment = subject.document.cell_source(span.cell).line(span.line).partition("#")[2]
-    return bool(_CHOSEN.search(comment)) and not _TO_DO.search(comment)
+    return bool(others.search(comment)) and not _TO_DO.search(comment)
 
 
 def is_documented(subject: Subject) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.given_values import is_for_missing_argument
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ _DOUBLES = regex.compile(
 """Samples in double precision."""
 _SINGLES = regex.compile(r"float32|\.float\(\)|FloatTensor|torch\.float\b|transforms\.ToTensor|ToTensorV2")
 
+MAX_CALLS = 2
+"""Most functions that hand on what another one makes."""
+
 
 def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     """Return whether what moves may be in the memory that the loader pins, or could be if the copy came before a
@@ -48,7 +52,7 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
     if not isinstance(moved, ast.Name):
         return _may_be_pinned(project, transfer, moved)
-    bound = _bound(module, moved.id, moved)
+    bound = [one for one in _bound(module, moved.id, moved) if not is_for_missing_argument(project, module, one.node)]
     if bound and all(_is_of_new(module, one) for one in bound):
         return False
     values = [value for one in bound if (value := _given(one)) is not None]
@@ -116,16 +120,21 @@ def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr, path: 
     return not (is_new(transfer.module, moved) or (widened and _draws_doubles(project, transfer)))
 
 
-def _makes_new(project: Project, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> bool:
+def _makes_new(
+    project: Project, module: ModuleIndex, call: ast.Call, path: tuple[int, ...], calls: int = MAX_CALLS
+) -> bool:
     """Return whether a call of functions of the tree returns new tensors: ``normalize(x)`` with ``return (x - MEAN) /
-    STD``."""
+    STD``, perhaps in a function that it returns the result of."""
     functions = project.fact(Resolver).callees(module, call)
     return bool(functions) and all(
-        isinstance(one.node, FUNCTIONS) and _returns_new(project, one.module, one.node, path) for one in functions
+        isinstance(one.node, FUNCTIONS) and _returns_new(project, one.module, one.node, path, calls)
+        for one in functions
     )
 
 
-def _returns_new(project: Project, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...]) -> bool:
+def _returns_new(
+    project: Project, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...], calls: int
+) -> bool:
     returned = project.fact(Resolver).returns(function)
     for value in returned:
         if path:
@@ -136,7 +145,11 @@ def _returns_new(project: Project, module: ModuleIndex, function: FunctionNode, 
         if isinstance(value, ast.Name):
             bound = reaching(module, module.scope(value).lookup(value.id), value)
             values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bound]
-        if not values or not all(is_new(module, one) for one in values):
+        if not values or not all(
+            is_new(module, one)
+            or (calls and isinstance(one, ast.Call) and _makes_new(project, module, one, (), calls - 1))
+            for one in values
+        ):
             return False
     return bool(returned)
 

@@ -1,5 +1,5 @@
 """Files that tell that a program is run on Windows or macOS, where processes are spawned: batch files that start it,
-environments that were saved there, and the output of a notebook."""
+environments that were saved there, and the output of a notebook; and documentation that says how to set it up there."""
 
 from __future__ import annotations
 
@@ -30,6 +30,18 @@ _OUTPUT = regex.compile(
 """Output of a cell that tells where it ran."""
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
 _PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
+_TEXTS = regex.compile(r"(README|INSTALL|SETUP|USAGE|GETTING[_-]?STARTED|QUICK[_-]?START)[\w.-]*", re.IGNORECASE)
+"""Names of files that say how to set a program up."""
+_SET_UP = regex.compile(
+    r"\bScripts[\\/]activate|^\s*set [A-Z_]+=|\$env:\w+\s*=|\bbrew install\b|\b[\w-]+\.(bat|ps1)\b"
+    r"|^[#\s*_>-]*(Windows|macOS|MacOS|Mac OS|OS X)\b(?! (is|are|of)\b)"
+    r"|([(/,#]\s*|\b(on|On|for|For|and|or|under|using) (an? )?)(Microsoft )?(Windows|macOS|MacOS|Mac OS|OS X)\b"
+)
+"""What a line of documentation says to those who run a program on Windows or macOS."""
+_NOT_THERE = regex.compile(
+    r"\b(not?|cannot|unsupported|untested|without|only|instead|wsl\d?)\b|n['\u2019]t\b", re.IGNORECASE
+)
+"""Words of a line that says that a program does not run there."""
 MAX_BYTES = 4_000_000
 """Most bytes of a file that are read."""
 
@@ -47,6 +59,25 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
         if folder == project.root:
             break
     return False
+
+
+@query
+def may_be_set_up_on_desktop(project: Project, path: Path) -> bool:
+    """Return whether files tell that a program is run on Windows or macOS, or the documentation in a folder above it
+    says how to set it up there, and no job starts it."""
+    if is_run_on_desktop(project, path):
+        return True
+    if project.fact(JobIndex).launches_of(path):
+        return False
+    folders = [folder for folder in path.parents if folder == project.root or folder.is_relative_to(project.root)]
+    return any(_is_documented_for_desktop(project, folder) for folder in folders)
+
+
+@query
+def _is_documented_for_desktop(project: Project, folder: Path) -> bool:
+    """Return whether documentation in a folder says how to set programs up on Windows or macOS."""
+    texts = (_text(project, folder / name) for name in _files(project, folder) if _TEXTS.fullmatch(name))
+    return any(_SET_UP.search(line) and not _NOT_THERE.search(line) for text in texts for line in text.splitlines())
 
 
 @query

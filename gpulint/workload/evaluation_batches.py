@@ -22,6 +22,7 @@ from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources
 from gpulint.workload.data_split import Split
+from gpulint.workload.padded_images import pads_images
 from gpulint.workload.sample_lengths import have_own_lengths
 from gpulint.workload.trainer_workers import ARGUMENTS
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
@@ -249,9 +250,12 @@ def _is_stepped_through(project: Project, source: BatchSource) -> bool | None:
 
 
 def one_is_enough(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
-    """Return whether a metric needs each image alone, each is cut into windows or has a length of its own, or only a
-    few batches are drawn."""
-    if not _SLIDES.isdisjoint(module.calls_by_name) or have_own_lengths(project, source.call.module, source.node):
+    """Return whether a metric needs each image alone, each is cut into windows, has a length of its own or would be
+    padded to the size of others, or only a few batches are drawn."""
+    made_in, loader = source.call.module, source.node
+    if not _SLIDES.isdisjoint(module.calls_by_name) or have_own_lengths(project, made_in, loader):
+        return True
+    if pads_images(project, made_in, loader):
         return True
     return _scores_images(project, module) or _glanced_at(project, source) or _is_paired(project, source)
 

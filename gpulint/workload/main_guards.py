@@ -12,7 +12,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
 from gpulint.semantic.callers import callers
 from gpulint.semantic.operating_systems import may_run_on_macos
-from gpulint.workload.desktop_files import is_run_on_desktop
+from gpulint.workload.desktop_files import may_be_set_up_on_desktop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,8 @@ def route_to(project: Project, place: NodeRef) -> Route:
 
 def would_run_again(project: Project, place: NodeRef) -> bool:
     """Return whether a place is reached without a main guard in a program that may run on macOS, whose lines end as on
-    Windows, that was compiled there, or whose tree names folders of Windows or macOS. Jobs run on Linux."""
+    Windows, that was compiled there, whose documentation says how to set it up there, or whose tree names folders of
+    Windows or macOS. Jobs run on Linux."""
     route = route_to(project, place)
     if not route.is_unguarded or place.module.path.suffix == ".ipynb":
         return False
@@ -60,7 +61,7 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
         return False
     if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in route.modules):
         return True
-    if any(is_run_on_desktop(project, start.module.path) for start in route.starts):
+    if any(may_be_set_up_on_desktop(project, start.module.path) for start in route.starts):
         return True
     if any(_is_compiled_elsewhere(project, start.module.path.parent / "__pycache__") for start in route.starts):
         return True

@@ -12,7 +12,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.desktop_files import is_run_on_desktop
+from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ _SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spaw
 
 
 def may_spawn(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a module, or one that imports it, may run on Windows or a Mac, or spawns all its processes."""
+    """Return whether a module, or one that imports it, may run on Windows or a Mac, as its documentation may say, or
+    spawns all its processes."""
     return any(
-        may_run_on_macos(one) or spawns(one) or is_run_on_desktop(project, one.path)
+        may_run_on_macos(one) or spawns(one) or may_be_set_up_on_desktop(project, one.path)
         for one in _programs(project, module)
     )
 

@@ -135,6 +135,43 @@ def test_a_pass_over_a_small_file_of_the_tree_costs_little(tmp_path: Path, rows:
     assert (levels(tmp_path, files, "GPU311") == ["low"]) is low
 
 
+@pytest.mark.parametrize(("rows", "low"), [(900, True), (400_000, False)])
+def test_the_folder_that_a_program_names_holds_its_small_corpus(tmp_path: Path, rows: int, low: bool) -> None:
+    program = """\
+import os
+import torch
+from net import Net
+
+tokenizer = BertTokenizer.from_pretrained("bert")
+
+def read(folder, name):
+    return open(os.path.join(folder, name)).readlines()
+
+def convert_examples_to_features(examples):
+    features = []
+    for text in examples:
+        features.append(tokenizer.tokenize(text))
+    return features
+
+train_examples = read("data/hotel", "train.txt")
+others = read("data/hotel", "dev.txt")
+train_features = convert_examples_to_features(train_examples)
+model = Net().cuda()
+for batch in batches(train_features):
+    model(batch.cuda()).backward()
+    optimizer.step()
+"""
+    long = "a clean room\t1\n" * 400_000
+    files = {
+        "data/hotel/train.txt": "a clean room\t1\n" * rows,
+        "data/hotel/dev.txt": long,
+        "data/other/train.txt": long,
+    }
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    found = levels(tmp_path, {"net.py": "", "run.sh": job, "train.py": program, **files}, "GPU311")
+    assert (found == ["low"]) is low and found
+
+
 def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> None:
     text = HEAD + IMAGES + TRAINING
     report = scan(tmp_path, {"net.py": "", **{f"exp{n}/train.py": text + f"seed = {n}\n" for n in range(3)}})

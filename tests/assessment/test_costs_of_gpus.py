@@ -567,3 +567,12 @@ def test_a_program_that_runs_as_one_process_exchanges_nothing(
         "if __name__ == '__main__':\n    main()\n"
     )
     assert levels(tmp_path, {**files, "train.py": program}, "GPU353") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("dummy_sbatch.sh", "low"), ("hold.sbatch", "low"), ("monitor.sh", "high"), ("threshold.sh", "high")],
+)
+def test_a_script_that_holds_gpus_by_its_name_does_so_on_purpose(tmp_path: Path, name: str, level: str) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\nwatch -n 1 nvidia-smi\n"
+    assert levels(tmp_path, {name: job}, "GPU101") == [level]

@@ -427,3 +427,20 @@ def test_a_method_that_all_subclasses_replace_makes_nothing(
         if "samples" not in one
     ]
     assert found.startswith(level)
+
+
+@pytest.mark.parametrize(
+    ("comment", "low"),
+    [
+        ("#args.pin_mem,", True),
+        ("# True", True),
+        ("# torch.cuda.is_available()", True),
+        ("# TODO", False),
+        ("# batch of images", False),
+    ],
+)
+def test_a_comment_keeps_what_pinned_before(tmp_path: Path, comment: str, low: bool) -> None:
+    call = f"DataLoader(\n    Photos(paths),\n    batch_size=128,\n    num_workers=8,\n    pin_memory=False, {comment}\n)\n"
+    program = HEAD + IMAGES.partition("loader =")[0] + f"loader = {call}" + TRAINING
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": program}, "GPU301")
+    assert (found.startswith("low") and "chosen, as a comment says" in found) is low

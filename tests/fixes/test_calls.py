@@ -133,3 +133,21 @@ LONG = "learning_rate_of_the_first_group"
 )
 def test_a_long_line_breaks_where_it_can_be_read(before: str, after: str) -> None:
     assert added(before) == after
+
+
+@pytest.mark.parametrize(
+    "comment", ["", "# " + "a comment " * 12 + "\n", '"""\nA text {}\n"""\n'.format("of words " * 14)]
+)
+def test_a_long_call_is_broken_as_others_of_the_file(comment: str) -> None:
+    """The width of comments and docstrings, which no formatter breaks, says nothing of the width of code."""
+    call = "loader = f(first_of_all_arguments, second=second_of_the_arguments, third=third_of_them)\n"
+    other = "g(\n    a,\n    b,\n)\n"
+    broken = (
+        "loader = f(\n    first_of_all_arguments,\n    second=second_of_the_arguments,\n    third=third_of_them,\n"
+        "    pin=True,\n)\n"
+    )
+    assert added(comment + other + call) == comment + other + broken
+    aligned = call.replace(")\n", ",\n           pin=True)\n")
+    assert added(comment + call) == comment + aligned
+    wide = "x = 1" + " + 1" * 30 + "\n"
+    assert added(wide + other + call) == wide + other + call.replace(")\n", ", pin=True)\n")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined
 from tests.fixes.training_jobs import check_declined
 
 MakeJob = Callable[..., Any]
@@ -38,6 +39,43 @@ CASES = {
             "__pycache__/engine.cpython-37.pyc": "c\0\0>E:\\PycharmProject\\sites\\engine.py\0",
         },
         "workers need where processes are spawned",
+    ),
+    "a program without a main guard that the documentation sets up on Windows": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "README.md": "```bash\nsource venv/bin/activate  # on Linux\n.\\venv\\Scripts\\activate\n```\n",
+        },
+        "workers need where processes are spawned",
+    ),
+    "a transform that a function makes, where the documentation speaks to users of Windows": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from transforms import resized
+
+
+            def main(paths, model):
+                loader = DataLoader(Images(paths, resized(224)), batch_size=64, pin_memory=True)
+                for epoch in range(90):
+                    for x, y in loader:
+                        criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+
+
+            if __name__ == "__main__":
+                main(["a", "b"], model)
+            """,
+            "transforms.py": """\
+            def resized(size):
+                def transform(image):
+                    return image.resize((size, size))
+
+                return transform
+            """,
+            "README.md": "For Windows users, the recommended version is 0.1.0.\n",
+        },
+        "`dataset` holds a lambda, or a function or class that is local to a function",
     ),
     "a reason in the documentation": (
         "GPU303",
@@ -366,3 +404,32 @@ def test_a_data_set_that_a_notebook_for_windows_defines_gets_no_workers(job: Mak
     assert "the notebook defines `Images`" in job({"tune.ipynb": notebook(cells)}).refusal("GPU303")
     elsewhere = [text.replace("data\\original\\", "data/original/") for text in cells]
     assert job({"tune.ipynb": notebook(elsewhere)}).offer("GPU303").changes
+
+
+@pytest.mark.parametrize(
+    ("line", "declined"),
+    [
+        ("### Windows", True),
+        ("1. Install on Linux, macOS and Windows:", True),
+        ("brew install libomp", True),
+        ("$env:DATA = 'photos'", True),
+        ("start `train.bat`", True),
+        ("Windows is not supported.", False),
+        ("It runs on Linux only, and on Windows through WSL.", False),
+        ("### Sliding Windows", False),
+        ("Windows of 512 samples are cut from each signal.", False),
+        ("source venv/bin/activate", False),
+    ],
+)
+@pytest.mark.parametrize("guarded", [True, False])
+def test_documentation_tells_where_processes_are_spawned(
+    job: MakeJob, line: str, declined: bool, guarded: bool
+) -> None:
+    program = LOADER.replace("num_workers=4", "num_workers=0")
+    if guarded:
+        head, _, body = program.partition("\n\n")
+        lines = "".join(f"    {line}\n" for line in body.splitlines())
+        program = f"{head}\n\nif __name__ == '__main__':\n{lines}"
+    (found,) = job({"train.py": program, "README.md": f"# Photos\n\n{line}\n"}).scan("GPU303")
+    reason = found.fix.reason if isinstance(found.fix, Declined) else ""
+    assert ("where processes are spawned" in reason) is (declined and not guarded)

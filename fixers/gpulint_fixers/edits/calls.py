@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
+from itertools import pairwise
 
 from gpulint import regex
 from gpulint.documents.python import PythonModule
@@ -16,6 +18,12 @@ _GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
 _COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
 _FEW = 2
 """Arguments of calls such as ``value.to(device)``, which stay on one line."""
+_HANGING = regex.compile(r",[ \t]*\r?\n[ \t]*\)")
+"""The end of a call whose last argument has a comma behind it, and whose parenthesis has a line of its own."""
+_LONG_STRING = regex.compile(r"""(["'])(?:(?!\1).){30}""")
+"""A string that may be what makes a line long."""
+RECENT = 16
+"""Files whose lines were measured last."""
 _LINE_END = regex.compile(r"[\r\n]")
 
 
@@ -69,8 +77,10 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
     if head.strip():
         if comma is None:
+            if wrap and (spread := _one_a_line(module, call, arguments, end, keywords)) is not None:
+                return spread
             gap = _gap(module, call, arguments, end, keywords) if wrap else " "
-            if len(gap) + len(keyword_text) > max(WIDTH, module.source.width) and "\n" in gap:
+            if len(gap) + len(keyword_text) > max(WIDTH, _code_width(module.source.text)) and "\n" in gap:
                 keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
@@ -82,6 +92,70 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
         return _edit(module, at, _end_of_blanks(text, at), f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
+
+
+def _one_a_line(
+    module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, keywords: tuple[str, ...]
+) -> Edit | None:
+    """All arguments on lines of their own, as Black has them, where they are on one line that becomes too long: between
+    the lines of the parentheses, or with them at the end of a statement in a file that breaks calls in this way."""
+    source, text = module.source, module.source.text
+    spans = sorted(map(module.offsets, arguments))
+    (start, _), close = spans[0], module.offsets(call)[1] - 1
+    line, column = source.position(start)
+    written = source.line(line).rstrip()
+    if module.span_at(start, end).cell is not None or source.position(end)[0] != line or spans[-1][1] != end:
+        return None
+    if any(text[one[1] : other[0]] != ", " for one, other in pairwise(spans)):
+        return None
+    parts = [*(text[one:other] for one, other in spans), *keywords]
+    length = len(written) + 2 + len(", ".join(keywords))
+    if text[end:close].strip(" ") == "":
+        indent = written[: len(written) - len(written.lstrip())]
+        if (
+            length <= max(WIDTH, _code_width(module.source.text))
+            or not _ends_statement(module, call)
+            or not _hangs(text)
+        ):
+            return None
+        inner = f"\n{indent}    "
+        return _edit(module, start, close, f"{inner}{f',{inner}'.join(parts)},\n{indent}")
+    last = source.position(close)
+    if length <= WIDTH or written[: column - 1].strip() or source.position(end)[1] != len(written) + 1:
+        return None
+    if last[0] != line + 1 or source.line(last[0])[: last[1] - 1].strip():
+        return None
+    return _edit(module, start, end, f",\n{written[: column - 1]}".join(parts) + ",")
+
+
+def _ends_statement(module: PythonModule, call: ast.Call) -> bool:
+    """Return whether a call on one line is the value of a statement that ends with it."""
+    statement = module.parents.get(call)
+    line, column = module.source.position(module.offsets(call)[1])
+    return (
+        isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
+        and statement.lineno == line
+        and not module.source.line(line)[column - 1 :].strip()
+        and not _shares_line(module, call)
+    )
+
+
+@lru_cache(RECENT)
+def _hangs(text: str) -> bool:
+    """Return whether calls of a file have a line for each argument, and one for the closing parenthesis."""
+    return _HANGING.search(text) is not None
+
+
+@lru_cache(RECENT)
+def _code_width(text: str) -> int:
+    """Characters of the longest line of code, without comments and lines of strings, which no formatter breaks."""
+    longest, inside = 0, False
+    for line in text.splitlines():
+        quotes = line.count('"""') + line.count("'''")
+        if not inside and not quotes and len(line) > longest and not _LONG_STRING.search(line):
+            longest = max(longest, len(line.partition("#")[0].rstrip()))
+        inside ^= quotes % 2 == 1
+    return longest
 
 
 def _fits(module: PythonModule, arguments: list[ast.expr | ast.keyword], end: int, added: str) -> bool:
@@ -107,7 +181,7 @@ def _gap(
     if _shares_line(module, call):
         return " "  # a continuation would stand between two statements
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
-    width = max(WIDTH, source.width)
+    width = max(WIDTH, _code_width(module.source.text))
     length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "

@@ -1,17 +1,19 @@
-"""Numbers of workers that a program's own options and settings hold, and that its loader does not get."""
+"""What a program's own options and settings say of workers and pinned memory, and its loader does not get."""
 
 from __future__ import annotations
 
 import ast
 import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.argument_binding import attribute_of, entry_of
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 _NAMES = (
     *("num_workers", "workers", "n_workers", "nworkers", "num_worker", "loader_workers", "dataloader_workers"),
@@ -19,19 +21,75 @@ _NAMES = (
 )
 _OF_THREADS = ("num_threads", "n_threads", "nThreads", "n_cpu")
 """Names of options that mean workers of loaders where nothing else of the tree reads them."""
+_PINNING = ("pin_memory", "pin_mem")
+_SETTINGS = regex.compile(
+    r"(args?|opts?|options?|cfg|config|conf|configs|h?params|hparams|flags|settings)", re.IGNORECASE
+)
+"""Names of what holds the options or settings of a program."""
 _RESTORED = frozenset({"num_workers", "pin_memory"})
 """Arguments that a line which is commented out may pass."""
 
 
 def option(project: Project, loader: Loader) -> str | None:
-    """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
-    setting, which is not 0."""
+    """``args.num_workers``, if other arguments of the call come from ``args`` or its module reads the option for
+    nothing else, and the program has such an option or setting, which is not 0."""
     for base, quote in _bases(loader):
         threads = (name for name in _OF_THREADS if not _is_read(project, name))
         for name in (*_NAMES, *threads):
             if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
+    for settings in _settings(loader):
+        for name in _NAMES:
+            if _serves_loaders(loader, settings, name, _NAMES) and (found := _held(project, loader, settings, name)):
+                return found
     return None
+
+
+def pinning_option(project: Project, loader: Loader) -> str | None:
+    """``args.pin_mem``, if the program has such an option or setting where the loader is made, which says that memory
+    is pinned and which its module reads for nothing else."""
+    for settings in _settings(loader):
+        for name in _PINNING:
+            known = _values(project, loader, settings, name)
+            if known and all(value is True for value in known) and _serves_loaders(loader, settings, name, _PINNING):
+                return f"{settings.id}.{name}"
+    return None
+
+
+def _settings(loader: Loader) -> list[ast.Name]:
+    """Names of the options and settings that the function or module of a loader has read by then."""
+    module, made = loader.module, loader.node
+    used = _uses(module).get(module.function(made), {})
+    return [name for _, name in sorted(used.items()) if name.lineno <= (made.end_lineno or made.lineno)]
+
+
+@query
+def _uses(module: ModuleIndex) -> dict[FunctionNode | None, dict[str, ast.Name]]:
+    """The first read of each object of options or settings, by its name, in each function."""
+    found: dict[FunctionNode | None, dict[str, ast.Name]] = {}
+    for part in module.syntax.of(ast.Attribute):
+        name = part.value
+        if isinstance(name, ast.Name) and _SETTINGS.fullmatch(name.id):
+            known = found.setdefault(module.function(part), {})
+            if name.id not in known or name.lineno < known[name.id].lineno:
+                known[name.id] = name
+    return found
+
+
+def _serves_loaders(loader: Loader, settings: ast.Name, name: str, names: tuple[str, ...]) -> bool:
+    """Return whether a module reads an option only to pass it on to loaders, or not at all."""
+    passed = _passed(loader.module).get((settings.id, name), ())
+    return all(isinstance(up, ast.keyword) and up.arg in names for up in passed)
+
+
+@query
+def _passed(module: ModuleIndex) -> dict[tuple[str, str], list[ast.AST | None]]:
+    """Return what holds each read of an option in a module, by its object and its name."""
+    found: dict[tuple[str, str], list[ast.AST | None]] = {}
+    for part in module.syntax.of(ast.Attribute):
+        if isinstance(part.value, ast.Name):
+            found.setdefault((part.value.id, part.attr), []).append(module.syntax.parents.get(part))
+    return found
 
 
 def _is_read(project: Project, name: str) -> bool:

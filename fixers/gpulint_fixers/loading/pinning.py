@@ -19,6 +19,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.comments import may_explain
+from gpulint_fixers.loading.configured_workers import pinning_option
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -52,7 +53,8 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
             return Declined("a commented line beside it passes `pin_memory`")
         if _SPEAKS.search(_comments(syntax, loader.node)):
             return Declined("the comment beside the loader may say why its memory is not pinned")
-        return add_keyword(syntax, loader.node, f"pin_memory={value}")
+        chosen = pinning_option(project, loader) or value
+        return add_keyword(syntax, loader.node, f"pin_memory={chosen}")
     passed = argument.refs[0].node
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):

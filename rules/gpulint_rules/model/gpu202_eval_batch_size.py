@@ -13,7 +13,8 @@ Evaluation keeps no activations for a backward pass, so two to four times the tr
 leaves the GPU idle between launches. Improper batch size accounts for 25.6% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-The metric needs the batch (one image at a time, PSNR averaged over images, batch statistics); the split is smaller than
+The metric needs the batch (one image at a time, images that are padded to the size of others, PSNR averaged over
+images, batch statistics); the split is smaller than
 one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
 
 Fix safety
