@@ -71,10 +71,11 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
     if beside.module is not loop.module or loop.node not in loop.module.syntax.ancestors(beside.node):
         return None
     stays = called_wait(project, loop.module, loop.node, beside.node, saved, True)
-    if stays is None:
+    if stays is None or not isinstance(stays.node, ast.expr):
         return None
+    line = stays.module.syntax.span(stays.node).line
     file = "" if stays.module is found.module else f" of {stays.module.path.name}"
-    return Declined(f"every step waits in line {stays.node.lineno}{file} as well, which no fix changes")
+    return Declined(f"every step waits in line {line}{file} as well, which no fix changes")
 
 
 def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
