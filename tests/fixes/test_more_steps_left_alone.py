@@ -15,15 +15,71 @@ TABLES = """\
 import torch
 
 
-def train(model, criterion, optimizer, scaler, train_loader):
+def train(model, criterion, optimizer, train_loader):
     for images in train_loader:
         losses = criterion(model(images.cuda(non_blocking=True)))
-        {before}
-        scaler.scale(losses["total"]).backward()
-        {step}
-        shown = {{k: v.item() for k, v in losses.items()}}
+        losses["total"].backward()
+        optimizer.step()
+        shown = {k: v.item() for k, v in losses.items()}
         if max(shown.values()) > 100:
             raise ValueError(shown)
+"""
+
+RECORDED = """\
+import torch
+
+
+class Mean:
+    def __init__(self):
+        self.total = 0.0
+
+    def add(self, value):
+        self.total += value
+
+
+class Recorder:
+    def __init__(self):
+        self.means, self.mean = {{}}, 0.0
+
+    def log(self, name, value):
+        {add}
+
+
+def train(model, criterion, optimizer, train_loader):
+    recorder = Recorder()
+    for x, y in train_loader:
+        loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+        recorder.log("loss", loss.item())
+    return recorder
+"""
+
+SIZED = """\
+import torch
+from chosen import chosen
+
+
+def train(model, criterion, optimizer, train_loader):
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    total = 0.0
+    for x, y in train_loader:
+        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        {step}
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+"""
+
+CHOSEN = """\
+import torch
+
+
+def chosen(labels):
+    return torch.nonzero(labels).float().mean()
 """
 
 ERRORS = """\
@@ -143,20 +199,35 @@ CASES = {
         {"train.py": ERRORS, "scores.py": SCORES},
         "every step waits in `float(errors[side])` of train.py as well",
     ),
-    "a scaler of gradients waits beside a table": (
+    "the first of the values of a table waits for all": (
         "GPU305",
-        {"train.py": TABLES.format(before="pass", step="scaler.step(optimizer)")},
-        "every step waits in line 9 as well",
+        {"train.py": TABLES},
+        "the value is used in the same step",
     ),
-    "the step needs a number of a mask beside a table": (
+    "a method named like a logger's averages what it gets": (
         "GPU305",
-        {
-            "train.py": TABLES.format(
-                before='if "boxes" in losses:\n            model.limit(int(losses["boxes"].sum()))',
-                step="optimizer.step()",
-            )
-        },
-        "every step waits in line 8 as well",
+        {"train.py": RECORDED.format(add="self.means.setdefault(name, Mean()).add(value)")},
+        "the value is used in the same step",
+    ),
+    "a method named like a logger's keeps a moving average": (
+        "GPU305",
+        {"train.py": RECORDED.format(add="self.mean = 0.9 * self.mean + 0.1 * value")},
+        "the value is used in the same step",
+    ),
+    "each step looks for the classes of its batch": (
+        "GPU305",
+        {"train.py": SIZED.format(step="classes = y.unique()")},
+        "every step waits in line 12 as well",
+    ),
+    "each step tells a scheduler the loss": (
+        "GPU305",
+        {"train.py": SIZED.format(step="scheduler.step(loss)")},
+        "every step waits in line 12 as well",
+    ),
+    "the loss function looks for the rows that count": (
+        "GPU305",
+        {"train.py": SIZED.replace("{step}", "loss = loss + chosen(y)"), "chosen.py": CHOSEN},
+        "every step waits in line 5 of chosen.py as well",
     ),
     "one read beside several steps": (
         "GPU305",

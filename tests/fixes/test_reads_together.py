@@ -39,24 +39,17 @@ def gradient_norm(model, power):
     return total ** (1 / power)
 
 
-seen, names = [], ["half", "size"]
+seen = []
 for x, y in train_loader:
     x, y = x.to(device), y.to(device)
     output = model(x)
     losses = parts(output, y)
     optimizer.zero_grad()
     losses["whole"].backward()
-    for name, value in losses.items():
-        seen.append((name, value.item()))
-    for name in names:
-        seen.append(losses[name].item() * 3)
-    shown = {name: value.item() for name, value in losses.items()}
-    if max(shown.values()) > 100:
-        raise ValueError(shown)
     head_losses = []
     for head in heads:
         head_losses.append(criterion(head(output), y).item())
-    seen += [shown, head_losses]
+    seen.append(head_losses)
     optimizer.step()
     guesses = output.argmax(1).view(4, -1)
     seen.append([[g.item() for g in row if g.item() != 7] for row in guesses])
@@ -70,12 +63,9 @@ def test_one_copy_gives_the_numbers_that_were_read_one_by_one(job: MakeJob) -> N
     made = job({"train.py": PROGRAM})
     fixes, before, after = made.repaired("train.py", "GPU305")
     text = made.text("train.py")
-    assert fixes == 6
+    assert fixes == 3
     assert "total += p.grad.norm(power).detach().double() ** power" in text
-    assert after == before and "'whole'" in before
-    assert "for name, value in zip(losses, values):" in text
-    assert "for name, number in zip(names, values):" in text
-    assert "shown = dict(zip(losses, torch.stack(list(losses.values())).tolist()))" in text
+    assert after == before
     assert "head_losses = torch.stack(head_losses).tolist() if head_losses else []" in text
     assert "[[g for g in row if g != 7] for row in guesses.tolist()]" in text
 

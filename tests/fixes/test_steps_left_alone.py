@@ -86,7 +86,7 @@ CASES = {
                     trainer.history[name].append(loss.item())
             """
         },
-        "only collected",
+        "the list is not one entry of a table",
     ),
     "a loop of few rounds": (
         "GPU305",

@@ -25,13 +25,13 @@ from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.device_values import logged
-from gpulint_fixers.waits.fix_kinds import Removal, TableRead, WholeCopy
+from gpulint_fixers.waits.fix_kinds import Removal, WholeCopy
 from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
-from gpulint_fixers.waits.inner_loops.reads_together import only_kept, read_together
+from gpulint_fixers.waits.inner_loops.reads_together import read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
-from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waiting_scaler
+from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
 from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
 from gpulint_fixers.waits.step_tests import (
@@ -94,18 +94,11 @@ def _waits_of_rounds(project: Project, module: ModuleIndex, inner: ast.For) -> l
 
 
 def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Declined | None:
-    """One read for all rounds of an inner loop, or for the entries of a table."""
+    """One read for all rounds of an inner loop."""
     together = read_together(project, found)
     if together is None:
         return None
-    if not isinstance(together, TableRead):
-        return together if (stays := _stays_beside(project, found, together)) is None else stays
-    if only_kept(found.statement):
-        return Declined("the numbers are only collected, which one copy in every step would wait for as well")
-    # Of a few numbers all but the first are free.
-    stays = _stays(project, finding, found, of_table=True) or waiting_scaler(project, found)
-    stays = stays or _stays_as_text(project, found)
-    return together if stays is None else stays
+    return together if (stays := _stays_beside(project, found, together)) is None else stays
 
 
 def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | None:
@@ -142,6 +135,8 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
         stays := remaining_read(project, found, made)
     ) is not None:
         return stays
+    if (stays := waits_anyway(project, found, _changed(project, found))) is not None:
+        return stays
     if found.context.calls:
         inner = inner_loop(found.module, found.statement)
         return made if inner is None else _in_rounds(project, found, made, inner)
@@ -153,6 +148,14 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         return _with_text(project, found, made, text, loop.node)
     return _as_safe_as(made, ((one, fixed) for one, fixed, _ in others))
+
+
+def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
+    """The places of the loop that wait no more with their fixes."""
+    loop = found.context.loop
+    fixed = (one.payload for one, made, _ in _waits(project, loop.module, loop.node) if isinstance(made, Fix))
+    waits = (found, *(wait for wait in fixed if isinstance(wait, HostWait)))
+    return frozenset(sync.node for wait in waits for sync in wait.syncs)
 
 
 def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
@@ -182,7 +185,7 @@ def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined
     return None
 
 
-def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool = False) -> Declined | None:
+def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:
     """Return why nothing is gained: another wait of the same step stays, other than those for tables beside one."""
     loop = found.context.loop
     if found.context.calls:
@@ -193,29 +196,11 @@ def _stays(project: Project, finding: Finding, found: HostWait, of_table: bool =
         return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
-    staying = {
-        around: other
-        for other, fixed, around in others
-        if not isinstance(fixed, Fix) and not (of_table and _is_of_table(project, other))
-    }
+    staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
     if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
         file = "" if stays.path == found.module.path else f" of {stays.path.name}"
         return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
     return read_elsewhere(project, found, here)
-
-
-def _stays_as_text(project: Project, found: HostWait) -> Declined | None:
-    """Return why few numbers read together gain nothing: the step also makes a text of them."""
-    loop = found.context.loop
-    if found.context.calls or found.module is not loop.module:
-        return None
-    here = branches_around(found.module, found.statement, loop.node)
-    text = _formatted(project, found, loop.node, here)
-    return None if text is None else Declined(f"every step formats the same tensors in line {text.lineno}")
-
-
-def _is_of_table(project: Project, finding: Finding) -> bool:
-    return isinstance(finding.payload, HostWait) and read_together(project, finding.payload) is not None
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:

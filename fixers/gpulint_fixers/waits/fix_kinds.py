@@ -9,12 +9,6 @@ class Removal(Fix):
     __slots__ = ()
 
 
-class TableRead(Fix):
-    """Reads the values of a table of losses, which are few, in one copy."""
-
-    __slots__ = ()
-
-
 class WholeCopy(Fix):
     """Copies a whole tensor to the host instead of its parts one by one."""
 

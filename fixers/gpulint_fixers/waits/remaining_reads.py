@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
-from gpulint_rules.data.needed_waits import other_waits
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -13,7 +13,7 @@ from gpulint.fix import Declined, Edit, Fix
 from gpulint.project import Project
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.logs.log_intervals import is_seldom
 from gpulint_fixers.waits.step_tests import branches_around, hidden_waits
 
@@ -63,12 +63,19 @@ def other_way(project: Project, found: HostWait, made: Fix) -> Declined | None:
     return None
 
 
-def waiting_scaler(project: Project, found: HostWait) -> Declined | None:
-    """Return why few reads together gain nothing: a scaler of gradients, or the like, waits in each step."""
+def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -> Declined | None:
+    """Return why nothing is gained: whenever the loop gets to the wait, it or what it calls waits for a size or for a
+    value that decides, other than those places that fixes change."""
     loop = found.context.loop
-    waits = other_waits(project, loop.module, [loop.node])
-    line = next((call.lineno for call in waits if not branches_around(loop.module, call, loop.node)), None)
-    return None if line is None else Declined(f"every step waits in line {line} as well, which no fix changes")
+    beside = found.context.calls[0] if found.context.calls else NodeRef(found.module, found.statement)
+    if beside.module is not loop.module or loop.node not in loop.module.syntax.ancestors(beside.node):
+        return None
+    stays = called_wait(project, loop.module, loop.node, beside.node, saved, True)
+    if stays is None or not isinstance(stays.node, ast.expr):
+        return None
+    line = stays.module.syntax.span(stays.node).line
+    file = "" if stays.module is found.module else f" of {stays.module.path.name}"
+    return Declined(f"every step waits in line {line}{file} as well, which no fix changes")
 
 
 def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:

@@ -18,7 +18,7 @@ from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.needed_waits import is_needed, looked_at
+from gpulint_rules.data.needed_waits import is_needed, looked_at, sized_waits
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -29,17 +29,23 @@ _NOTHING: frozenset[tuple[int, bool]] = frozenset()
 
 @query
 def called_wait(
-    project: Project, module: ModuleIndex, loop: ast.AST, beside: ast.AST, saved: frozenset[ast.AST]
+    project: Project,
+    module: ModuleIndex,
+    loop: ast.AST,
+    beside: ast.AST,
+    saved: frozenset[ast.AST],
+    sizes: bool = False,
 ) -> NodeRef | None:
     """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
     in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
-    which waits once the backward pass has run, counts only for the code around it."""
+    which waits once the backward pass has run, counts only for the code around it. With ``sizes`` what waits for the
+    size of a result counts as well."""
     known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
     todo = deque([(module, loop, known, 0)])
     seen: set[ast.AST] = {loop}
     while todo:
         where, block, known, depth = todo.popleft()
-        waits = (node for node in _waits_in(project, where, block, known) if node not in saved)
+        waits = (node for node in _waits_in(project, where, block, known, sizes) if node not in saved)
         if (found := next(waits, None)) is not None:
             return NodeRef(where, found)
         for call in _calls_in(where, block) if depth < MAX_CALLS else ():
@@ -60,10 +66,10 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
 
 
 def _waits_in(
-    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]]
+    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]], sizes: bool
 ) -> Iterator[ast.expr]:
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
-    nodes = [*looked_at(project, module, block)]
+    nodes = [*looked_at(project, module, block), *(sized_waits(project, module, block) if sizes else ())]
     if project.fact(GpuPrograms).runs_on_gpu(module):
         syncs = (
             sync

@@ -166,6 +166,15 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         yield from _copied_switches(project, module, block)
 
 
+def sized_waits(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield those of them that wait for a size or to check a value in any case: ``labels.unique()``,
+    ``tokens[:, : lengths.max()]``, ``if flag:`` of a flag that was copied to the GPU."""
+    own = _calls(project, module, block, waits_itself)
+    yield from (call for call in own if not project.fact(Guards).is_conditional(module, call, block))
+    yield from _ends(project, module, block)
+    yield from _copied_switches(project, module, block)
+
+
 def _empty_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
     """Yield tests whether a mask is empty by which the same part picks rows: ``if not valid.any(): continue``."""
     selects = [one.node for one in project.fact(SyncPoints).in_module(module) if one.kind is SyncKind.SELECT]

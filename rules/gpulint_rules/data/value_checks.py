@@ -18,6 +18,8 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 _DEFAULT = b"set_default_validate_args"
 _READING_STEPS = frozenset({"torch.optim.LBFGS", "torch.optim.lr_scheduler.ReduceLROnPlateau"})
 _METHODS = frozenset({"update", "forward"})
+_SIZED = frozenset({"argwhere", "nonzero", "unique", "unique_consecutive"})
+"""Methods of tensors whose results are as large as the values tell."""
 _MOVES = frozenset({"to", "cuda"})
 
 
@@ -105,8 +107,10 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             for ref in made
         )
     tensors = project.fact(TensorLocations)
-    if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
-        return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
+    if name in _SIZED and isinstance(call.func, ast.Attribute) and not call.args:
+        as_tuple = name == "nonzero" and keyword_value(call, "as_tuple") is not None
+        if as_tuple or tensors.is_tensor(module, call.func.value):
+            return True
     known = project.models.derived(_Checks)
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)

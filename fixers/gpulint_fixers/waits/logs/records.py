@@ -8,11 +8,14 @@ from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FunctionNode
 
 _ADDS = frozenset({"append", "appendleft", "extend"})
+_TAKES = frozenset({*_ADDS, "add", "insert", "push", "update"})
+"""Methods of what an object holds, such as a meter, that keep what they get."""
 
 
 def keeps_values(function: FunctionNode) -> bool:
     """Return whether a method adds what it gets to attributes of its object, which fewer calls would leave incomplete:
-    ``self.rows.append(values)``, ``self.total += value``."""
+    ``self.rows.append(values)``, ``self.total += value``, ``self.meters[name].update(value)``, ``self.mean = 0.9 *
+    self.mean + 0.1 * value``."""
     plain = (*function.args.posonlyargs, *function.args.args)
     if not plain:
         return False
@@ -31,17 +34,25 @@ def keeps_values(function: FunctionNode) -> bool:
 
 def _adds(part: ast.AST, owner: str, given: set[str]) -> bool:
     match part:
-        case ast.Call(func=ast.Attribute(attr=name, value=kept), args=[value]):
-            return name in _ADDS and _is_attribute(kept, owner) and bool(_names(value) & given)
+        case ast.Call(func=ast.Attribute(attr=name, value=kept)) if name in _TAKES and _is_held(kept, owner):
+            values = [*part.args, *(keyword.value for keyword in part.keywords)]
+            return any(_names(value) & given for value in values)
         case ast.AugAssign(target=target, value=value):
-            return _is_attribute(target, owner) and bool(_names(value) & given)
+            return _is_held(target, owner) and bool(_names(value) & given)
+        case ast.Assign(targets=[target], value=value) if _is_held(target, owner):
+            before = ast.unparse(target)
+            return bool(_names(value) & given) and any(
+                isinstance(one, ast.Attribute | ast.Subscript) and ast.unparse(one) == before for one in walk(value)
+            )
     return False
 
 
-def _is_attribute(kept: ast.expr, owner: str) -> bool:
-    """``self.rows``, ``self.rows[name]``"""
-    while isinstance(kept, ast.Subscript):
-        kept = kept.value
+def _is_held(kept: ast.expr, owner: str) -> bool:
+    """``self.rows``, ``self.rows[name]``, ``self.meters.setdefault(name, Mean())``"""
+    while isinstance(kept, ast.Subscript | ast.Call):
+        kept = kept.value if isinstance(kept, ast.Subscript) else kept.func
+        if isinstance(kept, ast.Attribute) and kept.attr in ("get", "setdefault"):
+            kept = kept.value
     return isinstance(kept, ast.Attribute) and isinstance(kept.value, ast.Name) and kept.value.id == owner
 
 
