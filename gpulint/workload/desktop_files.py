@@ -1,5 +1,5 @@
 """Files that tell that a program is run on Windows or macOS, where processes are spawned: batch files that start it,
-environments that were saved there, and the output of a notebook."""
+environments that were saved there, commands in a README, and the output of a notebook."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ _OUTPUT = regex.compile(
 """Output of a cell that tells where it ran."""
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
 _PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
+_TEXT = regex.compile(r"readme[\w.-]*\.(md|rst|txt)", re.IGNORECASE)
+_SHOWS_WINDOWS = regex.compile(
+    r"\\Scripts\\activate|^[ \t]*`{3}(powershell|pwsh|ps1?|cmd|bat|batch)\b", re.MULTILINE | re.IGNORECASE
+)
+"""Commands of Windows in a text."""
+_SHOWS_LINUX = regex.compile(
+    r"bin/activate|^[ \t]*`{3}(bash|sh|shell|zsh|console)\b"
+    r"|\b(apt|apt-get|ubuntu|linux|wsl2?|sbatch|slurm|docker|colab|kaggle)\b"
+    r"|^[ \t$]*(export \w|source |\./\w|bash )",
+    re.MULTILINE | re.IGNORECASE,
+)
 MAX_BYTES = 4_000_000
 """Most bytes of a file that are read."""
 
@@ -42,7 +53,11 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
     if path.suffix == ".ipynb" and regex.occurs(_OUTPUT, _text(project, path)):
         return True
     for folder in path.parents:
-        if _is_saved_on_desktop(project, folder) or _is_started_by_batch(project, folder):
+        if (
+            _is_saved_on_desktop(project, folder)
+            or _is_started_by_batch(project, folder)
+            or _is_documented_for_windows(project, folder)
+        ):
             return True
         if folder == project.root:
             break
@@ -63,6 +78,15 @@ def _is_started_by_batch(project: Project, folder: Path) -> bool:
     batch = [name for name in files if Path(name).suffix.lower() in _BATCH]
     shell = any(Path(name).suffix in _SHELL for name in files)
     return not shell and any(_PROGRAM.search(_text(project, folder / name)) for name in batch)
+
+
+@query
+def _is_documented_for_windows(project: Project, folder: Path) -> bool:
+    """Return whether the README of a folder has commands of Windows, and names nothing of Linux."""
+    texts = [_text(project, folder / name) for name in _files(project, folder) if _TEXT.fullmatch(name)]
+    return any(regex.occurs(_SHOWS_WINDOWS, text) for text in texts) and not any(
+        regex.occurs(_SHOWS_LINUX, text) for text in texts
+    )
 
 
 def _files(project: Project, folder: Path) -> list[str]:
