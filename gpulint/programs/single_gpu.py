@@ -73,8 +73,7 @@ def _has_one_of_its_own(start: JobLaunch) -> bool:
         command.background
         and command.in_loop
         and any(
-            _OF_GPU.fullmatch(flag.text) and not word.known and "," not in word.text
-            for flag, word in pairwise(args)
+            _OF_GPU.fullmatch(flag.text) and not word.known and "," not in word.text for flag, word in pairwise(args)
         )
     )
 
