@@ -137,8 +137,8 @@ def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[No
 
 @query
 def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[NodeRef]:
-    """What constructors of a class and its bases store in attributes, other than what they are given; nothing if the
-    class says itself how it is pickled."""
+    """Return what constructors of a class and its bases store in attributes, other than what they are given; nothing if
+    the class says itself how it is pickled."""
     classes = list(project.fact(Resolver).mro(module, owner))
     if any(isinstance(part, FUNCTIONS) and part.name in _PICKLES for _, one in classes for part in one.body):
         return []

@@ -18,6 +18,7 @@ _NEXT_PASS = " (workers see what the loop sets on the data set from the next pas
 
 
 def advice(project: Project, loader: Loader) -> str:
+    """Return what to do, with what workers of the loader need first."""
     of = f" of `{loader.variable}`" if loader.variable else ""
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
