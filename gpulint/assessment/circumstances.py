@@ -194,8 +194,10 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "its samples change state that the program reads", TO_LOW, worker_facts.counts_samples, kinds=_IN_PROCESS
     ),
+    Circumstance("each worker would draw the same samples", TO_LOW, worker_facts.takes_next, kinds=_IN_PROCESS),
     Circumstance("0 workers for Windows, as the program says", TO_LOW, worker_facts.is_for_windows, kinds=_IN_PROCESS),
     Circumstance("simulated clients share the cores", TO_LOW, worker_facts.is_of_simulated_client, kinds=_IN_PROCESS),
+    Circumstance("small images of one of many clients", TO_LOW, worker_facts.is_of_small_client, kinds=_IN_PROCESS),
     Circumstance("in a web app", TO_LOW, worker_facts.is_in_web_app, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance(
         'workers need `if __name__ == "__main__"` there', TO_LOW, worker_facts.cannot_start_workers, kinds=_IN_PROCESS

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.amounts import batch_of
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
@@ -18,7 +19,7 @@ from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
-from gpulint.workload.sample_effects import changed_for_others
+from gpulint.workload.sample_effects import changed_for_others, takes_turns
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex
@@ -35,6 +36,8 @@ _WINDOWS = regex.compile(
     re.IGNORECASE,
 )
 """The number of workers and Windows in one line, or in two that follow each other."""
+_CLIENT = regex.compile(r"(^|[a-z_])(Client|LocalUpdate)|(^|_)(client|local_update|federated|fed_?avg)", re.ASCII)
+"""Names of clients of federated learning."""
 _CORES = regex.compile(r"""num_cpus["']?\s*[:=]\s*(\d+)""")
 FEW_CORES = 2
 """Cores of a client that leave none for workers."""
@@ -87,6 +90,17 @@ def _is_near_flower(project: Project, module: ModuleIndex) -> bool:
     defined: Iterator[ast.ClassDef | ast.FunctionDef] = module.syntax.of(ast.ClassDef, ast.FunctionDef)
     names = {part.name for part in defined}
     return any("flwr" in one.packages for one in (module, *project.users_of(module, names)))
+
+
+def is_of_small_client(subject: Subject) -> bool:
+    """Return whether the loader is that of a client of federated learning, which each round draws anew from its share
+    of small images: that takes about as long as to start workers."""
+    loader = _loader(subject)
+    if loader is None or batch_of(subject, loader).kind != "small-image":
+        return False
+    owner, function = loader.module.class_of(loader.node), loader.module.function(loader.node)
+    names = (getattr(owner, "name", ""), getattr(function, "name", ""), loader.module.path.stem)
+    return any(map(_CLIENT.search, names))
 
 
 def cannot_start_workers(subject: Subject) -> bool:
@@ -148,6 +162,13 @@ def counts_samples(subject: Subject) -> bool:
     """Return whether each sample changes what the program reads later, which workers would not."""
     loader = _loader(subject)
     return loader is not None and bool(changed_for_others(subject.project, loader))
+
+
+def takes_next(subject: Subject) -> bool:
+    """Return whether each sample takes the next of an iterator or a position that the data set keeps, of which each
+    worker would have a copy."""
+    loader = _loader(subject)
+    return loader is not None and bool(takes_turns(subject.project, loader))
 
 
 def is_for_windows(subject: Subject) -> bool:

@@ -54,9 +54,10 @@ own, or takes the type of its tensors from elsewhere."""
 OPAQUE = regex.compile(
     r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|os\.popen|importlib|__import__|exec|execv\w*|spawn\w*|instantiate"
     r"|pkgutil|runpy|execfile|pydoc|load_module|load_source|entry_points|hydra\.utils|get_method|get_class)\b"
+    r"|\b(?:pickle|joblib|cloudpickle)\.load\((?s:.{0,4000}?)\.predict(?:_proba)?\("
     r"|\bglobals\(\)|\b__all__\s*\+?=\s*\[?\s*[^\n]{0,300}\bfor\b"
 )
-"""With one of these words a program may run anything."""
+"""With one of these words a program may run anything, as with a model that it unpickles."""
 
 FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.launch.gpu_counts import processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -12,9 +15,18 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
 
 if TYPE_CHECKING:
-    from gpulint.launch.job import Job, Launched
+    from gpulint.launch.job import Job, JobLaunch, Launched
     from gpulint.project import Project
     from gpulint.source import Span
+
+_ONE = regex.compile(
+    r"""CUDA_VISIBLE_DEVICES=["']?(?:\$\(\(|\$\([^()]{0,200}\b(?:head|tail) -n? ?1\b"""
+    r"""|\$\{?(?:SLURM_LOCALID|SLURM_ARRAY_TASK_ID|LOCAL_RANK|OMPI_COMM_WORLD_LOCAL_RANK|MPI_LOCALRANKID)\b)"""
+)
+"""What is one number, whichever it is: a sum, the first line, a process's number on its node."""
+_BOUND = frozenset({"--gpu-bind=single:1", "--gpus-per-task=1"})
+_OF_GPU = regex.compile(r"--?(gpu|device|cuda)([-_]?(id|idx|index|num(ber)?))?", re.IGNORECASE)
+"""Options for the device of a process."""
 
 
 @query
@@ -32,6 +44,8 @@ def _is_single(project: Project, launched: Launched) -> bool:
     GPUs of its own (``CUDA_VISIBLE_DEVICES=$i python train.py &``)."""
     job, start = launched.job, launched.start
     gpus = visible(job, start, project.config.gpus_per_node)
+    if _has_one_of_its_own(start):
+        return True
     if start.launch.command.background and "CUDA_VISIBLE_DEVICES" in start.env and gpus is not None:
         return gpus.value in (None, 1)
     nodes = job.nodes
@@ -39,6 +53,29 @@ def _is_single(project: Project, launched: Launched) -> bool:
         return False
     counted = processes(project, job, start)
     return counted is not None and counted[0] == 1
+
+
+def _has_one_of_its_own(start: JobLaunch) -> bool:
+    """Return whether each process of a launch sees a GPU of its own, or each round of a loop starts it beside others
+    with the number of one (``python train.py --gpu $i &``)."""
+    setting = start.env.get("CUDA_VISIBLE_DEVICES")
+    if (
+        setting is not None
+        and setting.value is None
+        and _ONE.search(start.document.source.line(setting.place.span.line))
+    ):
+        return True
+    command = start.launch.command
+    if any(word.text in _BOUND for word in command.argv):
+        return True
+    args = start.launch.args
+    return (
+        command.background
+        and command.in_loop
+        and any(
+            _OF_GPU.fullmatch(flag.text) and not word.known and "," not in word.text for flag, word in pairwise(args)
+        )
+    )
 
 
 def forms_no_group(project: Project, path: Path, span: Span) -> bool:

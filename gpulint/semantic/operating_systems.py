@@ -25,9 +25,11 @@ _HERE = ("linux", "posix")
 _SPAWNS = regex.compile(
     r"""['"](/Users/\w|[A-Za-z]:[\\/]|\w+\\{1,2}\w[\w\\]*\.(jpe?g|png|csv|json|txt|npy|pkl|pth?|wav|mp4)['"]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
     r"""|\bos\.name\s*==\s*['"]nt['"]|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
+    r"""|['"]~/Library/|(?:^|\n)(?:import|from) +(?:\w+, *){0,8}(?:winsound|msvcrt|winreg|win32\w+|pythoncom)\b"""
+    r"""|\bfreeze_support\(\)"""
 )
-"""Paths of macOS and Windows, and tests that prefer a Mac's GPU: processes are spawned there, and import the program
-again."""
+"""Paths of macOS and Windows, modules and calls that only Windows has or needs, and tests that prefer a Mac's GPU:
+processes are spawned there, and import the program again."""
 _LINUX = regex.compile(
     r"""['"]/(home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|srv|opt|nfs|gpfs|lustre|storage|share\w*|export|work)/"""
 )

@@ -26,6 +26,8 @@ _COMPARES: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.LtE: operator.le,
     ast.Eq: operator.eq,
 }
+_READS_ENVIRONMENT = regex.compile(r"\benviron\b|\bgetenv\(")
+_OFF = frozenset({"0", "0.0", "false", "no", "off", "n", "f"})
 _KEEPS = frozenset({"lower", "upper", "strip"})
 """Methods of a text that say the same of it."""
 _OF_SEVERAL = regex.compile(r"rank|world|gpu|node|proc|distributed|device|dp_|ddp|parallel", re.IGNORECASE)
@@ -36,9 +38,19 @@ _FILLS = ("append", "extend", "add", "update", "insert")
 def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool:
     """Return whether all known values decide a comparison otherwise than ``wanted``: ``args.weight > 0`` with the
     default 0, ``monitoring > 1`` with the default 1, ``"xl" in args.model``, ``name.startswith("gpt")``, ``logger is
-    not None``; or a variable of the environment that is seldom set decides it: ``os.environ.get("PROFILE")``."""
+    not None``; or a variable of the environment that is seldom set decides it: ``os.environ.get("PROFILE")``,
+    ``int(os.environ.get("PROFILE", 0))``, ``"PROFILE" in os.environ``."""
     constants = project.fact(Constants)
     match test:
+        case ast.Call(func=ast.Name(id="bool" | "int" | "float" | "strtobool" as made), args=[asked]):
+            if made == "bool" and isinstance(asked, ast.Call | ast.Compare) and _environment_default(asked) is None:
+                return wanted and fails_by_default(project, module, asked, wanted)
+            found = _environment_default(asked)
+            return wanted and found is not None and _is_off(found[0], made)
+        case ast.Compare(
+            left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
+        ) if dotted(text) in ("os.environ", "environ"):
+            return wanted is isinstance(compares, ast.In) and not _OF_JOBS.search(name)
         case ast.Call(args=[ast.Constant(value=str(name)), *default]):
             if not _reads_environment(test) or _OF_JOBS.search(name):
                 return _fails_for_text(constants, module, test, wanted)
@@ -116,8 +128,9 @@ def ways_to_be_set(module: ModuleIndex, part: ast.expr, wanted: bool) -> list[li
             pass
         case _:
             return []
+    asks = isinstance(part, ast.Compare)
     ways = [
-        [*_parts_of_choice(one.value), *_parts_around(module, one.node)]
+        [*_parts_of_choice(one.value, asks), *_parts_around(module, one.node)]
         for one in _bindings(module, name)
         if not (isinstance(one.value, ast.Constant) and not one.value.value)
     ]
@@ -131,9 +144,12 @@ def _bindings(module: ModuleIndex, name: ast.Name | ast.Attribute) -> Sequence[B
     return module.attributes.get((owner, name.attr), []) if owner is not None else []
 
 
-def _parts_of_choice(value: ast.expr | None) -> list[tuple[ast.expr, bool]]:
-    """Return what must hold for ``open(path) if path else None`` to be something."""
+def _parts_of_choice(value: ast.expr | None, is_any: bool) -> list[tuple[ast.expr, bool]]:
+    """Return what must hold for ``open(path) if path else None`` to be something, or for ``os.getenv("CHECK") == "1"``
+    to be true."""
     match value:
+        case ast.Compare() | ast.BoolOp() if not is_any and _READS_ENVIRONMENT.search(ast.unparse(value)):
+            return [*parts_of(value, True)]
         case ast.IfExp(test=test, orelse=ast.Constant(value=None | False)):
             return [*parts_of(test, True)]
     return []
@@ -145,14 +161,26 @@ def _parts_around(module: ModuleIndex, node: ast.AST) -> list[tuple[ast.expr, bo
 
 def _environment_default(asked: ast.expr) -> tuple[object] | None:
     """``"0"`` of ``os.environ.get("TRACE", "0").lower()``, as the only part of a tuple."""
-    while isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr in _KEEPS:
-        asked = asked.func.value
+    while isinstance(asked, ast.Call):
+        if isinstance(asked.func, ast.Attribute) and asked.func.attr in _KEEPS:
+            asked = asked.func.value
+        elif isinstance(asked.func, ast.Name) and asked.func.id == "str" and len(asked.args) == 1:
+            asked = asked.args[0]
+        else:
+            break
     match asked:
         case ast.Call(args=[ast.Constant(value=str(name)), *default]) if _reads_environment(asked):
             if _OF_JOBS.search(name) or not all(isinstance(one, ast.Constant) for one in default):
                 return None
             return (default[0].value if default and isinstance(default[0], ast.Constant) else None,)
     return None
+
+
+def _is_off(value: object, made: str) -> bool:
+    """Return whether a variable that has this value unless somebody sets it is false as a number or a truth value."""
+    if made == "bool" or value is None:
+        return not value  # ``bool("0")`` is true
+    return str(value).strip().lower() in _OFF
 
 
 def _decides(value: object, compares: ast.cmpop, given: ast.expr) -> bool | None:

@@ -56,7 +56,26 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
         built = [one for one in makers if isinstance(one.node, FUNCTIONS) and one.node.name == "__init__"]
         if any("self" in _frozen_names(project, one.module, one.node) for one in built):
             return True
+        if isinstance(made.node, ast.expr) and any(
+            _runs_frozen(project, *one) for one in resolver.classes_of(made.module, made.node)
+        ):
+            return True
     return False
+
+
+@query
+def _runs_frozen(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether the forward pass of a class runs nothing but models that the class freezes: a moving average."""
+    methods = {part.name: part for part in owner.body if isinstance(part, FUNCTIONS)}
+    if (forward := methods.get("forward")) is None or "__init__" not in methods:
+        return False
+    run = {
+        part.func.attr
+        for part in walk(forward)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and dotted(part.func.value) == "self"
+    }
+    frozen = _frozen_names(project, module, owner)
+    return bool(run) and all(f"self.{name}" in frozen for name in run)
 
 
 def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> bool:

@@ -301,7 +301,18 @@ def _saves_schedule(call: ast.Call) -> bool:
 
 
 def _words(node: ast.expr) -> Iterator[str]:
+    """The names and texts of an expression, other than entries that are constants: ``{"model": "vit"}``."""
+    plain = {
+        part
+        for child in walk(node)
+        if isinstance(child, ast.Dict)
+        for key, value in zip(child.keys, child.values, strict=True)
+        if isinstance(value, ast.Constant)
+        for part in (key, value)
+    }
     for child in walk(node):
+        if child in plain:
+            continue
         if isinstance(child, ast.Name):
             yield child.id
         elif isinstance(child, ast.Attribute):

@@ -33,7 +33,7 @@ _PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
 _TEXTS = regex.compile(r"(README|INSTALL|SETUP|USAGE|GETTING[_-]?STARTED|QUICK[_-]?START)[\w.-]*", re.IGNORECASE)
 """Names of files that say how to set a program up."""
 _SET_UP = regex.compile(
-    r"\bScripts[\\/]activate|^\s*set [A-Z_]+=|\$env:\w+\s*=|\bbrew install\b|\b[\w-]+\.(bat|ps1)\b"
+    r"\bScripts[\\/]activate|^\s*set [A-Z_]+=|\$env:\w+\s*=|\bbrew install\b|(?<![\w-])[\w-]{1,80}\.(bat|ps1)\b"
     r"|^[#\s*_>-]*(Windows|macOS|MacOS|Mac OS|OS X)\b(?! (is|are|of)\b)"
     r"|([(/,#]\s*|\b(on|On|for|For|and|or|under|using) (an? )?)(Microsoft )?(Windows|macOS|MacOS|Mac OS|OS X)\b"
 )
@@ -42,6 +42,16 @@ _NOT_THERE = regex.compile(
     r"\b(not?|cannot|unsupported|untested|without|only|instead|wsl\d?)\b|n['\u2019]t\b", re.IGNORECASE
 )
 """Words of a line that says that a program does not run there."""
+_SHOWS_WINDOWS = regex.compile(
+    r"\\Scripts\\activate|^[ \t]*`{3}(powershell|pwsh|ps1?|cmd|bat|batch)\b", re.MULTILINE | re.IGNORECASE
+)
+"""Commands of Windows in a text."""
+_SHOWS_LINUX = regex.compile(
+    r"bin/activate|^[ \t]*`{3}(bash|sh|shell|zsh|console)\b"
+    r"|\b(apt|apt-get|ubuntu|linux|wsl2?|sbatch|slurm|docker|colab|kaggle)\b"
+    r"|^[ \t$]*(export \w|source |\./\w|bash )",
+    re.MULTILINE | re.IGNORECASE,
+)
 MAX_BYTES = 4_000_000
 """Most bytes of a file that are read."""
 
@@ -54,7 +64,11 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
     if path.suffix == ".ipynb" and regex.occurs(_OUTPUT, _text(project, path)):
         return True
     for folder in path.parents:
-        if _is_saved_on_desktop(project, folder) or _is_started_by_batch(project, folder):
+        if (
+            _is_saved_on_desktop(project, folder)
+            or _is_started_by_batch(project, folder)
+            or _is_documented_for_windows(project, folder)
+        ):
             return True
         if folder == project.root:
             break
@@ -94,6 +108,15 @@ def _is_started_by_batch(project: Project, folder: Path) -> bool:
     batch = [name for name in files if Path(name).suffix.lower() in _BATCH]
     shell = any(Path(name).suffix in _SHELL for name in files)
     return not shell and any(_PROGRAM.search(_text(project, folder / name)) for name in batch)
+
+
+@query
+def _is_documented_for_windows(project: Project, folder: Path) -> bool:
+    """Return whether the README of a folder has commands of Windows, and names nothing of Linux."""
+    texts = [_text(project, folder / name) for name in _files(project, folder) if _TEXTS.fullmatch(name)]
+    return any(regex.occurs(_SHOWS_WINDOWS, text) for text in texts) and not any(
+        regex.occurs(_SHOWS_LINUX, text) for text in texts
+    )
 
 
 def _files(project: Project, folder: Path) -> list[str]:

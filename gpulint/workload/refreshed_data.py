@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -32,6 +33,19 @@ def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex
     used (``loader.dataset.sample_negatives()``), or by an assignment (``train_data.epoch = epoch``)."""
     made = frozenset(_made(project, loader))
     return any(_calls_refresh(module) or _changes(project, module, made) for module in dict.fromkeys(modules))
+
+
+def changes_within_pass(project: Project, loader: Loader) -> bool:
+    """Return whether a loop over the batches of a loader assigns to an attribute of the data set (``data.size = 128``),
+    which workers would not see before the next pass."""
+    made = frozenset(_made(project, loader))
+    reads = {read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)}
+    return any(
+        at.node in at.module.syntax.ancestors(statement)
+        for at in reads
+        for statement, bases in _assignments(at.module)
+        if any(_is_data_set(project, at.module, base, made) for base in bases)
+    )
 
 
 def _made(project: Project, loader: Loader) -> Iterator[ast.AST]:

@@ -1,5 +1,5 @@
-"""Data sets whose samples change what the program reads later, such as how often each was drawn: workers would change
-copies of their own."""
+"""Data sets whose samples change what the program reads later, such as how often each was drawn, or which sample is
+next: workers would change copies of their own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import FunctionNode
 
+_TAKES = frozenset({"pop", "popleft", "get_nowait"})
 _ADDS = frozenset({"append", "add", "extend", "update", "put"})
 
 
@@ -31,6 +32,44 @@ def changed_for_others(project: Project, loader: Loader) -> str:
         for where, owner in resolver.classes_of(source.module, source.node):
             if name := _changed(project, NodeRef(where, owner), loader.module):
                 return name
+    return ""
+
+
+def takes_turns(project: Project, loader: Loader) -> str:
+    """Return the attribute of a data set from which each sample takes the next, whatever its index: an iterator, a
+    queue, or a position. Each worker would have a copy that starts at the first. Empty if there is none."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if name := _next_of(project, NodeRef(where, owner)):
+                return name
+    return ""
+
+
+@query
+def _next_of(project: Project, data_set: NodeRef) -> str:
+    owner = data_set.node
+    assert isinstance(owner, ast.ClassDef)
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    if (get := methods.get("__getitem__")) is None:
+        return ""
+    parts = [part for method in reached(methods, get) for part in walk(method)]
+    counted = {
+        part.target.attr for part in parts if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Attribute)
+    }
+    for part in parts:
+        match part:
+            case ast.Call(func=ast.Name(id="next"), args=[ast.Attribute(value=ast.Name(id="self"), attr=name), *_]):
+                return name
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr=takes), args=[]
+            ) if takes in _TAKES:
+                return name
+            case ast.Subscript(ctx=ast.Load(), slice=position):
+                inner = (one for one in walk(position) if isinstance(one, ast.Attribute))
+                if name := next((one.attr for one in inner if one.attr in counted), ""):
+                    return name
     return ""
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.libraries.names import matches
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
+from gpulint.workload.worker_supply import handles
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 """Arguments of a loader that its workers get."""
+_LOCKS = ("threading.*Lock", "threading.Condition", "threading.*Semaphore", "threading.Event", "threading.Thread")
+_PICKLES = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
 _MOST = 40
 """Most expressions that are looked at for what a worker could not be sent."""
 _SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spawn|forkserver)""")
@@ -64,8 +68,8 @@ def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
 
 
 def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
-    """Return the argument of a call that holds a lambda, or a function or class that is local to another function;
-    empty if none does."""
+    """Return the argument of a call that holds a lambda, a function or class that is local to another function, a
+    generator, a lock, or an open file; empty if none does."""
     assert isinstance(call.node, ast.Call)
     given = [(name, keyword_value(call.node, name)) for name in names]
     if "dataset" in names and call.node.args:
@@ -103,15 +107,21 @@ def _classes(project: Project, ref: NodeRef) -> list[tuple[ModuleIndex, ast.Clas
 
 
 def _is_inner(project: Project, ref: NodeRef) -> bool:
-    """Return whether a value is a lambda, a function that another one makes, or of a class that a function defines."""
+    """Return whether a value is a lambda, a function that another one makes, of a class that a function defines, or
+    something of this process: a generator, a lock, an open file."""
     inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
-    if isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None):
+    if isinstance(ref.node, ast.Lambda | ast.GeneratorExp) or (inner and ref.module.function(ref.node) is not None):
         return True
+    if isinstance(ref.node, ast.Call):
+        names = project.fact(Resolver).call_names(ref.module, ref.node) - {"open"}
+        if matches(_LOCKS, names) or matches(handles(project, "file"), names):
+            return True
     return any(where.function(owner) is not None for where, owner in _classes(project, ref))
 
 
 def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
-    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``."""
+    """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``; of an
+    object of the tree, what its constructor keeps."""
     resolver, seen = project.fact(Resolver), set[ast.AST]()
     todo = [NodeRef(module, value)]
     while todo and len(seen) < _MOST:
@@ -122,6 +132,27 @@ def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[No
             seen.add(ref.node)
             yield ref
             todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
+            for where, owner in _classes(project, ref):
+                todo += _kept(project, where, owner)
+
+
+@query
+def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[NodeRef]:
+    """Return what constructors of a class and its bases store in attributes, other than what they are given; nothing if
+    the class says itself how it is pickled."""
+    classes = list(project.fact(Resolver).mro(module, owner))
+    if any(isinstance(part, FUNCTIONS) and part.name in _PICKLES for _, one in classes for part in one.body):
+        return []
+    return [
+        NodeRef(where, one.value)
+        for where, base in classes
+        for (home, _), stored in where.attributes.items()
+        if home is base
+        for one in stored
+        if isinstance(one.value, ast.Lambda | ast.GeneratorExp | ast.Call | ast.Dict | ast.List)
+        and (function := where.function(one.node)) is not None
+        and function.name == "__init__"
+    ]
 
 
 def _parts(node: ast.AST) -> Iterable[ast.expr]:
@@ -130,4 +161,6 @@ def _parts(node: ast.AST) -> Iterable[ast.expr]:
             return [*args, *(keyword.value for keyword in keywords)]
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return elements
+        case ast.Dict(values=values):
+            return values
     return ()

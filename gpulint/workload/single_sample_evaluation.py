@@ -48,6 +48,10 @@ _ONE_SHAPE = regex.compile(
 ``Resize(224)`` sets the shorter side alone."""
 _BEAM = regex.compile(r"^beam_|(^|_)beams$|complete_seqs|completed_(hyps|hypotheses)")
 """Names of searches for the best sequence of one sample that are written out."""
+_TIMES = regex.compile(r"\b(perf_counter(_ns)?|time\.time|elapsed_time|record)\(")
+"""Calls that take the time, or mark it on the GPU."""
+_OWN_SIZES = regex.compile(r"\bpad\([^\n]{0,200}%|%[^\n]{0,200}\n(?:[^\n]*\n){0,4}[^\n]*\bpad\(")
+"""Padding to a multiple of some number, which samples of one size seldom need."""
 MAX_USERS = 6
 """Most programs that are read for what they do with a sample."""
 
@@ -64,12 +68,14 @@ def _assumed(project: Project, source: BatchSource) -> str:
     where = source.call.module
     loader = next((one for one in project.fact(LoaderFlow).in_module(where) if one.node is source.node), None)
     reads = project.fact(BatchFlow).of_loader(where, source.node)
-    if _cuts_samples(project, where) or any(_takes_first(one.where) for one in reads):
+    if _cuts_samples(project, where) or any(_takes_first(one.where) or _is_timed(one.where) for one in reads):
         return ALONE
     if any(averages_ratios(project, one.where) for one in reads):
         return RATIOS
     if loader is None or not any(is_repeated(project, loader, one) for one in reads):
         return ONCE
+    if any(_OWN_SIZES.search(ast.unparse(one.where.node)) for one in reads):
+        return SHAPES
     return "" if _have_one_shape(project, loader) else SHAPES
 
 
@@ -91,6 +97,12 @@ def is_repeated(project: Project, loader: Loader, read: BatchRead) -> bool:
     )
 
 
+def _is_timed(where: NodeRef) -> bool:
+    """Return whether a loop takes the time that each batch needs on the GPU."""
+    text = ast.unparse(where.node)
+    return "synchronize(" in text and _TIMES.search(text) is not None
+
+
 def _takes_first(where: NodeRef) -> bool:
     """Return whether a loop takes the first, as if the only, sample of what it computes (``out.squeeze(0)``, or
     ``names[0]`` of ``for images, names in loader``), or searches by a beam of its own."""
@@ -99,7 +111,15 @@ def _takes_first(where: NodeRef) -> bool:
     target = where.node.target if isinstance(where.node, ast.For) else None
     unpacked = walk(target) if isinstance(target, ast.Tuple | ast.List) else ()
     parts = {part.id for part in unpacked if isinstance(part, ast.Name)}
-    return any(_is_first(part, parts) for part in walk(where.node))
+    return any(_is_first(part, parts) or _is_first_result(part, parts) for part in walk(where.node))
+
+
+def _is_first_result(node: ast.AST, parts: set[str]) -> bool:
+    """``model(images.cuda())[0]``: the first sample, or the first of several results."""
+    match node:
+        case ast.Subscript(value=ast.Call(args=args), slice=ast.Constant(value=0)):
+            return any(isinstance(part, ast.Name) and part.id in parts for one in args for part in walk(one))
+    return False
 
 
 def _is_first(node: ast.AST, parts: set[str]) -> bool:

@@ -48,13 +48,22 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
 def shares_handle(project: Project, loader: Loader) -> bool:
     """Return whether the data set of a loader is given an open file, or opens one before its workers start, and reads
     samples from it. What the data set is a part of or holds counts as well."""
+    return _shares(project, loader, "file")
+
+
+def shares_client(project: Project, loader: Loader) -> bool:
+    """Return whether the data set of a loader makes a client before its workers start, and reads samples with it."""
+    return _shares(project, loader, "client")
+
+
+def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
     for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
-        if any(_is_open(project, made.module, value) for value in given):
+        if any(_is_open(project, made.module, value, kind) for value in given):
             return True
         if isinstance(made.node, ast.expr) and any(
-            _keeps_open(project, where, owner, _MAX_HOLDERS)
+            _keeps_open(project, where, owner, kind, _MAX_HOLDERS)
             for where, owner in resolver.classes_of(made.module, made.node)
         ):
             return True
@@ -71,19 +80,21 @@ def _made(project: Project, loader: Loader) -> list[NodeRef]:
 
 
 @query
-def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, holders: int) -> bool:
-    """Return whether the constructor of a class or a base opens a file that its objects, or an object which it makes,
-    read later."""
+def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind: str, holders: int) -> bool:
+    """Return whether the constructor of a class or a base opens a file, or makes a client, that its objects, or an
+    object which it makes, read later."""
     resolver = project.fact(Resolver)
     for where, base in resolver.mro(module, owner):
         for (home, name), stored in where.attributes.items():
             made = [one.value for one in stored if one.value is not None and _is_in_constructor(where, one.node)]
             if home is not base or not made:
                 continue
-            if any(_is_open(project, where, value) for value in made) and _reads_samples(base, name):
+            if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
+                return True
+            if kind == "file" and any(_is_plain_file(project, where, value) for value in made) and _seeks(base, name):
                 return True
             if holders and any(
-                _keeps_open(project, *held, holders - 1)
+                _keeps_open(project, *held, kind, holders - 1)
                 for value in made
                 if isinstance(value, ast.Call)
                 for held in resolver.classes_of(where, value)
@@ -118,8 +129,20 @@ def _uses(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
 
 
+def _seeks(owner: ast.ClassDef, name: str) -> bool:
+    """Return whether a method moves in a file that an attribute holds (``self.file.seek(offset)``)."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "seek" and _uses(part.value, name)
+        for method in owner.body
+        if isinstance(method, FUNCTIONS) and method.name not in _NO_READERS
+        for part in walk(method)
+    )
+
+
 def _is_in_memory(value: ast.expr) -> bool:
     match value:
+        case ast.Call(func=ast.Attribute(attr="cursor" | "begin")):
+            return False
         case ast.Call():
             return True
         case ast.Subscript(slice=ast.Slice() | ast.Tuple(elts=[])):
@@ -132,13 +155,18 @@ def handles(project: Project, kind: str) -> tuple[str, ...]:
     return tuple(name for row in project.models.rows("handle") if row.kind == kind for name in row.calls)
 
 
-def _is_open(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str) -> bool:
     resolver = project.fact(Resolver)
     return any(
         isinstance(ref.node, ast.Call)
-        and matches(handles(project, "file"), resolver.call_names(ref.module, ref.node) - _AT_ONCE)
+        and matches(handles(project, kind), resolver.call_names(ref.module, ref.node) - _AT_ONCE)
         for ref in resolver.points_to(module, value)
     )
+
+
+def _is_plain_file(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    resolver = project.fact(Resolver)
+    return isinstance(value, ast.Call) and not _AT_ONCE.isdisjoint(resolver.call_names(module, value))
 
 
 def has_many_workers(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:

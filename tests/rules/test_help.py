@@ -170,7 +170,7 @@ for images, labels in DataLoader(birds, num_workers=8, pin_memory=True):
     optimizer.step()
 """
 OPEN = """\
-import h5py, netCDF4, shelve, torch
+import boto3, cv2, h5py, netCDF4, rasterio, shelve, torch
 from torch.utils.data import DataLoader, Dataset
 
 class Rows(Dataset):
@@ -341,6 +341,9 @@ for epoch in range(90):
         ("GPU303", OPEN.format("h5py.File(path)"), "open the data set's file in each worker"),
         ("GPU303", OPEN.format("shelve.open(path, 'r')"), "open the data set's file in each worker"),
         ("GPU303", OPEN.format("netCDF4.Dataset(path)"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("cv2.VideoCapture(path)"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("rasterio.open(path)"), "open the data set's file in each worker"),
+        ("GPU303", OPEN.format("boto3.client(path)"), "make the data set's client in each worker"),
         ("GPU303", OPEN.format("path"), "set `num_workers=` of `loader`"),
         ("GPU306", STEP.format("start = torch.tensor(0.0).cuda()"), "`torch.full((), value, device=...)`"),
         (

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpulint import regex
-from gpulint.launch.gpu_counts import processes
-from gpulint.launch.job import Job, Launched
 from gpulint.launch.job_index import JobIndex
-from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.query import query
 
@@ -17,21 +14,12 @@ MOST = 16
 USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
-_ONE_TASK = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks[= ]|-n ?)1\b")
-_CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d]|ntasks-per-core")
-
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
     """(number of workers, why that many) for a program, or for those that import a module which no job starts."""
-    index = project.fact(JobIndex)
-    launches = index.launches_of(program) or [
-        launch for user in project.fact(GpuPrograms).users(program) for launch in index.launches_of(user)
-    ]
-    shares = [_share(project, launch) for launch in launches]
-    known = [share for share in shares if share is not None]
-    fewest = _fewest_elsewhere(project)
-    if known and len(known) == len(shares):
-        cores = max(1, min(*known, MOST))
+    given, fewest = cores_per_process(project, program), _fewest_elsewhere(project)
+    if given is not None:
+        cores = min(given, MOST)
         if cores <= fewest:
             return str(cores), f"the launcher gives each process {cores} cores" if cores > 1 else "one core per process"
         return str(fewest), f"a launcher that may start it as well requests {fewest} cores"
@@ -50,38 +38,3 @@ def _fewest_elsewhere(project: Project) -> int:
         and not any(start.program or start.module for start in job.launches)
     )
     return min((count for count in counts if count is not None and count > 1), default=MOST)
-
-
-def _share(project: Project, launch: Launched) -> int | None:
-    """Cores of the job for each of the processes that it starts on a node; None if one of both is unknown."""
-    job = launch.job
-    cores = 1 if job.cpus is None and _has_one_core_per_task(job) else job.cpus.value if job.cpus is not None else None
-    if cores is None:
-        return None
-    tasks = 1
-    if job.task.system == "slurm" and job.tasks_per_node is not None:  # its cores are those of one task
-        tasks = job.tasks_per_node.value or 1
-    count = _processes(project, launch)
-    return None if count is None else cores * tasks // count
-
-
-def _has_one_core_per_task(job: Job) -> bool:
-    """Return whether a job of Slurm says how many tasks a node has, and not how many cores: one for each, by default.
-
-    https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task
-    """
-    text = job.document.source.text
-    tasks = job.tasks_per_node.value if job.tasks_per_node is not None else None
-    known = tasks is not None or _ONE_TASK.search(text) is not None
-    return job.task.system == "slurm" and _CORES.search(text) is None and known
-
-
-def _processes(project: Project, launch: Launched) -> int | None:
-    """Processes that run on one node."""
-    job, start = launch.job, launch.start
-    counted = processes(project, job, start)
-    if counted is not None:
-        return max(1, counted[0])
-    own = start.launch.processes_per_node
-    stated = job.gpus if own is not None and own.all_gpus else job.tasks_per_node or job.gpus
-    return None if stated is None else stated.value

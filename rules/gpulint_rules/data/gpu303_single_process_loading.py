@@ -67,14 +67,11 @@ from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
-from gpulint.workload.item_work import ItemWorks
-from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sent_parts import spawned_part
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import trainers_without_workers
-from gpulint.workload.worker_supply import loads_in_process, shares_handle
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
-from gpulint_rules.data import worker_reasons
+from gpulint_rules.data import worker_advice, worker_reasons
 
 _WORDS = (
     *gate_words("loader", "batch-maker"),
@@ -91,8 +88,6 @@ _ON_CPU = regex.compile(r"(^|=)cpu$")
 _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
-_OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
-_OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
@@ -147,22 +142,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
-            help=_advice(project, loader),
+            help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             cost=Cost("in-process-loading", loader=loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
-
-
-def _advice(project: Project, loader: Loader) -> str:
-    of = f" of `{loader.variable}`" if loader.variable else ""
-    if is_started_anew(project, loader):
-        return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
-    if part := spawned_part(project, loader.call):
-        return f"define what `{part}` holds in a module (processes are spawned here), then set `num_workers=`"
-    said = f"{_OPENS if shares_handle(project, loader) else ''}set `num_workers=`{of} to the job's cores per GPU"
-    return said + (_OWN_CACHES if project.fact(ItemWorks).of(loader).keeps else "")
 
 
 def _divides(workers: NodeRef) -> bool:

@@ -47,7 +47,7 @@ from gpulint.training.device_ids import all_name_one, are_of_unknown_number
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 
 _NAMES = frozenset(
     {
@@ -65,6 +65,8 @@ _TRAINER = regex.compile(r"lightning\b.*\bTrainer(\.from_argparse_args)?$")
 _OF_MODULES = ("parameters", "named_parameters", "cuda", "to")
 """Methods of models."""
 _COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
+
+_OF_PROCESS = regex.compile(r"rank|local_id|localid|worker_id|process_id", re.IGNORECASE)
 
 _OF_UNKNOWN_NUMBER = Cost("data-parallel", assumed="assuming that it is given several GPUs")
 
@@ -92,6 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or only_runs_trained_models(project, module)
             or only_on_one_gpu(project, document.path)
             or _sees_one_gpu(project, module)
+            or _is_given_one(project, module, call)
         ):
             continue
         if functional and project.fact(Guards).is_without_gradients(module, call):
@@ -145,7 +148,30 @@ def _shows_itself_one(project: Project, program: ModuleIndex) -> bool:
     document = project.document(program.path)
     found = settings(document, project, frozenset({"CUDA_VISIBLE_DEVICES"})) if document is not None else ()
     own = [one for one in found if one.node is not None]
-    return bool(own) and all(one.value is not None and len(visible_devices(one.value)) == 1 for one in own)
+    return bool(own) and all(
+        len(visible_devices(one.value)) == 1 if one.value is not None else _names_process(program, one.node)
+        for one in own
+    )
+
+
+def _names_process(module: ModuleIndex, node: ast.AST | None) -> bool:
+    """``os.environ["CUDA_VISIBLE_DEVICES"] = str(comm.Get_rank() % 4)``"""
+    statement = module.syntax.parents.get(node) if node is not None else None
+    return isinstance(statement, ast.Assign) and bool(_OF_PROCESS.search(ast.unparse(statement.value)))
+
+
+def _is_given_one(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether Ray runs the code with one GPU at most (``@ray.remote(num_gpus=1)``)."""
+    return any(
+        isinstance(decorator, ast.Call)
+        and "ray.remote" in project.fact(Resolver).call_names(module, decorator)
+        and project.fact(Arguments)
+        .value(module, decorator, "num_gpus")
+        .every(lambda value: isinstance(value, int | float) and value <= 1)
+        for up in module.syntax.ancestors(call)
+        if isinstance(up, (*FUNCTIONS, ast.ClassDef))
+        for decorator in up.decorator_list
+    )
 
 
 def _model(module: ModuleIndex, call: ast.Call) -> str:

@@ -60,8 +60,11 @@ _SKIPS = frozenset(
         b"deepspeed",
         b"Accelerator",
         b"LightningModule",
+        b"register_comm_hook",
+        b"_set_static_graph",
     }
 )
+"""Words of programs that skip the exchange, leave it to a framework, compress it, or cannot skip it."""
 
 
 _MICRO_STEP = """\
@@ -90,6 +93,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _horovod(document, module, project)
     if project.word_index.of(document.path) & _SKIPS or "accumulate" in module.calls_by_name:
         return
+    if _is_static(project, module):
+        return
     for found in accumulations(project, module):
         if wraps_in_ddp(module, project) and not only_on_one_gpu(project, document.path):
             sharded, own = _is_sharded(module, found, project), own_length(module, found)
@@ -111,6 +116,25 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
             )
+
+
+def _is_static(project: Project, module: ModuleIndex) -> bool:
+    """Return whether DDP may record a static graph, where the module or another one wraps a model: ``no_sync`` raises
+    an error then.
+
+    https://github.com/pytorch/pytorch/issues/143580
+    """
+    own = any(name in module.calls_by_name for name in WRAPPERS)
+    paths = [module.path] if own else sorted(project.python_files_with(b"static_graph"))
+    modules = (project.module_at(path) for path in paths)
+    return any(
+        keyword.arg == "static_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+        for where in modules
+        if where is not None
+        for name in WRAPPERS
+        for call in where.calls_by_name.get(name, ())
+        for keyword in call.keywords
+    )
 
 
 def _wrapped_name(module: ModuleIndex, found: Accumulation) -> str:

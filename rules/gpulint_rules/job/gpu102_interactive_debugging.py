@@ -78,7 +78,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for call in (call for name in _NAMES for call in module.calls_by_name.get(name, [])):
         names = project.fact(Resolver).call_names(module, call)
         debugger, prompt = bool(names & _DEBUGGERS), bool(names & _PROMPTS)
-        asks = "input" in names and _in_training(project, module, call) and not _beside_robot(module)
+        asks = "input" in names and _in_training(project, module, call) and not _needs_person(module, call)
+        prompt = prompt and not _is_session(call)
         if not (debugger or prompt or asks) or _guarded(project, module, call):
             continue
         if not project.fact(GpuPrograms).runs_on_gpu(module):
@@ -181,9 +182,20 @@ def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     )
 
 
-def _beside_robot(module: ModuleIndex) -> bool:
-    """Return whether a person has to be there, for a robot or to say which of two results is better."""
-    return _NEEDS_PERSON.search(module.syntax.source.text) is not None
+def _needs_person(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a person has to be there: for a robot, to say which of two results is better, or to give a number
+    to learn from (``label = int(input("label: "))``)."""
+    if _NEEDS_PERSON.search(module.syntax.source.text) is not None:
+        return True
+    match module.syntax.parents.get(call):
+        case ast.Call(func=ast.Name(id="int" | "float")) as number:
+            return not isinstance(module.syntax.parents.get(number), ast.Expr | ast.Compare)
+    return False
+
+
+def _is_session(call: ast.Call) -> bool:
+    """Return whether a prompt greets a person, and so is what the program is for."""
+    return any(keyword.arg in ("banner", "banner1", "header") for keyword in call.keywords)
 
 
 def _stop(module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> Stop:
