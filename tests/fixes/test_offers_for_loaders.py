@@ -245,3 +245,20 @@ def test_samples_that_a_package_encodes_one_by_one_get_workers(job: MakeJob) -> 
             optimizer.step()
     """
     assert "num_workers=4" in job({"train.py": program}).offer("GPU303").edits[-1].text
+
+
+def test_the_loaders_of_one_function_pin_their_batches_together(job: MakeJob) -> None:
+    program = """\
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    train_loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=4)
+    val_loader = DataLoader(ImageFolder("val"), batch_size=64, num_workers=4)
+    for images, labels in train_loader:
+        model(images.cuda()).backward()
+    for images, labels in val_loader:
+        model(images.cuda())
+    """
+    train, val = (result.fix for result in job({"train.py": program}).scan("GPU301"))
+    assert {*train.edits} == {*val.edits}
+    assert sum("pin_memory" in edit.text for edit in train.edits) == 2
