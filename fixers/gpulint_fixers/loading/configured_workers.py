@@ -8,7 +8,7 @@ import re
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.project import Project
-from gpulint.semantic.argument_binding import attribute_of, entry_of
+from gpulint.semantic.argument_binding import RECEIVERS, attribute_of, entry_of
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import NodeRef
@@ -25,13 +25,15 @@ _RESTORED = frozenset({"num_workers", "pin_memory"})
 
 def option(project: Project, loader: Loader) -> str | None:
     """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
-    setting, which is not 0."""
+    setting, which is not 0; that of other options and sections of the settings, if only one has it."""
     for base, quote in _bases(loader):
         threads = (name for name in _OF_THREADS if not _is_read(project, name))
         for name in (*_NAMES, *threads):
             if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
-    return None
+    held = (_held(project, loader, base, name, quote) for base, quote in _sections(loader) for name in _NAMES)
+    others = {one for one in held if one is not None}
+    return others.pop() if len(others) == 1 else None
 
 
 def _is_read(project: Project, name: str) -> bool:
@@ -119,6 +121,39 @@ def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
     early = {"self"} if getattr(function, "name", "") == "__init__" else frozenset[str]()  # it may not be set yet
     chains = (ast.Name, ast.Attribute, ast.Subscript)
     return [one for text, one in found.items() if text not in early and isinstance(one[0], chains)]
+
+
+def _sections(loader: Loader) -> list[tuple[ast.expr, str]]:
+    """What else a module reads of settings and options that are there above a loader: ``cfg.data`` beside
+    ``cfg.optim``, and ``args``."""
+    module, bases = loader.module, {ast.unparse(base) for base, _ in _bases(loader)}
+    found = dict[str, tuple[ast.expr, str]]()
+    for part in walk(module.syntax.tree):
+        match part:
+            case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as base, ctx=ast.Load()):
+                quote = ""
+            case ast.Subscript(
+                value=ast.Name() | ast.Subscript(value=ast.Name()) as base, slice=ast.Constant(value=str()) as key
+            ):
+                quote = module.syntax.text(key)[:1]
+            case _:
+                continue
+        if ast.unparse(base) not in bases and not _is_method(loader, part) and _is_above(loader, base):
+            found.setdefault(ast.unparse(base), (base, quote))
+    return list(found.values())
+
+
+def _is_above(loader: Loader, base: ast.expr) -> bool:
+    """Return whether a variable is set above a loader, and means the same there."""
+    root = base if isinstance(base, ast.Name) else getattr(base, "value", base)
+    if not isinstance(root, ast.Name) or root.id in RECEIVERS:
+        return False
+    bound = loader.module.scope(loader.node).lookup(root.id)
+    return (
+        bool(bound)
+        and bound == loader.module.scope(root).lookup(root.id)
+        and all(getattr(one.node, "lineno", 0) < loader.node.lineno and one.target == "" for one in bound)
+    )
 
 
 def _is_method(loader: Loader, part: ast.AST) -> bool:
