@@ -39,7 +39,7 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
     losses = [part for part in walk(found.value) if isinstance(part, ast.Name)]
     parts = dict[Binding, bool]()
     for loss in losses:
-        for binding, certain in _parts(project, module, loss, _STEPS):
+        for binding, certain in _parts(project, found, loss, _STEPS):
             parts[binding] = certain or parts.get(binding, False)
     own = {binding for loss in losses for binding in _bound(module, loss)}
     tensors, unknown, without = list[ast.expr](), "", detached(module, loop)
@@ -54,7 +54,7 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
                 continue
             if project.fact(Guards).is_without_gradients(module, kept):
                 continue
-            if all(parts[one] and _is_made(one) for one in bound):
+            if all(parts[one] and _is_made(project, module, one) for one in bound):
                 tensors.append(value)
             else:
                 unknown = unknown or value.id
@@ -66,34 +66,49 @@ def _bound(module: ModuleIndex, value: ast.expr) -> tuple[Binding, ...]:
     return (*reaching(module, module.scope(value).lookup(value.id), value),) if isinstance(value, ast.Name) else ()
 
 
-def _parts(project: Project, module: ModuleIndex, value: ast.expr, steps: int) -> Iterator[tuple[Binding, bool]]:
+def _parts(project: Project, found: RetainedGraph, value: ast.expr, steps: int) -> Iterator[tuple[Binding, bool]]:
     """Yield the variables that a value is computed of, and whether they certainly hold tensors where a call sets
     them."""
+    module = found.module
     match value:
         case ast.Name() if steps:
             for binding in _bound(module, value):
                 if binding.kind is BindingKind.ASSIGN and not binding.path and binding.value is not None:
-                    yield from _parts(project, module, binding.value, steps - 1)
+                    yield from _parts(project, found, binding.value, steps - 1)
                     if isinstance(binding.value, ast.Name):
                         yield from ((one, True) for one in _bound(module, binding.value))
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
-            sums = isinstance(value.op, ast.Add | ast.Sub)
-            for side in (left, right):
-                yield from ((one, sums or _is_made(one)) for one in _bound(module, side))
-                yield from _parts(project, module, side, steps)
+            for side, other in ((left, right), (right, left)):
+                certain = isinstance(value.op, ast.Add | ast.Sub) or not _is_of_step(found, other)
+                yield from ((one, certain) for one in _bound(module, side))
+                yield from _parts(project, found, side, steps)
         case ast.Call(func=ast.Attribute(value=owner), args=[]):
             yield from ((one, True) for one in _bound(module, owner))
-            yield from _parts(project, module, owner, steps)
+            yield from _parts(project, found, owner, steps)
         case ast.Call(args=args):
             certain = _is_of_torch(project, module, value)
             for given in args:
                 yield from ((one, certain) for one in _bound(module, given))
-                yield from _parts(project, module, given, steps)
+                yield from _parts(project, found, given, steps)
 
 
-def _is_made(binding: Binding) -> bool:
-    """Return whether a call computes what a variable is set to: a number could not be told from a tensor."""
-    return binding.value is not None and any(isinstance(part, ast.Call) for part in walk(binding.value))
+def _is_of_step(found: RetainedGraph, factor: ast.expr) -> bool:
+    """Return whether a step sets a factor, which may then be the tensor of a product."""
+    names = [part for part in walk(factor) if isinstance(part, ast.Name)]
+    bound = (binding for name in names for binding in _bound(found.module, name))
+    return any(found.loop in found.module.syntax.ancestors(binding.node) for binding in bound)
+
+
+def _is_made(project: Project, module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a call computes what a variable is set to, which is never a number then."""
+    parts = [*walk(binding.value)] if binding.value is not None else []
+    calls = [part for part in parts if isinstance(part, ast.Call)]
+    if not calls or any(isinstance(part, ast.IfExp | ast.BoolOp) for part in parts):
+        return False
+    resolver = project.fact(Resolver)
+    nodes = (made.node for call in calls for made in resolver.callees(module, call))
+    returned = (one for node in nodes if isinstance(node, ast.FunctionDef) for one in resolver.returns(node))
+    return not any(isinstance(one, ast.Constant) for one in returned)
 
 
 def _is_of_torch(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
