@@ -14,7 +14,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex
+from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
 from gpulint_fixers.model.kept_graphs import carries_no_graph
 
 _STEPS = 4
@@ -31,11 +31,9 @@ class KeptParts:
 
 
 def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
-    """Return what a loop keeps of the terms of a loss, and of what a function of PyTorch computes it of."""
+    """Return what a loop keeps of the terms of a loss, and within a function of what it is computed of by a call."""
     module, loop = found.module, found.loop
     function = module.function(loop)
-    if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
-        return KeptParts()
     losses = [part for part in walk(found.value) if isinstance(part, ast.Name)]
     parts = dict[Binding, bool]()
     for loss in losses:
@@ -48,7 +46,9 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
             bound = _bound(module, value)
             if not isinstance(value, ast.Name) or value.id in without or not bound or own & {*bound}:
                 continue
-            if not all(one in parts for one in bound) or carries_no_graph(project, module, function, value):
+            if not all(one in parts for one in bound):
+                continue
+            if function is not None and carries_no_graph(project, module, function, value):
                 continue
             if not outlives(project, module, loop, into) or lets_go(project, module, loop, into):
                 continue
@@ -85,7 +85,7 @@ def _parts(project: Project, found: RetainedGraph, value: ast.expr, steps: int) 
         case ast.Call(func=ast.Attribute(value=owner), args=[]):
             yield from ((one, True) for one in _bound(module, owner))
             yield from _parts(project, found, owner, steps)
-        case ast.Call(args=args):
+        case ast.Call(args=args) if module.function(found.loop) is not None:
             certain = _is_of_torch(project, module, value)
             for given in args:
                 yield from ((one, certain) for one in _bound(module, given))
