@@ -47,15 +47,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     function = payload.transfer.call.module.function(move)
     if function is not None and (held := as_buffers(project, payload.transfer.call.module, function)) is not None:
         return held
-    if _is_self_test(project, payload.transfer.call.module, move):
-        return Declined("only the module's own test makes it")
-    if _waits_anyway(project, payload.transfer.call.module, move):
-        return Declined("the same statement waits for the GPU anyway")
-    statement = payload.transfer.call.module.syntax.parents.get(move)
-    if isinstance(statement, ast.Assign) and _compared_in_loop(payload.transfer.call.module, statement):
-        return Declined("the host compares its elements one by one, each of which waits")
-    if _stands_in(payload.transfer.call.module, move):
-        return Declined("it only stands in for what a model that is not there would compute")
+    if reason := _gains_nothing(project, payload.transfer.call.module, move):
+        return Declined(reason)
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
@@ -86,6 +79,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if is_leaf:
         return Fix("create it on the GPU, where it keeps a gradient of its own", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _gains_nothing(project: Project, module: ModuleIndex, move: ast.Call) -> str:
+    """Return why a tensor may as well be made on the host; empty if nothing says so."""
+    if _is_self_test(project, module, move):
+        return "only the module's own test makes it"
+    if _waits_anyway(project, module, move):
+        return "the same statement waits for the GPU anyway"
+    statement = module.syntax.parents.get(move)
+    if isinstance(statement, ast.Assign) and _compared_in_loop(module, statement):
+        return "the host compares its elements one by one, each of which waits"
+    if _stands_in(module, move):
+        return "it only stands in for what a model that is not there would compute"
+    return ""
 
 
 def _asks_for_gradient(made: ast.Call) -> bool:

@@ -124,7 +124,7 @@ def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
 
 
 def _sections(loader: Loader) -> list[tuple[ast.expr, str]]:
-    """What else a module reads of settings and options that are there above a loader: ``cfg.data`` beside
+    """Return what else a module reads of settings and options that are there above a loader: ``cfg.data`` beside
     ``cfg.optim``, and ``args``."""
     module, bases = loader.module, {ast.unparse(base) for base, _ in _bases(loader)}
     found = dict[str, tuple[ast.expr, str]]()

@@ -89,7 +89,7 @@ def _may_be_sparse(module: ModuleIndex) -> bool:
 
 
 def _value(project: Project, loader: Loader) -> str:
-    """What a loader passes, which is the same as beside it where the device is not known yet."""
+    """Return what a loader passes, which is the same as beside it where the device is not known yet."""
     value = _own_value(project, loader)
     if value in ("True", _IS_AVAILABLE):
         return value
