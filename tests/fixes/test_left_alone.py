@@ -272,3 +272,25 @@ def test_what_was_shown_is_fixed_even_if_other_fixes_lower_its_impact(job: MakeJ
     fixed = fixing.fix(project, files, rules, {"GPU305": Fixer("GPU305", repair)}, not_accepted=shown)
     assert [outcome.round for outcome in fixed.of(State.APPLIED)] == [1, 2]
     assert scans == [2, 1, 0]
+
+
+NUMBERED = """\
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", default=DEFAULT, type=int)
+args = parser.parse_args()
+model = torch.nn.Linear(4, 4).cuda(args.gpu)
+for x in loader:
+    target = torch.zeros(len(x), 4).cuda(args.gpu)
+    (model(x.cuda(args.gpu)) - target).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_the_current_gpu_is_no_device_for_a_call_that_makes_a_tensor(job: MakeJob) -> None:
+    assert "may be None" in job({"train.py": NUMBERED.replace("DEFAULT", "None")}).refusal("GPU306")
+    made = job({"train.py": NUMBERED.replace("DEFAULT", "0")})
+    made.repair("GPU306")
+    assert "torch.zeros(len(x), 4, device=args.gpu)" in made.text("train.py")

@@ -245,3 +245,44 @@ def test_samples_that_a_package_encodes_one_by_one_get_workers(job: MakeJob) -> 
             optimizer.step()
     """
     assert "num_workers=4" in job({"train.py": program}).offer("GPU303").edits[-1].text
+
+
+def test_the_loaders_of_one_function_pin_their_batches_together(job: MakeJob) -> None:
+    program = """\
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    train_loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=4)
+    val_loader = DataLoader(ImageFolder("val"), batch_size=64, num_workers=4)
+    for images, labels in train_loader:
+        model(images.cuda()).backward()
+    for images, labels in val_loader:
+        model(images.cuda())
+    """
+    train, val = (result.fix for result in job({"train.py": program}).scan("GPU301"))
+    assert {*train.edits} == {*val.edits}
+    assert sum("pin_memory" in edit.text for edit in train.edits) == 2
+
+
+def test_loaders_of_one_function_ask_for_a_gpu_in_the_same_way(job: MakeJob) -> None:
+    program = """\
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+
+    def main():
+        train_loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=4)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        val_loader = DataLoader(ImageFolder("val"), batch_size=64, num_workers=4)
+        for images, labels in train_loader:
+            model(images.to(device)).backward()
+        for images, labels in val_loader:
+            model(images.to(device))
+
+
+    main()
+    """
+    made = job({"train.py": program})
+    made.repair("GPU301")
+    assert made.text("train.py").count("pin_memory=torch.cuda.is_available()") == 2

@@ -305,3 +305,38 @@ for x, y in loader:
 def test_a_part_of_what_helps_together_is_no_safe_fix(job: MakeJob, other: str, safety: Safety) -> None:
     offers = [result.fix for result in job({"train.py": HEAD + PARTS.format(other)}).scan("GPU305")]
     assert {fix.safety for fix in offers} == {safety}
+
+
+MODES = """\
+{trains}
+
+
+def evaluate(model, loader):
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        total += model(x.cuda(non_blocking=True)).sum().item()
+    model.{call}
+    return total
+
+
+print(evaluate(model, loader))
+"""
+FUNCTION = "def train(model, loss):\n    loss.backward()"
+METHOD = "class Learner:\n    def train(self):\n        self.loss.backward()"
+
+
+@pytest.mark.parametrize(
+    ("trains", "call", "safe"),
+    [
+        (FUNCTION, "train()", True),
+        (FUNCTION, "train(True)", True),
+        (FUNCTION, "train(loader)", False),
+        (METHOD, "train()", False),
+    ],
+)
+def test_the_mode_of_a_model_is_set_where_a_function_of_that_name_trains(
+    job: MakeJob, trains: str, call: str, safe: bool
+) -> None:
+    program = HEAD + MODES.format(trains=trains, call=call)
+    assert job({"train.py": program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)

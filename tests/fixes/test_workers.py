@@ -147,3 +147,51 @@ def test_workers_of_an_option_may_be_none_so_that_nothing_stays_alive(job: MakeJ
     made.repair("GPU303")
     assert "def make(workers=4)" in made.text("train.py")
     assert "persistent_workers" not in made.text("train.py")
+
+
+OPTIONS = """\
+import argparse
+import torch
+from omegaconf import OmegaConf
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+{read}
+
+
+def main():
+    loader = DataLoader(ImageFolder("train"), batch_size={size}, shuffle=True, pin_memory=True)
+    optimizer = make(model, {rate})
+    for epoch in range(9):
+        for images, labels in loader:
+            model(images.cuda(non_blocking=True)).sum().backward()
+            optimizer.step()
+
+
+main()
+"""
+ARGUMENTS = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--workers", type=int, default={default})
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "size", "rate", "workers"),
+    [
+        (ARGUMENTS.format(default=6), "32", "args.lr", "args.workers"),
+        (ARGUMENTS.format(default=0), "32", "args.lr", "4"),
+        ('cfg = OmegaConf.load("train.yaml")', "cfg.optim.size", "cfg.data.root", "cfg.data.num_workers"),
+        ('cfg = OmegaConf.load("train.yaml")', "cfg.optim.size", "cfg.test.root", "4"),
+    ],
+)
+def test_workers_come_from_an_option_that_the_loader_does_not_get(
+    job: MakeJob, read: str, size: str, rate: str, workers: str
+) -> None:
+    program = OPTIONS.format(read=read, size=size, rate=rate)
+    config = "optim: {size: 32}\ndata: {root: /d, num_workers: 6}\ntest: {root: /d}\n"
+    made = job({"train.py": program, "train.yaml": config})
+    made.repair("GPU303")
+    assert f"num_workers={workers}, persistent_workers=" in " ".join(made.text("train.py").split())

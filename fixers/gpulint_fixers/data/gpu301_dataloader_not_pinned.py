@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
+from dataclasses import replace
+from pathlib import Path
+
+from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned, check
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.finding import Finding
@@ -10,11 +13,14 @@ from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.path_conditions import is_unreachable
+from gpulint.training.loader_calls import Loader
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.loading.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
 from gpulint_fixers.loading.host_samples import Samples, samples_of
+from gpulint_fixers.loading.loader_homes import are_siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.loading.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
 from gpulint_fixers.loading.pinning import pin
@@ -27,7 +33,25 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if not isinstance(payload, NotPinned):
         return Declined("the loader is created elsewhere")
-    loader = payload.loader
+    made = _fix(project, payload.loader)
+    if isinstance(made, Declined):
+        return made
+    loaders = _loaders(project, payload.loader.module.path)
+    others = [_fix(project, other) for other in loaders if are_siblings(other, payload.loader)]
+    beside = [one for one in others if isinstance(one, Fix) and made.safety in (one.safety, Safety.UNSAFE)]
+    return replace(made, edits=tuple(dict.fromkeys(edit for one in (made, *beside) for edit in one.edits)))
+
+
+@query
+def _loaders(project: Project, path: Path) -> list[Loader]:
+    """The loaders of a module that do not pin their memory."""
+    document = project.document(path)
+    found = (one.payload for one in (check(document, project) if document is not None else ()))
+    return [one.loader for one in found if isinstance(one, NotPinned)]
+
+
+@query
+def _fix(project: Project, loader: Loader) -> Fix | Declined:
     if is_unreachable(loader.module, loader.node):
         return Declined("the loader is never made: the code in front of it always leaves its block")
     if has_few_batches(project, loader):

@@ -28,6 +28,7 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.edits.versions import predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
+from gpulint_fixers.loading.loader_homes import are_siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -66,14 +67,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
     """The other loaders without workers of the same function or class: those of the training and its evaluation."""
-    module = payload.loader.module
-
-    def home(one: SingleProcess) -> ast.AST | None:
-        function = module.function(one.loader.node)
-        return (module.class_of(function) or function) if function is not None else None
-
-    others = [one for one in _payloads(project, module.path) if one.loader.node is not payload.loader.node]
-    return [one for one in others if home(one) is home(payload)]
+    others = _payloads(project, payload.loader.module.path)
+    return [one for one in others if are_siblings(one.loader, payload.loader)]
 
 
 @query

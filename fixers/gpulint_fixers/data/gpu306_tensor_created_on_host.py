@@ -16,6 +16,7 @@ from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.data.constant_buffers import as_buffers, is_changed
 from gpulint_fixers.data.unread_tensors import without_unread
@@ -46,18 +47,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     function = payload.transfer.call.module.function(move)
     if function is not None and (held := as_buffers(project, payload.transfer.call.module, function)) is not None:
         return held
-    if _is_self_test(project, payload.transfer.call.module, move):
-        return Declined("only the module's own test makes it")
-    if _waits_anyway(project, payload.transfer.call.module, move):
-        return Declined("the same statement waits for the GPU anyway")
-    statement = payload.transfer.call.module.syntax.parents.get(move)
-    if isinstance(statement, ast.Assign) and _compared_in_loop(payload.transfer.call.module, statement):
-        return Declined("the host compares its elements one by one, each of which waits")
-    if _stands_in(payload.transfer.call.module, move):
-        return Declined("it only stands in for what a model that is not there would compute")
+    if reason := _gains_nothing(project, payload.transfer.call.module, move):
+        return Declined(reason)
     chosen = _device(syntax, move, made)
     if chosen is None:
         return Declined("the transfer does more than select a device")
+    if (index := _number_of_gpu(move)) is not None and _may_be_none(project, payload.transfer.call.module, index):
+        return Declined(f"`{ast.unparse(index)}` may be None, which is the current GPU to `cuda`, and the CPU here")
     is_leaf = _asks_for_gradient(made)
     if is_leaf and not _is_only_read(payload.transfer.call.module, move, payload.transfer.value):
         return Declined("creating it on the GPU would make it a leaf tensor")
@@ -83,6 +79,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if is_leaf:
         return Fix("create it on the GPU, where it keeps a gradient of its own", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _gains_nothing(project: Project, module: ModuleIndex, move: ast.Call) -> str:
+    """Return why a tensor may as well be made on the host; empty if nothing says so."""
+    if _is_self_test(project, module, move):
+        return "only the module's own test makes it"
+    if _waits_anyway(project, module, move):
+        return "the same statement waits for the GPU anyway"
+    statement = module.syntax.parents.get(move)
+    if isinstance(statement, ast.Assign) and _compared_in_loop(module, statement):
+        return "the host compares its elements one by one, each of which waits"
+    if _stands_in(module, move):
+        return "it only stands in for what a model that is not there would compute"
+    return ""
 
 
 def _asks_for_gradient(made: ast.Call) -> bool:
@@ -249,6 +259,25 @@ def _device(syntax: PythonModule, move: ast.Call, made: ast.Call) -> tuple[str, 
     if move.func.attr == "cuda" and not values:
         return ('device="cuda"',)
     return (f"device={syntax.text(values[0])}", *more) if values and move.func.attr in ("to", "cuda") else None
+
+
+def _number_of_gpu(move: ast.Call) -> ast.expr | None:
+    """``args.gpu`` of ``.cuda(args.gpu)``"""
+    values = [*move.args[:1], *(keyword.value for keyword in move.keywords if keyword.arg == "device")]
+    return values[0] if last_name(move.func) == "cuda" and values else None
+
+
+def _may_be_none(project: Project, module: ModuleIndex, index: ast.expr) -> bool:
+    """Return whether the number of a GPU may be None, as far as options and callers tell, and nothing sets the GPU by
+    it, for which it has to be a number."""
+    sets = (call.args[0] for call in module.calls_by_name.get("set_device", ()) if call.args)
+    function = module.function(index)
+    if any(
+        ast.unparse(one) == ast.unparse(index) and module.function(one) is function and not [*conditions(module, one)]
+        for one in sets
+    ):
+        return False
+    return project.fact(Constants).of(module, index).any(lambda value: value is None)
 
 
 FIXER = Fixer("GPU306", fix)

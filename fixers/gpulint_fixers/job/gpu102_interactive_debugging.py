@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from gpulint_rules.job.gpu102_interactive_debugging import Stop
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
@@ -17,10 +19,12 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.imports import drop_import
-from gpulint_fixers.edits.statements import remove_statement
+from gpulint_fixers.edits.statements import remove_statement, with_own_comment
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
 _FINITE = frozenset({"isnan", "isinf", "isfinite"})
+_SPEAKS = regex.compile(r"debug|pdb|breakpoint", re.IGNORECASE)
+"""Words of comments that are about a debugger."""
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
 
@@ -49,12 +53,23 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edit = _without_test(document.python, found.statement)
         if edit is None:
             return Declined(_ALL)
-        return _made("remove the debugger's call and its condition", edit, error)
+        unused = () if import_ is not None else _unused_import(module, found.statement)
+        return _made("remove the debugger's call and its condition", edit, error, unused)
     edit = _with_comment(document, edit)
+    if edit.span.cell is None and import_ is None:
+        edit = with_own_comment(document.source, edit, _SPEAKS)
     both = _with_import(document.python, import_, edit) if import_ is not None else None
     if both is not None:
         return _made("remove the debugger's call and import", both, error)
+    if unused := _unused_import(module, found.statement):
+        return _made("remove the debugger's call and import", edit, error, unused)
     return _made("remove the debugger's call", edit, error)
+
+
+def _unused_import(module: ModuleIndex | None, statement: ast.stmt) -> tuple[Edit, ...]:
+    """The removal of the import at the top that only a call needs."""
+    called = statement.value if isinstance(statement, ast.Expr) else None
+    return drop_import(module, called.func) if module is not None and isinstance(called, ast.Call) else ()
 
 
 def _without_prompt(module: ModuleIndex | None, statement: ast.stmt) -> Fix | Declined:
@@ -62,16 +77,15 @@ def _without_prompt(module: ModuleIndex | None, statement: ast.stmt) -> Fix | De
     edit = remove_statement(module.syntax, statement) if module is not None else None
     if module is None or edit is None or edit.text:
         return Declined("the call shares its line with another statement")
-    called = statement.value if isinstance(statement, ast.Expr) else None
-    unused = drop_import(module, called.func) if isinstance(called, ast.Call) else ()
+    unused = _unused_import(module, statement)
     what = "remove the prompt at the end of the program" + (" and its import" if unused else "")
     return Fix(f"{what}, unless somebody looks at the results there", Safety.UNSAFE, (edit, *unused))
 
 
-def _made(description: str, edit: Edit, error: bool) -> Fix:
+def _made(description: str, edit: Edit, error: bool, unused: tuple[Edit, ...] = ()) -> Fix:
     if error:
-        return Fix(f"{description}; the program then goes on after the error", Safety.UNSAFE, (edit,))
-    return Fix(description, Safety.SAFE, (edit,))
+        return Fix(f"{description}; the program then goes on after the error", Safety.UNSAFE, (edit, *unused))
+    return Fix(description, Safety.SAFE, (edit, *unused))
 
 
 def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.argument_binding import attribute_of, entry_of
+from gpulint.semantic.argument_binding import RECEIVERS, attribute_of, entry_of
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
@@ -22,73 +21,94 @@ _NAMES = (
 _OF_THREADS = ("num_threads", "n_threads", "nThreads", "n_cpu")
 """Names of options that mean workers of loaders where nothing else of the tree reads them."""
 _PINNING = ("pin_memory", "pin_mem")
-_SETTINGS = regex.compile(
-    r"(args?|opts?|options?|cfg|config|conf|configs|h?params|hparams|flags|settings)", re.IGNORECASE
-)
-"""Names of what holds the options or settings of a program."""
 _RESTORED = frozenset({"num_workers", "pin_memory"})
 """Arguments that a line which is commented out may pass."""
 
 
 def option(project: Project, loader: Loader) -> str | None:
-    """``args.num_workers``, if other arguments of the call come from ``args`` or its module reads the option for
-    nothing else, and the program has such an option or setting, which is not 0."""
+    """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
+    setting, which is not 0; that of other options and sections of the settings, if only one has it, and the module
+    reads it for nothing but loaders."""
     for base, quote in _bases(loader):
         threads = (name for name in _OF_THREADS if not _is_read(project, name))
         for name in (*_NAMES, *threads):
             if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
-    for settings in _settings(loader):
-        for name in _NAMES:
-            if _serves_loaders(loader, settings, name, _NAMES) and (found := _held(project, loader, settings, name)):
-                return found
-    return None
+    others = {
+        found
+        for base, quote in _sections(loader)
+        for name in _NAMES
+        if (found := _held(project, loader, base, name, quote)) is not None
+        and _serves_loaders(loader.module, base, name, _NAMES)
+    }
+    return others.pop() if len(others) == 1 else None
 
 
 def pinning_option(project: Project, loader: Loader) -> str | None:
     """``args.pin_mem``, if the program has such an option or setting where the loader is made, which says that memory
     is pinned and which its module reads for nothing else."""
-    for settings in _settings(loader):
+    for base, quote in (*_bases(loader), *_sections(loader)):
         for name in _PINNING:
-            known = _values(project, loader, settings, name)
-            if known and all(value is True for value in known) and _serves_loaders(loader, settings, name, _PINNING):
-                return f"{settings.id}.{name}"
+            known = _values(project, loader, base, name, quote)
+            if known and all(value is True for value in known) and _serves_loaders(loader.module, base, name, _PINNING):
+                return _spelt(loader, base, name, quote)
     return None
 
 
-def _settings(loader: Loader) -> list[ast.Name]:
-    """Names of the options and settings that the function or module of a loader has read by then."""
-    module, made = loader.module, loader.node
-    used = _uses(module).get(module.function(made), {})
-    return [name for _, name in sorted(used.items()) if name.lineno <= (made.end_lineno or made.lineno)]
+def _sections(loader: Loader) -> list[tuple[ast.expr, str]]:
+    """Return what else is read of settings and options that are there above a loader: ``cfg.data`` beside
+    ``cfg.optim``, and ``args``."""
+    module, bases = loader.module, {ast.unparse(base) for base, _ in _bases(loader)}
+    known = _objects(module)
+    found = {**known.get(None, {}), **known.get(module.function(loader.node), {})}
+    return [one for text, one in found.items() if text not in bases and _is_above(loader, one[0])]
 
 
 @query
-def _uses(module: ModuleIndex) -> dict[FunctionNode | None, dict[str, ast.Name]]:
-    """The first read of each object of options or settings, by its name, in each function."""
-    found: dict[FunctionNode | None, dict[str, ast.Name]] = {}
-    for part in module.syntax.of(ast.Attribute):
-        name = part.value
-        if isinstance(name, ast.Name) and _SETTINGS.fullmatch(name.id):
-            known = found.setdefault(module.function(part), {})
-            if name.id not in known or name.lineno < known[name.id].lineno:
-                known[name.id] = name
+def _objects(module: ModuleIndex) -> dict[FunctionNode | None, dict[str, tuple[ast.expr, str]]]:
+    """Return of what each function reads attributes or entries first, with the quotes around the key of an entry."""
+    found: dict[FunctionNode | None, dict[str, tuple[ast.expr, str]]] = {}
+    for part in walk(module.syntax.tree):
+        match part:
+            case ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name()) as base, ctx=ast.Load()):
+                quote = ""
+            case ast.Subscript(
+                value=ast.Name() | ast.Subscript(value=ast.Name()) as base, slice=ast.Constant(value=str()) as key
+            ):
+                quote = module.syntax.text(key)[:1]
+            case _:
+                continue
+        if not _is_method(module, part):
+            found.setdefault(module.function(part), {}).setdefault(ast.unparse(base), (base, quote))
     return found
 
 
-def _serves_loaders(loader: Loader, settings: ast.Name, name: str, names: tuple[str, ...]) -> bool:
+def _is_above(loader: Loader, base: ast.expr) -> bool:
+    """Return whether a variable is set above a loader, and means the same there."""
+    root = base if isinstance(base, ast.Name) else getattr(base, "value", base)
+    if not isinstance(root, ast.Name) or root.id in RECEIVERS:
+        return False
+    bound = loader.module.scope(loader.node).lookup(root.id)
+    return (
+        bool(bound)
+        and bound == loader.module.scope(root).lookup(root.id)
+        and all(getattr(one.node, "lineno", 0) < loader.node.lineno and one.target == "" for one in bound)
+    )
+
+
+def _serves_loaders(module: ModuleIndex, base: ast.expr, name: str, names: tuple[str, ...]) -> bool:
     """Return whether a module reads an option only to pass it on to loaders, or not at all."""
-    passed = _passed(loader.module).get((settings.id, name), ())
+    passed = _passed(module).get((ast.unparse(base), name), ())
     return all(isinstance(up, ast.keyword) and up.arg in names for up in passed)
 
 
 @query
 def _passed(module: ModuleIndex) -> dict[tuple[str, str], list[ast.AST | None]]:
-    """Return what holds each read of an option in a module, by its object and its name."""
+    """Return what holds each read of an option for loaders in a module, by its object and its name."""
     found: dict[tuple[str, str], list[ast.AST | None]] = {}
     for part in module.syntax.of(ast.Attribute):
-        if isinstance(part.value, ast.Name):
-            found.setdefault((part.value.id, part.attr), []).append(module.syntax.parents.get(part))
+        if part.attr in _NAMES or part.attr in _PINNING:
+            found.setdefault((ast.unparse(part.value), part.attr), []).append(module.syntax.parents.get(part))
     return found
 
 
@@ -169,7 +189,7 @@ def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
     for value in own_arguments(loader):
         for part in walk(value):
             match part:
-                case ast.Attribute(value=base, ctx=ast.Load()) if not _is_method(loader, part):
+                case ast.Attribute(value=base, ctx=ast.Load()) if not _is_method(loader.module, part):
                     found.setdefault(ast.unparse(base), (base, ""))
                 case ast.Subscript(value=base, slice=ast.Constant(value=str()) as key):
                     found.setdefault(ast.unparse(base), (base, loader.module.syntax.text(key)[:1]))
@@ -179,8 +199,8 @@ def _bases(loader: Loader) -> list[tuple[ast.expr, str]]:
     return [one for text, one in found.items() if text not in early and isinstance(one[0], chains)]
 
 
-def _is_method(loader: Loader, part: ast.AST) -> bool:
-    call = loader.module.syntax.parents.get(part)
+def _is_method(module: ModuleIndex, part: ast.AST) -> bool:
+    call = module.syntax.parents.get(part)
     return isinstance(call, ast.Call) and call.func is part
 
 
@@ -188,9 +208,13 @@ def _held(project: Project, loader: Loader, base: ast.expr, name: str, quote: st
     """An attribute or entry that certainly holds a number of workers."""
     found = _values(project, loader, base, name, quote)
     if found and all(isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in found):
-        text = loader.module.syntax.text(base)
-        return f"{text}[{quote}{name}{quote}]" if quote else f"{text}.{name}"
+        return _spelt(loader, base, name, quote)
     return None
+
+
+def _spelt(loader: Loader, base: ast.expr, name: str, quote: str) -> str:
+    text = loader.module.syntax.text(base)
+    return f"{text}[{quote}{name}{quote}]" if quote else f"{text}.{name}"
 
 
 def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: str = "") -> list[object]:

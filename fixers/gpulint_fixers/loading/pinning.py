@@ -10,16 +10,19 @@ from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
+from gpulint_fixers.loading.loader_homes import are_siblings
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -87,8 +90,18 @@ def _may_be_sparse(module: ModuleIndex) -> bool:
     return _SPARSE.search(module.syntax.source.text) is not None
 
 
-@query
 def _value(project: Project, loader: Loader) -> str:
+    """Return what a loader passes, which is the same as beside it where the device is not known yet."""
+    value = _own_value(project, loader)
+    if value in ("True", _IS_AVAILABLE):
+        return value
+    others = (one for one in project.fact(LoaderFlow).in_module(loader.module) if are_siblings(one, loader))
+    unpinned = (one for one in others if project.fact(HostToDevice).is_pinned(one) is False)
+    return _IS_AVAILABLE if any(_own_value(project, one) == _IS_AVAILABLE for one in unpinned) else value
+
+
+@query
+def _own_value(project: Project, loader: Loader) -> str:
     transfers = list(project.fact(DeviceTransfers).transfers_of(loader))
     tests = {_test(project, loader, transfer) for transfer in transfers}
     if len(tests) == 1 and None not in tests:

@@ -35,19 +35,22 @@ def may_differentiate(project: Project, module: ModuleIndex, function: FunctionN
     if _pads(project):
         return True
     found = _differentiating(project)
-    names = {one.node.name for one in found if isinstance(one.node, ast.FunctionDef)}
-    handed = bool(names) and _are_handed_over(project, frozenset(names))
-    return _reaches(project, module, function, frozenset(names), handed, _DEPTH)
+    names = frozenset(one.node.name for one in found if isinstance(one.node, ast.FunctionDef))
+    handed = bool(names) and _are_handed_over(project, names)
+    return _reaches(project, module, function, names, handed, _DEPTH)
 
 
 @query
 def _reaches(
     project: Project, module: ModuleIndex, function: FunctionNode, names: frozenset[str], handed: bool, depth: int
 ) -> bool:
+    methods = _methods(project)
     for call in (part for part in walk(function) if isinstance(part, ast.Call)):
         name = last_name(call.func)
         if name in _DIFFERENTIATE:
             return True
+        if name == "train" and _sets_mode(call) and "train" not in methods:
+            continue
         callees = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
         if name in _TRAINS and isinstance(call.func, ast.Attribute) and _TRAINER.search(dotted(call.func.value)):
             return True
@@ -67,6 +70,21 @@ def _reaches(
         if handed and isinstance(call.func, ast.Name | ast.Subscript | ast.Call) and not _is_known(module, call.func):
             return True
     return False
+
+
+def _sets_mode(call: ast.Call) -> bool:
+    """``model.train()`` and ``model.train(False)``"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return isinstance(call.func, ast.Attribute) and all(
+        isinstance(one, ast.Constant) and isinstance(one.value, bool) for one in given
+    )
+
+
+@query
+def _methods(project: Project) -> frozenset[str]:
+    """The names of the methods of the tree that differentiate."""
+    found = (one for one in _differentiating(project) if one.module.class_of(one.node) is not None)
+    return frozenset(one.node.name for one in found if isinstance(one.node, ast.FunctionDef))
 
 
 def _is_known(module: ModuleIndex, func: ast.expr) -> bool:

@@ -10,6 +10,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint_fixers.model.kept_parts import kept_parts
 from gpulint_fixers.model.sibling_totals import sibling_totals
 
 
@@ -28,9 +29,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             Edit(finding.path, syntax.span_at(start, start), "("),
             Edit(finding.path, syntax.span_at(end, end), ").detach()"),
         )
-    beside = sibling_totals(project, found.module, found.value)
-    ends = (syntax.offsets(one)[1] for one in beside.tensors)
+    beside, parts = sibling_totals(project, found.module, found.value), kept_parts(project, found)
+    ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors))
     edits += tuple(Edit(finding.path, syntax.span_at(at, at), ".detach()") for at in ends)
+    if parts.unknown:
+        note = f"`{parts.unknown}`, of which it is computed, may keep the same graph"
+        return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)
     if beside.unknown:
         note = f"`{beside.unknown}`, which the same call returns, may keep the same graph"
         return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)

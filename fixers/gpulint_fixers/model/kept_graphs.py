@@ -11,7 +11,7 @@ from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.differentiation import propagated
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 _CUTS = frozenset(
     "item detach numpy tolist float int len round str bool argmax argsort size numel dim format range time "
@@ -197,8 +197,13 @@ def _is_free(project: Project, module: ModuleIndex, function: FunctionNode, valu
             if isinstance(func, ast.Attribute):
                 return all_free([func.value, *given])
             callees = project.fact(Resolver).callees(module, value)
-            return bool(callees) and all(isinstance(one.node, ast.FunctionDef) for one in callees) and all_free(given)
+            return bool(callees) and all(map(_has_no_weights, callees)) and all_free(given)
     return False
+
+
+def _has_no_weights(function: NodeRef) -> bool:
+    """Return whether a function may get weights only as what it is given: it is no method, such as ``forward``."""
+    return isinstance(function.node, ast.FunctionDef) and function.module.class_of(function.node) is None
 
 
 @cyclic(True)

@@ -62,10 +62,12 @@ _MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class RetainedGraph:
-    """The part of what a statement keeps that carries the graphs: a tensor, or the expression of several."""
+    """The part of what a statement keeps that carries the graphs: a tensor, or the expression of several; and the
+    training loop."""
 
     module: ModuleIndex
     value: ast.expr
+    loop: LoopNode
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -82,7 +84,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if trains_on_host(project, module, loop):
             continue
-        for kept, into in _kept(loop):
+        for kept, into in kept_in(loop):
             without = detached(module, loop)
             tensors = [tensor for tensor in carried(kept, losses) if dotted(tensor) not in without]
             names = [
@@ -92,7 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     if (name := dotted(tensor)) in losses and has_graph(module, loop, tensor, losses[name])
                 )
             ]
-            if not names or into in losses or not _outlives(project, module, loop, into):
+            if not names or into in losses or not outlives(project, module, loop, into):
                 continue
             guards = project.fact(Guards)
             if guards.is_without_gradients(module, kept) or lets_go(project, module, loop, into):
@@ -107,7 +109,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 module.syntax.span(value),
                 f"{into!r} keeps {_graphs(names)} from {_SELDOM if seldom else 'every iteration'}",
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
-                payload=RetainedGraph(module, value),
+                payload=RetainedGraph(module, value, loop),
                 cost=Cost("graph-kept", assumed="" if is_over_data(project, module, loop) else "assuming many rounds"),
                 related=tuple(
                     Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
@@ -153,7 +155,7 @@ def _differentiated(project: Project, module: ModuleIndex, loop: LoopNode) -> di
     return found
 
 
-def _kept(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
+def kept_in(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
     """(value, name of the total or list that takes it) of accumulations in the loop, not in loops inside it."""
     for node in walk(loop):
         match node:
@@ -199,7 +201,7 @@ def _bound_text(module: ModuleIndex, source: ast.expr) -> str:
     return " ".join(module.syntax.text(node) for node in (source, *bound) if node is not None)
 
 
-def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
+def outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
     """Return whether the total is set before all steps, and never set again or differentiated in the loop."""
     if not name:
         return False
