@@ -181,7 +181,7 @@ def _cuts_slice(_module: ModuleIndex, owner: ast.ClassDef) -> bool:
         isinstance(cut, ast.Tuple)
         and (len(cut.elts) >= VOLUME_AXES or any(map(_is_ellipsis, cut.elts)))
         and sum(isinstance(one, ast.Slice) or _is_ellipsis(one) for one in cut.elts) == len(cut.elts) - 1
-        and any(isinstance(one, ast.Name | ast.Attribute) for one in cut.elts)
+        and any(isinstance(one, ast.Name | ast.Attribute | ast.BinOp | ast.Call | ast.Subscript) for one in cut.elts)
         for cut in cuts
     )
 

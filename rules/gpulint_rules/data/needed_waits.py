@@ -29,6 +29,7 @@ from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.value_checks import (
     checks_values,
     decomposes,
+    sizes_result,
     solves_on_host,
     validates_parameters,
     waits_itself,
@@ -50,7 +51,7 @@ def is_needed(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     use = use_of_read(module, sync.node)
     if use == "decides":
         return not _is_only_recorded(module, sync.node)
-    return use in ("sizes", "stored") or _is_solved(project, module, sync.node)
+    return use in ("sizes", "stored") or is_solved(project, module, sync.node)
 
 
 def _is_only_recorded(module: ModuleIndex, node: ast.expr) -> bool:
@@ -125,7 +126,7 @@ def _records(statement: ast.stmt) -> bool:
     return False
 
 
-def _is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+def is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether a copy, or what is made of it, is in one statement with a solver that takes it."""
     for use in followed(module, node):
         statement = next((up for up in module.syntax.ancestors(use) if isinstance(up, ast.stmt)), use)
@@ -215,9 +216,10 @@ def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast
 
 
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
-    """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a test
-    for numbers that are none."""
+    """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a result
+    of unknown size, a test for numbers that are none."""
     yield from _calls(project, module, block, _looks_at_values)
+    yield from _calls(project, module, block, sizes_result)
     yield from _checks(project, module, block)
 
 

@@ -192,6 +192,8 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
     combined = False
     for up in module.syntax.ancestors(node):
         match up:
+            case ast.Tuple() if (target := _parallel(module, up, below)) is not None:
+                return {target}  # ``low, high = w.min().item(), w.max().item()``
             case ast.Assign(targets=targets, value=value):
                 names = {target.id for target in targets if isinstance(target, ast.Name)}
                 # What is added to a sum does not decide what the sum does.
@@ -215,6 +217,16 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
                 return set()
         below = up
     return set()
+
+
+def _parallel(module: ModuleIndex, values: ast.Tuple, value: ast.AST) -> str | None:
+    """The variable that a part of a tuple is given, where as many are set at once."""
+    match module.syntax.parents.get(values):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=given) if given is values:
+            if len(targets) == len(values.elts) and not any(isinstance(one, ast.Starred) for one in values.elts):
+                target = targets[values.elts.index(value)]  # type: ignore[arg-type]
+                return target.id if isinstance(target, ast.Name) else None
+    return None
 
 
 def _is_copied(node: ast.expr) -> bool:

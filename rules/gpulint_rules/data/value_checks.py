@@ -29,11 +29,13 @@ class _Checks:
         self.rows = tuple(row for row in rows if row.kind == "check")
         self.validating = tuple(row for row in rows if row.kind == "validate")
         self.made = frozenset(name.rpartition(".")[2].lstrip("*") for row in self.validating for name in row.calls)
-        self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.solvers = tuple(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.solver_names = frozenset(name.rpartition(".")[2] for name in self.solvers)
         self.decomposing = frozenset(name for row in rows if row.kind == "decompose" for name in row.calls)
         self.sizes = {name: row for row in rows if row.kind == "size" for name in row.calls}
         self.objects = frozenset(name for row in rows if row.kind == "object" for name in row.calls)
-        self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.sizes, *self.objects))
+        self.size_names = frozenset(name.rpartition(".")[2] for name in self.sizes)
+        self.object_names = frozenset(name.rpartition(".")[2] for name in self.objects)
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
 
 
@@ -74,11 +76,17 @@ def validates_parameters(project: Project, module: ModuleIndex, call: ast.Call) 
 
 
 def solves_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call needs a copy of what the model computed: ``linear_sum_assignment(cost)``."""
-    solvers = project.models.derived(_Checks).solvers
-    if last_name(call.func) not in {name.rpartition(".")[2] for name in solvers}:
+    """Return whether a call needs a copy of what the model computed: ``linear_sum_assignment(cost)``,
+    ``index.search(queries, 5)`` with ``index = faiss.IndexFlatL2(64)``."""
+    known, name = project.models.derived(_Checks), last_name(call.func)
+    if name not in known.solver_names:
         return False
-    return not solvers.isdisjoint(project.fact(Resolver).call_names(module, call))
+    resolver = project.fact(Resolver)
+    if matches(known.solvers, resolver.call_names(module, call)):
+        return True
+    made = resolver.points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    names = (one for ref in made if isinstance(ref.node, ast.Call) for one in resolver.call_names(ref.module, ref.node))
+    return matches(known.solvers, [f"{one}.{name}" for one in names])
 
 
 def decomposes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -104,6 +112,16 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             isinstance(ref.node, ast.Call) and project.fact(Resolver).call_names(ref.module, ref.node) & _READING_STEPS
             for ref in made
         )
+    known = project.models.derived(_Checks)
+    if name in known.object_names and not known.objects.isdisjoint(project.fact(Resolver).call_names(module, call)):
+        return True
+    return sizes_result(project, module, call)
+
+
+def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the host needs a value of the GPU for the size of a result: ``torch.unique(x)``,
+    ``mask.nonzero()``."""
+    name = last_name(call.func)
     tensors = project.fact(TensorLocations)
     if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
         return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
@@ -111,11 +129,9 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)
         return torch and not tensors.is_host(module, call.args[0])
-    if name not in known.last_names:
+    if name not in known.size_names:
         return False
     names = project.fact(Resolver).call_names(module, call)
-    if not names.isdisjoint(known.objects):
-        return True
     rows = [row for one, row in known.sizes.items() if one in names]
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     values = [one for one in given if not isinstance(one, ast.Constant)]

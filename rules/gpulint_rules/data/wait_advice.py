@@ -16,6 +16,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.loss_copies import may_carry_gradient
+from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import draws, followed, is_shown
@@ -38,6 +39,8 @@ _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
+_DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
+_SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
 _LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
@@ -87,6 +90,10 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
+    if any(_is_decoded(module, part) for part in followed(module, sync.node)):
+        return _DECODE
+    if is_solved(project, module, sync.node):
+        return _SOLVE
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
@@ -160,6 +167,12 @@ def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:
                 return False
         below = up
     return False
+
+
+def _is_decoded(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a tokenizer makes texts of a value: ``tokenizer.batch_decode(ids.cpu())``."""
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Call) and node in up.args and last_name(up.func) in ("batch_decode", "decode")
 
 
 def _is_plotted(module: ModuleIndex, node: ast.expr) -> bool:

@@ -73,6 +73,8 @@ class Group:
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
     first: ast.AST | None = None
     """The place in the same module."""
+    needs_rounds: bool = False
+    """Whether the step needs values in an inner loop."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
@@ -124,6 +126,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         at_needed,
         f"line {first.lineno}" if first is not None else _place(project, module, called),
         first,
+        any(inner_loops(module, sync.node, loop) for sync in needed),
     )
 
 
@@ -176,7 +179,7 @@ def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, contex
 
 def _needed_basis(group: Group) -> str:
     count = len(group.staying)
-    if group.needed > count:
+    if group.needs_rounds:
         return "the host needs the values in an inner loop"
     return f"the host needs {count} values" if count > 1 else "the host needs the value"
 
