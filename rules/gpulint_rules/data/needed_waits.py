@@ -37,6 +37,7 @@ from gpulint_rules.data.value_checks import (
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
+_STREAM = regex.compile(r"(^|_)stream$")
 _CHECKS = frozenset({"isnan", "isinf", "isfinite"})
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
 
@@ -204,15 +205,25 @@ def _copied_switches(project: Project, module: ModuleIndex, block: ast.AST) -> I
 
 
 def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
-    """Yield the largest or smallest values that a slice ends at: ``tokens[:, : lengths.max()]``."""
+    """Yield the largest or smallest values that a slice or a range ends at: ``tokens[:, : lengths.max()]``,
+    ``range(counts.max())``."""
     tensors, guards = project.fact(TensorLocations), project.fact(Guards)
     slices: Iterator[ast.Slice] = module.syntax.of(ast.Slice)
-    for part in slices:
-        match part.upper:
-            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]) as end:
-                inside = block in module.syntax.ancestors(part) and not guards.is_periodic(module, part)
-                if inside and tensors.is_tensor(module, owner) and not tensors.is_host(module, owner):
+    ends = [part.upper for part in slices if block in module.syntax.ancestors(part)]
+    ranges = (call for call in module.calls_by_name.get("range", ()) if block in module.syntax.ancestors(call))
+    for end in (*ends, *(call.args[-1] for call in ranges if call.args)):
+        value = _set_to(module, end) if isinstance(end, ast.Name) else end
+        match value:
+            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]):
+                known = tensors.is_tensor(module, owner) and not tensors.is_host(module, owner)
+                if end is not None and known and not guards.is_periodic(module, end):
                     yield end
+
+
+def _set_to(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
+    """The one expression that a variable is set to."""
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return bound[0].value if len(bound) == 1 and not bound[0].path else None
 
 
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
@@ -292,6 +303,10 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             return True
         case ast.Name() | ast.Attribute() if name == "barrier":
             return bool(project.fact(Resolver).call_names(module, call) & _BARRIERS)
+        case ast.Attribute(value=owner) if name == "synchronize" and _STREAM.search(
+            last_name(owner.func if isinstance(owner, ast.Call) else owner)
+        ):
+            return True
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)

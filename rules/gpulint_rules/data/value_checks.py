@@ -15,6 +15,10 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
+_SIZING = frozenset({"unique", "unique_consecutive", "argwhere", "bincount"})
+"""Methods of tensors whose result has as many values as there are."""
+_WITHOUT_SIZE = {"one_hot": 1, "global_add_pool": 2, "global_max_pool": 2, "global_mean_pool": 2}
+"""Functions that take the size of their result as the argument after so many."""
 _DEFAULT = b"set_default_validate_args"
 _READING_STEPS = frozenset({"torch.optim.LBFGS", "torch.optim.lr_scheduler.ReduceLROnPlateau"})
 _METHODS = frozenset({"update", "forward"})
@@ -125,6 +129,8 @@ def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     tensors = project.fact(TensorLocations)
     if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
         return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
+    if name in _SIZING and isinstance(call.func, ast.Attribute) and tensors.is_tensor(module, call.func.value):
+        return not tensors.is_host(module, call.func.value)
     known = project.models.derived(_Checks)
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)
@@ -132,12 +138,23 @@ def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if name not in known.size_names:
         return False
     names = project.fact(Resolver).call_names(module, call)
-    rows = [row for one, row in known.sizes.items() if one in names]
+    rows = [row for one, row in known.sizes.items() if one in names and not _gives_size(project, module, call, row)]
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     values = [one for one in given if not isinstance(one, ast.Constant)]
-    return any(
-        _is_of(row, names, call) and values and not any(tensors.is_host(module, one) for one in values) for row in rows
-    )
+    return bool(rows and values) and not any(tensors.is_host(module, one) for one in values)
+
+
+def _gives_size(project: Project, module: ModuleIndex, call: ast.Call, row: Sync) -> bool:
+    """Return whether a call names the size of its result, or has only numbers that make it."""
+    if not row.unless:
+        return False
+    name = last_name(call.func)
+    if name == "repeat_interleave" and len(call.args) > 1:
+        if not project.fact(TensorLocations).is_tensor(module, call.args[1]):
+            return True
+    elif len(call.args) > _WITHOUT_SIZE.get(name, len(call.args)):
+        return True
+    return keyword_value(call, row.unless) is not None
 
 
 def _is_of(row: Sync, names: frozenset[str], call: ast.Call) -> bool:
