@@ -8,6 +8,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.placement.expressions import is_weight
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
@@ -15,7 +16,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
-_SIZING = frozenset({"unique", "unique_consecutive", "argwhere", "bincount"})
+_WRITES = frozenset({"add_histogram", "add_image", "add_images", "add_video", "save_image"})
+"""Functions that copy tensors to write them."""
+_SIZING = frozenset({"unique", "unique_consecutive", "argwhere", "bincount", "to_sparse", "coalesce"})
 """Methods of tensors whose result has as many values as there are."""
 _WITHOUT_SIZE = {"one_hot": 1, "global_add_pool": 2, "global_max_pool": 2, "global_mean_pool": 2}
 """Functions that take the size of their result as the argument after so many."""
@@ -116,10 +119,18 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             isinstance(ref.node, ast.Call) and project.fact(Resolver).call_names(ref.module, ref.node) & _READING_STEPS
             for ref in made
         )
+    if name in _WRITES:
+        return any(_is_on_gpu(project, module, given) for given in call.args)
     known = project.models.derived(_Checks)
     if name in known.object_names and not known.objects.isdisjoint(project.fact(Resolver).call_names(module, call)):
         return True
     return sizes_result(project, module, call)
+
+
+def _is_on_gpu(project: Project, module: ModuleIndex, given: ast.expr) -> bool:
+    tensors = project.fact(TensorLocations)
+    seen = is_weight(module, given) or tensors.is_tensor(module, given)
+    return seen and not tensors.is_host(module, given)
 
 
 def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

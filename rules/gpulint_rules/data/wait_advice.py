@@ -39,6 +39,7 @@ _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
+_SAVE = "save it every N iterations or after the epoch, and copy it only there"
 _DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
 _SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
@@ -55,6 +56,10 @@ _LOSS_ON_GPU = (
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _GRADIENT = regex.compile(r"\.grad\b|\bgrad")
+_SAVES = regex.compile(
+    r"^(np|numpy)\.(save|savez|savez_compressed|savetxt)$|^torch\.save$|(^|\.)(imwrite|imsave|save_image)$"
+    r"|^wandb\.(Image|Histogram|Video|Table|Audio)$|^nib\.save$"
+)
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
@@ -90,6 +95,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
+    if any(_is_saved(module, part) for part in followed(module, sync.node)):
+        return _SAVE
     if any(_is_decoded(module, part) for part in followed(module, sync.node)):
         return _DECODE
     if is_solved(project, module, sync.node):
@@ -163,6 +170,19 @@ def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:
                 return below is test
             case ast.If(test=test, body=body, orelse=[]):
                 return below is test and isinstance(body[-1], ast.Raise)
+            case ast.stmt():
+                return False
+        below = up
+    return False
+
+
+def _is_saved(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is written to a file or a run: ``np.save(path, x)``, ``wandb.Histogram(x.cpu())``."""
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=func) if below is not func and _SAVES.search(dotted(func)):
+                return True
             case ast.stmt():
                 return False
         below = up
