@@ -100,8 +100,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
             *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
         )
     ]
-    own = [*needed, *shown]
-    staying = [*own, *others]
+    staying = [*(own := [*needed, *shown]), *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
     run = in_one_round(module, syncs, loop)
     times = [rounds(module, sync.node, loop) for sync in run]
