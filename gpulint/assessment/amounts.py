@@ -64,6 +64,9 @@ _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _GROUPS = frozenset({"batched", "batch"})
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
+_WHOLE = regex.compile(r"\b(PILToTensor|pil_to_tensor)\(")
+"""What makes tensors of images as they are: a byte for each number of a pixel."""
+_OTHER_TYPES = regex.compile(r"\b(To(Dtype|Tensor|TensorV2)|[Cc]onvert_?[Ii]mage_?[Dd]type|to_dtype|Normalize)\(")
 _COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
 MAX_BATCH = 100_000
 """Numbers from here on are no samples of one batch."""
@@ -80,6 +83,8 @@ class Batch:
     """Pixels of a side of its images, where the code says it."""
     channels: int = 3
     """Numbers of a pixel."""
+    width: int = 4
+    """Bytes of each."""
     flat: bool = False
     """Its samples are slices of volumes."""
     joined: bool = False
@@ -94,7 +99,7 @@ class Batch:
     def bytes(self) -> float:
         """Its bytes on the host."""
         if self.kind == "image" and self.side:
-            return float(self.size * self.channels * self.side**2 * 4)
+            return float(self.size * self.channels * self.side**2 * self.width)
         kind = "image" if self.flat else self.kind if self.kind != "other" else "table"
         return float(self.size * figure("bytes", kind))
 
@@ -137,7 +142,8 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
-    return Batch(found, size if stated else _usual(found), stated, pixels, channels, flat, joined)
+    width = 1 if pixels and _keeps_bytes(project, loader) else 4
+    return Batch(found, size if stated else _usual(found), stated, pixels, channels, width, flat, joined)
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
@@ -192,6 +198,19 @@ def _channels(project: Project, loader: Loader) -> int:
     modules = dict.fromkeys((loader.module, *(module for module, _ in classes_of(project, loader))))
     told = {_colours(module) for module in modules} - {0}
     return 1 if told == {1} else 3
+
+
+def _keeps_bytes(project: Project, loader: Loader) -> bool:
+    """Return whether the images of a loader stay bytes until they are on the GPU: ``transforms.PILToTensor()``."""
+    modules = dict.fromkeys((loader.module, *(module for module, _ in classes_of(project, loader))))
+    return any(map(_makes_bytes, modules))
+
+
+@query
+def _makes_bytes(module: ModuleIndex) -> bool:
+    """Return whether a module makes tensors of images, none of which it converts."""
+    text = module.syntax.source.text
+    return regex.occurs(_WHOLE, text) and not regex.occurs(_OTHER_TYPES, text)
 
 
 @query

@@ -28,6 +28,7 @@ from gpulint.assessment import (
     repeats,
     shell_defaults,
     siblings,
+    slow_steps,
     step_lengths,
     unused_modules,
     worker_facts,
@@ -226,6 +227,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
+    Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),
     Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_DATA_PARALLEL),
     Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_DATA_PARALLEL),
 )

@@ -12,8 +12,9 @@ from gpulint.assessment.transform_sides import applied_side
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import loader_argument
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,6 +35,8 @@ _CHAIN_ENDS = regex.compile(
     r"\b(Compose|Sequential|def|class|return|else|elif|if)\b|^[ \t]*[\w.]+[ \t]+=[ \t]", re.MULTILINE
 )
 """What ends a chain of transforms, or begins another."""
+_RESIZES = regex.compile(r"^(interpolate|resize|(adaptive_)?(avg|max)_pool2d|center_crop|crop)$|processor|extractor$")
+"""Functions that give a batch of images another size."""
 _MADE_UP = regex.compile(
     r"\b(rand|randn|zeros|ones)\(\s*(size\s*=\s*)?[(\[]?\s*\w+\s*,\s*[13]\s*,\s*(?P<side>\d{2,4})\s*,\s*(?P=side)\b"
 )
@@ -50,7 +53,9 @@ VOLUME_AXES = 3
 def side(project: Project, loader: Loader) -> int:
     """The side of the images that a loader gives out, by the transforms that its data sets get or apply, else by the
     code around it, else by the modules of its data sets, else by the images that its module makes up
-    (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells."""
+    (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells, or a collate function gives batches another size."""
+    if _is_sized_in_collate(project, loader):
+        return 0
     if given := _largest_kept("\n".join(_transforms(project, loader))):
         return given
     applied = [applied_side(project, module, owner) for module, owner in classes_of(project, loader)]
@@ -61,6 +66,17 @@ def side(project: Project, loader: Loader) -> int:
         return own
     homes = dict.fromkeys(module for module, _ in classes_of(project, loader) if module is not loader.module)
     return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
+
+
+def _is_sized_in_collate(project: Project, loader: Loader) -> bool:
+    refs = loader_argument(project, loader, "collate_fn").refs
+    functions = [one for ref in refs for one in project.fact(Resolver).points_to(ref.module, ref.node)[:MAX_CLASSES]]
+    return any(
+        isinstance(part, ast.Call) and _RESIZES.search(last_name(part.func))
+        for one in functions
+        if isinstance(one.node, (*FUNCTIONS, ast.Lambda))
+        for part in walk(one.node)
+    )
 
 
 def _transforms(project: Project, loader: Loader) -> Iterator[str]:
@@ -181,7 +197,7 @@ def _cuts_slice(_module: ModuleIndex, owner: ast.ClassDef) -> bool:
         isinstance(cut, ast.Tuple)
         and (len(cut.elts) >= VOLUME_AXES or any(map(_is_ellipsis, cut.elts)))
         and sum(isinstance(one, ast.Slice) or _is_ellipsis(one) for one in cut.elts) == len(cut.elts) - 1
-        and any(isinstance(one, ast.Name | ast.Attribute) for one in cut.elts)
+        and any(isinstance(one, ast.Name | ast.Attribute | ast.BinOp | ast.Call | ast.Subscript) for one in cut.elts)
         for cut in cuts
     )
 

@@ -237,7 +237,8 @@ class Sync(CallRow):
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
     the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``validate`` does so in
     the call that makes an object; ``solve`` runs on the host alone, on a copy of what the model computed; ``size``
-    needs to know on the host how many values there are; ``object`` sends Python objects."""
+    needs to know on the host how many values there are, unless the caller passes ``unless``; ``object`` sends Python
+    objects, or copies to the host."""
     unless: str = ""
 
 

@@ -30,7 +30,7 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
     update single tensors that are made on the host."""
     if any(name in module.syntax.source.text for name in _ELSEWHERE):
         return False
-    if _updates_host_tensors(project, module, loop):
+    if _updates_host_tensors(project, module, loop) or _leaves_batches(project, module, loop):
         return True
     for call in project.fact(LoopContexts).calls_in(module, loop):
         if not isinstance(call.func, ast.Name) or not call.args:
@@ -49,6 +49,36 @@ def is_of_cpu_program(project: Project, module: ModuleIndex, home: ModuleIndex) 
         and "cuda" not in module.syntax.source.text
         and not project.fact(GpuPrograms).runs_on_gpu(home)
     )
+
+
+def _leaves_batches(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether a loop moves its batches to a device that its function has by default, no call passes another,
+    and that is the CPU (``def fit(model, loader, device="cpu")``)."""
+    calls = [
+        call
+        for call in project.fact(LoopContexts).calls_in(module, loop)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")
+    ]
+    moves = [call for call in calls if _is_host_batch(project, module, call.func.value)]  # type: ignore[attr-defined]
+    return bool(moves) and all(
+        call.func.attr == "to" and bool(call.args) and _is_cpu(project, module, call.args[0])  # type: ignore[attr-defined]
+        for call in moves
+    )
+
+
+def _is_cpu(project: Project, module: ModuleIndex, device: ast.expr) -> bool:
+    """Return whether a device is the CPU by constants alone; an option may be another one."""
+    origins = project.fact(Resolver).points_to(module, device)
+    return bool(origins) and all(_names_cpu(project, one.module, one.node) for one in origins)
+
+
+def _names_cpu(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text.startswith("cpu")
+        case ast.Call(args=[ast.Constant(value=str(text))]):
+            return text.startswith("cpu") and "torch.device" in project.fact(Resolver).call_names(module, node)
+    return False
 
 
 def _updates_host_tensors(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:

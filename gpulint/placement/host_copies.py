@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.given_values import is_for_missing_argument
@@ -154,6 +155,27 @@ def _returns_new(
     return bool(returned)
 
 
+def original_text(project: Project, transfer: Transfer) -> str:
+    """The text of what moves, by the name that it has before a function of the tree hands it on: ``labels`` for
+    ``first`` of ``images, first, second = mix(images, labels)``."""
+    module, moved = transfer.module, transfer.value
+    bound = _bound(module, moved.id, moved) if isinstance(moved, ast.Name) else []
+    given = _given(bound[0]) if len(bound) == 1 else None
+    call, path = given if given is not None else (None, ())
+    if isinstance(call, ast.Call) and path:
+        number = path[0]
+        for one in project.fact(Resolver).callees(module, call):
+            for value in project.fact(Resolver).returns(one.node) if isinstance(one.node, FUNCTIONS) else ():
+                part = value.elts[number] if isinstance(value, ast.Tuple) and number < len(value.elts) else None
+                while isinstance(part, ast.Subscript):
+                    part = part.value
+                if isinstance(part, ast.Name) and isinstance(one.node, FUNCTIONS):
+                    argument = argument_of(one.node, call, part.id)
+                    if argument is not None:
+                        return module.syntax.text(argument)
+    return module.syntax.text(moved)
+
+
 def _draws_doubles(project: Project, transfer: Transfer) -> bool:
     """Return whether the data set of a batch, or a transform that it imports, makes doubles and no single."""
     resolver = project.fact(Resolver)
@@ -220,9 +242,9 @@ def _picks_rows(module: ModuleIndex, index: ast.expr) -> bool:
             return last_name(func) in _PICKS or last_name(func) == "bool"
         case ast.Name():
             bound = reaching(module, module.scope(index).lookup(index.id), index)
-            values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
+            given = [found for one in bound if (found := _given(one)) is not None]
             return any(
-                value is not None and not isinstance(value, ast.Name) and _picks_rows(module, value) for value in values
+                not path and not isinstance(value, ast.Name) and _picks_rows(module, value) for value, path in given
             )
     return False
 

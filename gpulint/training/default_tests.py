@@ -41,24 +41,11 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
     not None``; or a variable of the environment that is seldom set decides it: ``os.environ.get("PROFILE")``,
     ``int(os.environ.get("PROFILE", 0))``, ``"PROFILE" in os.environ``."""
     constants = project.fact(Constants)
+    if (found := _fails_for_environment(project, module, test, wanted)) is not None:
+        return found
     match test:
-        case ast.Call(func=ast.Name(id="bool" | "int" | "float" | "strtobool" as made), args=[asked]):
-            if made == "bool" and isinstance(asked, ast.Call | ast.Compare) and _environment_default(asked) is None:
-                return wanted and fails_by_default(project, module, asked, wanted)
-            found = _environment_default(asked)
-            return wanted and found is not None and _is_off(found[0], made)
-        case ast.Compare(
-            left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
-        ) if dotted(text) in ("os.environ", "environ"):
-            return wanted is isinstance(compares, ast.In) and not _OF_JOBS.search(name)
-        case ast.Call(args=[ast.Constant(value=str(name)), *default]):
-            if not _reads_environment(test) or _OF_JOBS.search(name):
-                return _fails_for_text(constants, module, test, wanted)
-            return wanted and all(isinstance(one, ast.Constant) and not one.value for one in default)
-        case ast.Compare(left=asked, ops=[compares], comparators=[given]) if (
-            found := _environment_default(asked)
-        ) is not None:
-            return _decides(found[0], compares, given) is (not wanted)
+        case ast.Call(args=[ast.Constant(value=str()), *_]):
+            return _fails_for_text(constants, module, test, wanted)
         case ast.Compare(
             left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() as compares], comparators=[ast.Constant(value=None)]
         ):
@@ -86,6 +73,27 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             known = constants.of(module, text)
             return known.every(lambda value: isinstance(value, str) and (part in value) is not inside)
     return False
+
+
+def _fails_for_environment(project: Project, module: ModuleIndex, test: ast.expr, wanted: bool) -> bool | None:
+    """Return whether a variable of the environment decides a test otherwise; None if it asks for none."""
+    match test:
+        case ast.Call(func=ast.Name(id="bool" | "int" | "float" | "strtobool" as made), args=[asked]):
+            if made == "bool" and isinstance(asked, ast.Call | ast.Compare) and _environment_default(asked) is None:
+                return wanted and fails_by_default(project, module, asked, wanted)
+            found = _environment_default(asked)
+            return wanted and found is not None and _is_off(found[0], made)
+        case ast.Compare(
+            left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn() as compares], comparators=[text]
+        ) if dotted(text) in ("os.environ", "environ"):
+            return wanted is isinstance(compares, ast.In) and not _OF_JOBS.search(name)
+        case ast.Call(args=[ast.Constant(value=str(name)), *default]):
+            if _reads_environment(test) and not _OF_JOBS.search(name):
+                return wanted and all(isinstance(one, ast.Constant) and not one.value for one in default)
+        case ast.Compare(left=asked, ops=[compares], comparators=[given]):
+            if (found := _environment_default(asked)) is not None:
+                return _decides(found[0], compares, given) is (not wanted)
+    return None
 
 
 def _is_other_member(project: Project, module: ModuleIndex, asked: ast.expr, member: ast.Attribute) -> bool:

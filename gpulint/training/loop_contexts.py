@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Hook
 from gpulint.libraries.names import matches
@@ -18,7 +19,7 @@ from gpulint.training.generators import consumers, yields
 from gpulint.training.loop_roles import LoopRoles, Role
 from gpulint.training.outside_loops import files_with_loops, runs_in_no_loop
 from gpulint.training.own_callbacks import own_calls
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -129,7 +130,7 @@ class LoopContexts(LoopRoles):
         """Yield what a method is to the frameworks that call it, with what is known of them."""
         owner = module.syntax.parents.get(function)
         rows = self._hooks.get(function.name)
-        if rows is None or not isinstance(owner, ast.ClassDef):
+        if rows is None or not isinstance(owner, ast.ClassDef) or _is_metric(owner):
             return
         bases = self._project.fact(Resolver).base_names(module, owner)
         yield from ((row, role) for row, role in rows if matches(row.bases, bases))
@@ -193,3 +194,10 @@ def _modes(calls: tuple[NodeRef, ...]) -> tuple[str, ...]:
 def is_runner_step(function: FunctionNode) -> bool:
     """Return whether it is the method ``train_step(self, data, optimizer)`` that MMCV's runners call per batch."""
     return function.name == "train_step" and [given.arg for given in function.args.args][2:3] == ["optimizer"]
+
+
+def _is_metric(owner: ast.ClassDef) -> bool:
+    """Return whether a class is a metric of fastai 1, which calls its hooks with the batches of the validation only."""
+    if any(last_name(base) == "LearnerCallback" for base in owner.bases):
+        return False
+    return any(isinstance(part, ast.Call) and last_name(part.func) == "add_metrics" for part in walk(owner))

@@ -13,6 +13,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.discarded_gradients import discards_gradients
 from gpulint.training.explanations import explains, only_explains
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
@@ -219,7 +220,9 @@ class LoopRoles:
                 return False
             if name in _BACKWARD:
                 return name != "backward" or not (
-                    only_for_inputs(module, call) or only_explains(self._project, module, call)
+                    only_for_inputs(module, call)
+                    or only_explains(self._project, module, call)
+                    or discards_gradients(module, call)
                 )
             if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
                 return True

@@ -228,6 +228,32 @@ def test_reads_that_follow_each_other_wait_once(tmp_path: Path, reads: str, leve
 
 
 @pytest.mark.parametrize(
+    ("release", "basis"),
+    [
+        ("2.6", "the pipeline and the GPU take turns"),
+        # From 2.12 on TensorFlow prefetches by itself.
+        ("2.15", "one core maps the samples of the batches that are prepared ahead"),
+    ],
+)
+def test_a_pipeline_takes_turns_with_the_gpu_only_where_nothing_prefetches(
+    tmp_path: Path, release: str, basis: str
+) -> None:
+    text = (
+        "import tensorflow as tf\n\n\ndef load(path):\n    return tf.py_function(load_video, [path], tf.float32)\n\n\n"
+        "data = tf.data.Dataset.list_files('videos/*.mpg').map(load).batch(2)\nmodel.fit(data)\n"
+    )
+    files = {"train.py": text, "requirements.txt": f"tensorflow=={release}\n"}
+    assert {f"every step, {basis}"} == {impact.basis for impact in impacts(tmp_path, files)["GPU307"]}
+
+
+def test_a_copy_that_a_solver_needs_is_in_no_inner_loop(tmp_path: Path) -> None:
+    reads = "    near = linear_sum_assignment(output.detach().cpu().numpy())\n"
+    text = f"from scipy.optimize import linear_sum_assignment\n{WAITS}{reads}"
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU305"]
+    assert impact.basis == "every step, the host needs the value"
+
+
+@pytest.mark.parametrize(
     ("name", "more", "level"),
     [
         ("sample.sh", " --eval_batch_size=16", "low"),

@@ -424,3 +424,22 @@ def test_whole_tensors_are_worth_moving_by_hand(tmp_path: Path, capsys: pytest.C
     write(tmp_path, STEP.replace("measures", "journal") + copied)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["impact"]["basis"].startswith("every step, 3 waits")
+
+
+@pytest.mark.parametrize(
+    ("read", "advice"),
+    [
+        ("np.save('last.npy', output.detach().cpu().numpy())", "save it every N iterations"),
+        ("texts = tokenizer.batch_decode(output.argmax(1).cpu())", "decode and score the texts every N iterations"),
+        ("near = linear_sum_assignment(output.detach().cpu().numpy())", "copy what the solver needs once"),
+        ("rows = table[output.detach().cpu().numpy()]", "keep what it looks up on the GPU"),
+    ],
+)
+def test_advice_names_what_a_copy_is_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], read: str, advice: str
+) -> None:
+    (tmp_path / "net.py").write_text("")
+    head = "import numpy as np\nfrom scipy.optimize import linear_sum_assignment\n"
+    (tmp_path / "train.py").write_text(f"{head}{STEP}    {read}\n")
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert found["help"].startswith(advice)

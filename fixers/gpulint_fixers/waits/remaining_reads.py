@@ -70,7 +70,7 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
     beside = found.context.calls[0] if found.context.calls else NodeRef(found.module, found.statement)
     if beside.module is not loop.module or loop.node not in loop.module.syntax.ancestors(beside.node):
         return None
-    stays = called_wait(project, loop.module, loop.node, beside.node, saved, True)
+    stays = called_wait(project, loop.module, loop.node, beside.node, saved)
     if stays is None or not isinstance(stays.node, ast.expr):
         return None
     line = stays.module.syntax.span(stays.node).line

@@ -4,9 +4,12 @@ loss."""
 from __future__ import annotations
 
 import ast
+import re
 from collections import deque
 from collections.abc import Iterator
 
+from gpulint import regex
+from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.host_outputs import HostOutputs
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -14,17 +17,30 @@ from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.needed_waits import is_needed, looked_at, sized_waits
+from gpulint_rules.data.needed_waits import is_needed, looked_at
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
 MAX_FUNCTIONS = 80
 """Most functions that are looked into for one loop."""
+_EXPLORES = regex.compile(r"rand|eps|explor|greedy|determin|sample", re.IGNORECASE)
+"""Words of a condition on which an agent draws its action at random."""
 _NOTHING: frozenset[tuple[int, bool]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A loop, or a function that it calls; the conditions that hold there, and the calls that lead to it."""
+
+    module: ModuleIndex
+    node: ast.AST
+    known: frozenset[tuple[int, bool]]
+    calls: tuple[NodeRef, ...]
 
 
 @query
@@ -34,28 +50,28 @@ def called_wait(
     loop: ast.AST,
     beside: ast.AST,
     saved: frozenset[ast.AST],
-    sizes: bool = False,
 ) -> NodeRef | None:
     """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
     in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
-    which waits once the backward pass has run, counts only for the code around it. With ``sizes`` what waits for the
-    size of a result counts as well."""
+    which waits once the backward pass has run, counts only for the code around it."""
     known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
-    todo = deque([(module, loop, known, 0)])
+    todo = deque([_Block(module, loop, known, ())])
     seen: set[ast.AST] = {loop}
     while todo:
-        where, block, known, depth = todo.popleft()
-        waits = (node for node in _waits_in(project, where, block, known, sizes) if node not in saved)
+        current = todo.popleft()
+        where, block, known = current.module, current.node, current.known
+        waits = (node for node in _waits_in(project, current) if node not in saved)
         if (found := next(waits, None)) is not None:
             return NodeRef(where, found)
-        for call in _calls_in(where, block) if depth < MAX_CALLS else ():
+        for call in _calls_in(where, block) if len(current.calls) < MAX_CALLS else ():
             if not _runs_always(project, where, call, block, known):
                 continue
             callees = [ref for ref in project.fact(Resolver).callees(where, call) if isinstance(ref.node, FUNCTIONS)]
             # Of several it is unknown which one runs.
             if len(callees) == 1 and callees[0].node not in seen and len(seen) < MAX_FUNCTIONS:
                 seen.add(callees[0].node)
-                todo.append((callees[0].module, callees[0].node, _NOTHING, depth + 1))
+                way = (*current.calls, NodeRef(where, call))
+                todo.append(_Block(callees[0].module, callees[0].node, _NOTHING, way))
     return None
 
 
@@ -65,21 +81,20 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
     return [call for call in module.calls_of(module.function(block)) if block in module.syntax.ancestors(call)]
 
 
-def _waits_in(
-    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]], sizes: bool
-) -> Iterator[ast.expr]:
+def _waits_in(project: Project, current: _Block) -> Iterator[ast.expr]:
+    module, block, known = current.module, current.node, current.known
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
-    nodes = [*looked_at(project, module, block), *(sized_waits(project, module, block) if sizes else ())]
+    nodes = [*looked_at(project, module, block)]
+    actions = set[ast.expr]()
     if project.fact(GpuPrograms).runs_on_gpu(module):
-        syncs = (
-            sync
-            for sync in _by_function(project, module).get(function, ())
-            if sync.kind is SyncKind.SELECT or is_needed(project, module, sync)
-        )
-        nodes += (sync.node for sync in syncs if not _is_on_host(project, module, sync))
-    for node in nodes:
+        syncs = [
+            sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)
+        ]
+        nodes += (sync.node for sync in syncs if sync.kind is SyncKind.SELECT or is_needed(project, module, sync))
+        actions |= {sync.node for sync in syncs if feeds_rl_environment(module, sync.node, current.calls)}
+    for node in [*nodes, *actions]:
         inside = module.function(node) is function and block in module.syntax.ancestors(node)
-        if inside and _runs_always(project, module, _part(node), block, known):
+        if inside and _runs_always(project, module, _part(node), block, known, explores=node in actions):
             yield node
 
 
@@ -104,13 +119,22 @@ def _is_on_host(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
 
 
 def _runs_always(
-    project: Project, module: ModuleIndex, node: ast.AST, block: ast.AST, known: frozenset[tuple[int, bool]]
+    project: Project,
+    module: ModuleIndex,
+    node: ast.AST,
+    block: ast.AST,
+    known: frozenset[tuple[int, bool]],
+    *,
+    explores: bool = False,
 ) -> bool:
-    """Return whether each run of a block gets to a place, where the conditions in ``known`` hold."""
+    """Return whether each run of a block gets to a place, where the conditions in ``known`` hold; with ``explores`` in
+    nearly each run: an agent draws few of its actions at random."""
     guards = project.fact(Guards)
     return not (
         any(
-            (id(test), holds) not in known and _may_differ(module, test, holds)
+            (id(test), holds) not in known
+            and _may_differ(module, test, holds)
+            and not (explores and _EXPLORES.search(ast.unparse(test)))
             for test, holds in conditions(module, node, block)
         )
         or guards.is_periodic(module, node)

@@ -45,7 +45,7 @@ from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
-from gpulint.placement.host_copies import gains_from_pinning
+from gpulint.placement.host_copies import gains_from_pinning, original_text
 from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
 from gpulint.placement.text_items import holds_texts
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -95,7 +95,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             for transfer in copies
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
-        if len(transfers) < len(copies) and _moves_numbers(transfers):
+        if len(transfers) < len(copies) and _moves_numbers(project, transfers):
             transfers = ()  # what is large was computed on the host
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
@@ -117,7 +117,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
             payload=NotPinned(loader, transfers, mover),
-            cost=_cost(loader, transfers if mover is None else ()),
+            cost=_cost(project, loader, transfers if mover is None else ()),
             related=_evidence(transfers, mover),
         )
 
@@ -136,16 +136,16 @@ def _is_default(project: Project, loader: Loader) -> bool:
     return any(is_default(project, value) for one in known for value in one.values)
 
 
-def _cost(loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
+def _cost(project: Project, loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
     scatters = any("DataParallel" in one.module.calls_by_name for one in transfers)
-    if _moves_numbers(transfers) and not scatters:
+    if _moves_numbers(project, transfers) and not scatters:
         return Cost("pageable-transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
     return Cost("pageable-transfer", loader=loader)
 
 
-def _moves_numbers(transfers: tuple[Transfer, ...]) -> bool:
+def _moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
     """Return whether what moves is a number for each sample by its names: labels."""
-    return bool(transfers) and all(NUMBER.search(one.module.syntax.text(one.value)) for one in transfers)
+    return bool(transfers) and all(NUMBER.search(original_text(project, one)) for one in transfers)
 
 
 def _is_partly_off(transfer: Transfer) -> bool:

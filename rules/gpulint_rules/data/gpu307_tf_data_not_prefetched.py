@@ -91,7 +91,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     newest = release(project, module)
     # What a loop draws from may take the whole tree to find out, so that comes last.
-    found = [*_serial_maps(document, project, module)]
+    ahead = newest is None or newest >= PREFETCHES
+    found = [*_serial_maps(document, project, module, ahead)]
     if newest is not None and newest < PREFETCHES:
         found = [*_unprefetched(project, module), *found]
     if not found or _only_makes_data(document, project, module) or is_without_gpu(project, module):
@@ -142,7 +143,8 @@ def _prefetches(call: NodeRef) -> bool:
     )
 
 
-def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
+def _serial_maps(document: Document, project: Project, module: ModuleIndex, ahead: bool) -> Iterator[Finding]:
+    """Yield the maps that one core runs; TensorFlow prepares batches ahead itself, or the pipeline says so."""
     for call in () if regex.occurs(_SPREADS, document.source.text) else module.calls_by_name.get("map", []):
         if _is_interleaved(module, call):
             continue
@@ -155,7 +157,7 @@ def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> I
                 "this map of a tf.data pipeline runs on one core",
                 help="pass `num_parallel_calls=tf.data.AUTOTUNE`",
                 payload=Pipeline(NodeRef(module, call), is_map=True),
-                cost=_AHEAD if _leads_to(project, module, call, "prefetch") else None,
+                cost=_AHEAD if ahead or _leads_to(project, module, call, "prefetch") else None,
             )
 
 

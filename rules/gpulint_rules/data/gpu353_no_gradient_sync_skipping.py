@@ -60,7 +60,7 @@ _SKIPS = frozenset(
         b"deepspeed",
         b"Accelerator",
         b"LightningModule",
-        b"register_comm_hook",
+        b"ddp_comm_hooks",
         b"_set_static_graph",
     }
 )

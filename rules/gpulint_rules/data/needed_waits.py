@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from gpulint import regex
-from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device
@@ -21,8 +20,8 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
-from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.gradient_scalers import is_disabled, scales_in_half_precision
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
 from gpulint_rules.data.timed_barriers import takes_time
@@ -36,6 +35,7 @@ from gpulint_rules.data.value_checks import (
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
+_STREAM = regex.compile(r"(^|_)stream$")
 _CHECKS = frozenset({"isnan", "isinf", "isfinite"})
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
 
@@ -50,7 +50,7 @@ def is_needed(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     use = use_of_read(module, sync.node)
     if use == "decides":
         return not _is_only_recorded(module, sync.node)
-    return use in ("sizes", "stored") or _is_solved(project, module, sync.node)
+    return use in ("sizes", "stored") or is_solved(project, module, sync.node)
 
 
 def _is_only_recorded(module: ModuleIndex, node: ast.expr) -> bool:
@@ -125,7 +125,7 @@ def _records(statement: ast.stmt) -> bool:
     return False
 
 
-def _is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+def is_solved(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether a copy, or what is made of it, is in one statement with a solver that takes it."""
     for use in followed(module, node):
         statement = next((up for up in module.syntax.ancestors(use) if isinstance(up, ast.stmt)), use)
@@ -212,21 +212,32 @@ def _copied_switches(project: Project, module: ModuleIndex, block: ast.AST) -> I
 
 
 def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
-    """Yield the largest or smallest values that a slice ends at: ``tokens[:, : lengths.max()]``."""
+    """Yield the largest or smallest values that a slice or a range ends at: ``tokens[:, : lengths.max()]``,
+    ``range(counts.max())``."""
     tensors, guards = project.fact(TensorLocations), project.fact(Guards)
     slices: Iterator[ast.Slice] = module.syntax.of(ast.Slice)
-    for part in slices:
-        match part.upper:
-            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]) as end:
-                inside = block in module.syntax.ancestors(part) and not guards.is_periodic(module, part)
-                if inside and tensors.is_tensor(module, owner) and not tensors.is_host(module, owner):
+    ends = [part.upper for part in slices if block in module.syntax.ancestors(part)]
+    ranges = (call for call in module.calls_by_name.get("range", ()) if block in module.syntax.ancestors(call))
+    for end in (*ends, *(call.args[-1] for call in ranges if call.args)):
+        value = _set_to(module, end) if isinstance(end, ast.Name) else end
+        match value:
+            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]):
+                known = tensors.is_tensor(module, owner) and not tensors.is_host(module, owner)
+                if end is not None and known and not guards.is_periodic(module, end):
                     yield end
 
 
+def _set_to(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
+    """The one expression that a variable is set to."""
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return bound[0].value if len(bound) == 1 and not bound[0].path else None
+
+
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
-    """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a test
-    for numbers that are none."""
+    """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a result
+    of unknown size, a test for numbers that are none."""
     yield from _calls(project, module, block, _looks_at_values)
+    yield from sized_waits(project, module, block)
     yield from _checks(project, module, block)
 
 
@@ -303,15 +314,19 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     name = last_name(call.func)
     match call.func:
         case ast.Attribute(value=owner) if name == "backward" and call.args:
-            return _scales_in_half_precision(project, module, owner)
+            return scales_in_half_precision(project, module, owner)
         case ast.Attribute(value=owner) if name == "step" and _SCALER.search(last_name(owner)):
-            return not _is_disabled(project, module, owner)
+            return not is_disabled(project, module, owner)
         case ast.Name() | ast.Attribute() if _SCALER.search(name) and len(call.args) + len(call.keywords) > 1:
-            return not name[0].isupper() and not _is_disabled(project, module, call.func)
+            return not name[0].isupper() and not is_disabled(project, module, call.func)
         case ast.Attribute() if name == "empty_cache":
             return True
         case ast.Name() | ast.Attribute() if name == "barrier":
             return bool(project.fact(Resolver).call_names(module, call) & _BARRIERS)
+        case ast.Attribute(value=owner) if name == "synchronize" and _STREAM.search(
+            last_name(owner.func if isinstance(owner, ast.Call) else owner)
+        ):
+            return True
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
@@ -322,25 +337,3 @@ def _waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool
     if last_name(call.func) == "save":
         return "torch.save" in project.fact(Resolver).call_names(module, call)
     return waits_itself(project, module, call)
-
-
-def _scales_in_half_precision(project: Project, module: ModuleIndex, owner: ast.expr) -> bool:
-    """``Accelerator(mixed_precision="fp16")``, whose optimizers wait for a scaler of gradients."""
-    for ref in project.fact(Resolver).points_to(module, owner):
-        precision = keyword_value(ref.node, "mixed_precision") if isinstance(ref.node, ast.Call) else None
-        if precision is not None and project.fact(Constants).of(ref.module, precision).every(lambda one: one == "fp16"):
-            return True
-    return False
-
-
-def _is_disabled(project: Project, module: ModuleIndex, scaler: ast.expr) -> bool:
-    """Return whether all that a scaler may be is made with ``enabled=False``."""
-    made = [ref for ref in project.fact(Resolver).points_to(module, scaler) if isinstance(ref.node, ast.Call)]
-    given = [
-        project.fact(Constants).of(ref.module, keyword.value)
-        for ref in made
-        if isinstance(ref.node, ast.Call)
-        for keyword in ref.node.keywords
-        if keyword.arg == "enabled"
-    ]
-    return bool(given) and len(given) == len(made) and all(known.every(lambda value: not value) for known in given)

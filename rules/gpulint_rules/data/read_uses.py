@@ -26,6 +26,8 @@ _KINDS = frozenset({"isinstance", "is_tensor", "hasattr"})
 _OF_TYPE = frozenset({"dtype", "shape", "ndim", "device", "requires_grad"})
 """Attributes that the host knows without the values."""
 _SIZES = frozenset({"size", "num_samples", "num_classes", "minlength", "total_length"})
+_OPTIONS = frozenset({"lr", "momentum", "weight_decay", "betas", "eps"})
+"""Options of an optimizer."""
 _COUNT = regex.compile(r"^(n|num|max|total)_(?!loss|acc|correct|err|score)|(_|^)(len|length|lengths|size|count)$")
 _UPDATES = regex.compile(r"^(batch_)?update|^set_|priorit", re.IGNORECASE)
 _DRAWS = regex.compile(r"sample|^get_batch|^next_batch|^draw", re.IGNORECASE)
@@ -38,6 +40,8 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     use = _use(module, node)
     if use != "kept":
         return use
+    if _is_option(module, node):
+        return "decides"
     if _is_returned_test(module, node):
         return "decides"
     if _shifts_index(module, node):
@@ -69,6 +73,15 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
     return added or "kept"
+
+
+def _is_option(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether an optimizer gets the value as an option: ``group["lr"] = 0.1 / (1 + loss.item())``."""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value=key))]):
+            return key in _OPTIONS
+    return False
 
 
 def _is_returned_test(module: ModuleIndex, node: ast.expr) -> bool:
@@ -122,6 +135,8 @@ def _is_stored_back(module: ModuleIndex, node: ast.expr, around: ast.AST | None)
     """Return whether a copy goes into a part of what the next rounds of a loop read: ``pool[rows] = x.cpu()``."""
     statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
     match statement:
+        case ast.Assign(targets=[ast.Attribute(attr="grad")]):
+            return True  # the gradient of a copy of the weights that an optimizer of the host updates
         case ast.Assign(targets=[ast.Subscript(value=base)]) if around is not None:
             text, parents = ast.unparse(base), module.syntax.parents
         case _:
@@ -192,6 +207,8 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
     combined = False
     for up in module.syntax.ancestors(node):
         match up:
+            case ast.Tuple() if (target := _parallel(module, up, below)) is not None:
+                return {target}  # ``low, high = w.min().item(), w.max().item()``
             case ast.Assign(targets=targets, value=value):
                 names = {target.id for target in targets if isinstance(target, ast.Name)}
                 # What is added to a sum does not decide what the sum does.
@@ -215,6 +232,16 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
                 return set()
         below = up
     return set()
+
+
+def _parallel(module: ModuleIndex, values: ast.Tuple, value: ast.AST) -> str | None:
+    """The variable that a part of a tuple is given, where as many are set at once."""
+    match module.syntax.parents.get(values):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=given) if given is values:
+            if len(targets) == len(values.elts) and not any(isinstance(one, ast.Starred) for one in values.elts):
+                target = targets[values.elts.index(value)]  # type: ignore[arg-type]
+                return target.id if isinstance(target, ast.Name) else None
+    return None
 
 
 def _is_copied(node: ast.expr) -> bool:

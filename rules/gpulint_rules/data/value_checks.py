@@ -8,6 +8,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.placement.expressions import is_weight
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
@@ -15,11 +16,15 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
+_WRITES = frozenset({"add_histogram", "add_image", "add_images", "add_video", "save_image"})
+"""Functions that copy tensors to write them."""
+_SIZING = frozenset({"unique", "unique_consecutive", "argwhere", "bincount", "to_sparse", "coalesce"})
+"""Methods of tensors whose result has as many values as there are."""
+_WITHOUT_SIZE = {"one_hot": 1, "global_add_pool": 2, "global_max_pool": 2, "global_mean_pool": 2}
+"""Functions that take the size of their result as the argument after so many."""
 _DEFAULT = b"set_default_validate_args"
 _READING_STEPS = frozenset({"torch.optim.LBFGS", "torch.optim.lr_scheduler.ReduceLROnPlateau"})
 _METHODS = frozenset({"update", "forward"})
-_SIZED = frozenset({"argwhere", "nonzero", "unique", "unique_consecutive"})
-"""Methods of tensors whose results are as large as the values tell."""
 _MOVES = frozenset({"to", "cuda"})
 
 
@@ -31,11 +36,13 @@ class _Checks:
         self.rows = tuple(row for row in rows if row.kind == "check")
         self.validating = tuple(row for row in rows if row.kind == "validate")
         self.made = frozenset(name.rpartition(".")[2].lstrip("*") for row in self.validating for name in row.calls)
-        self.solvers = frozenset(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.solvers = tuple(name for row in rows if row.kind == "solve" for name in row.calls)
+        self.solver_names = frozenset(name.rpartition(".")[2] for name in self.solvers)
         self.decomposing = frozenset(name for row in rows if row.kind == "decompose" for name in row.calls)
         self.sizes = {name: row for row in rows if row.kind == "size" for name in row.calls}
         self.objects = frozenset(name for row in rows if row.kind == "object" for name in row.calls)
-        self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.sizes, *self.objects))
+        self.size_names = frozenset(name.rpartition(".")[2] for name in self.sizes)
+        self.object_names = frozenset(name.rpartition(".")[2] for name in self.objects)
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
 
 
@@ -76,11 +83,17 @@ def validates_parameters(project: Project, module: ModuleIndex, call: ast.Call) 
 
 
 def solves_on_host(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call needs a copy of what the model computed: ``linear_sum_assignment(cost)``."""
-    solvers = project.models.derived(_Checks).solvers
-    if last_name(call.func) not in {name.rpartition(".")[2] for name in solvers}:
+    """Return whether a call needs a copy of what the model computed: ``linear_sum_assignment(cost)``,
+    ``index.search(queries, 5)`` with ``index = faiss.IndexFlatL2(64)``."""
+    known, name = project.models.derived(_Checks), last_name(call.func)
+    if name not in known.solver_names:
         return False
-    return not solvers.isdisjoint(project.fact(Resolver).call_names(module, call))
+    resolver = project.fact(Resolver)
+    if matches(known.solvers, resolver.call_names(module, call)):
+        return True
+    made = resolver.points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    names = (one for ref in made if isinstance(ref.node, ast.Call) for one in resolver.call_names(ref.module, ref.node))
+    return matches(known.solvers, [f"{one}.{name}" for one in names])
 
 
 def decomposes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -106,26 +119,53 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             isinstance(ref.node, ast.Call) and project.fact(Resolver).call_names(ref.module, ref.node) & _READING_STEPS
             for ref in made
         )
+    if name in _WRITES:
+        return any(_is_on_gpu(project, module, given) for given in call.args)
+    known = project.models.derived(_Checks)
+    if name in known.object_names and not known.objects.isdisjoint(project.fact(Resolver).call_names(module, call)):
+        return True
+    return sizes_result(project, module, call)
+
+
+def _is_on_gpu(project: Project, module: ModuleIndex, given: ast.expr) -> bool:
     tensors = project.fact(TensorLocations)
-    if name in _SIZED and isinstance(call.func, ast.Attribute) and not call.args:
-        as_tuple = name == "nonzero" and keyword_value(call, "as_tuple") is not None
-        if as_tuple or tensors.is_tensor(module, call.func.value):
-            return True
+    seen = is_weight(module, given) or tensors.is_tensor(module, given)
+    return seen and not tensors.is_host(module, given)
+
+
+def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the host needs a value of the GPU for the size of a result: ``torch.unique(x)``,
+    ``mask.nonzero()``."""
+    name = last_name(call.func)
+    tensors = project.fact(TensorLocations)
+    if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
+        return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
+    if name in _SIZING and isinstance(call.func, ast.Attribute) and tensors.is_tensor(module, call.func.value):
+        return not tensors.is_host(module, call.func.value)
     known = project.models.derived(_Checks)
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)
         return torch and not tensors.is_host(module, call.args[0])
-    if name not in known.last_names:
+    if name not in known.size_names:
         return False
     names = project.fact(Resolver).call_names(module, call)
-    if not names.isdisjoint(known.objects):
-        return True
-    rows = [row for one, row in known.sizes.items() if one in names]
+    rows = [row for one, row in known.sizes.items() if one in names and not _gives_size(project, module, call, row)]
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     values = [one for one in given if not isinstance(one, ast.Constant)]
-    return any(
-        _is_of(row, names, call) and values and not any(tensors.is_host(module, one) for one in values) for row in rows
-    )
+    return bool(rows and values) and not any(tensors.is_host(module, one) for one in values)
+
+
+def _gives_size(project: Project, module: ModuleIndex, call: ast.Call, row: Sync) -> bool:
+    """Return whether a call names the size of its result, or has only numbers that make it."""
+    if not row.unless:
+        return False
+    name = last_name(call.func)
+    if name == "repeat_interleave" and len(call.args) > 1:
+        if not project.fact(TensorLocations).is_tensor(module, call.args[1]):
+            return True
+    elif len(call.args) > _WITHOUT_SIZE.get(name, len(call.args)):
+        return True
+    return keyword_value(call, row.unless) is not None
 
 
 def _is_of(row: Sync, names: frozenset[str], call: ast.Call) -> bool:

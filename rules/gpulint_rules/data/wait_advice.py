@@ -16,6 +16,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.loss_copies import may_carry_gradient
+from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import draws, followed, is_shown
@@ -38,6 +39,9 @@ _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
+_SAVE = "save it every N iterations or after the epoch, and copy it only there"
+_DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
+_SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
 _LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
@@ -52,6 +56,10 @@ _LOSS_ON_GPU = (
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _GRADIENT = regex.compile(r"\.grad\b|\bgrad")
+_SAVES = regex.compile(
+    r"^(np|numpy)\.(save|savez|savez_compressed|savetxt)$|^torch\.save$|(^|\.)(imwrite|imsave|save_image)$"
+    r"|^wandb\.(Image|Histogram|Video|Table|Audio)$|^nib\.save$"
+)
 _PLOTS = frozenset({"plt", "pyplot", "ax", "axes", "sns", "fig"})
 _OF_USE = {
     "decides": "decide on the GPU (`torch.where`, a mask), or test every N iterations",
@@ -87,6 +95,12 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
+    if any(_is_saved(module, part) for part in followed(module, sync.node)):
+        return _SAVE
+    if any(_is_decoded(module, part) for part in followed(module, sync.node)):
+        return _DECODE
+    if is_solved(project, module, sync.node):
+        return _SOLVE
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
@@ -160,6 +174,25 @@ def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:
                 return False
         below = up
     return False
+
+
+def _is_saved(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is written to a file or a run: ``np.save(path, x)``, ``wandb.Histogram(x.cpu())``."""
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=func) if below is not func and _SAVES.search(dotted(func)):
+                return True
+            case ast.stmt():
+                return False
+        below = up
+    return False
+
+
+def _is_decoded(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a tokenizer makes texts of a value: ``tokenizer.batch_decode(ids.cpu())``."""
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Call) and node in up.args and last_name(up.func) in ("batch_decode", "decode")
 
 
 def _is_plotted(module: ModuleIndex, node: ast.expr) -> bool:

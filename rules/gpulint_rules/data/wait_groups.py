@@ -82,6 +82,8 @@ class Group:
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
     first: ast.AST | None = None
     """The place in the same module."""
+    needs_rounds: bool = False
+    """Whether the step needs values in an inner loop."""
     small: bool = False
     """Whether each place waits for one number, once in each round."""
 
@@ -102,13 +104,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     syncs = [sync for sync, _ in found]
     needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = _shown(project, module, found, needed)
-    others = [
-        SyncPoint(call, SyncKind.BARRIER, None)
-        for call in (
-            *other_waits(project, module, _blocks(module, found, loop)),
-            *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
-        )
-    ]
+    others = _others(project, module, found)
     own = [*needed, *shown]
     staying = [*own, *others]
     saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
@@ -134,8 +130,19 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         at_needed,
         f"line {first.lineno}" if first is not None else _place(project, module, called),
         first,
+        any(inner_loops(module, sync.node, loop) for sync in needed),
         not deep and _are_small(module, run, found),
     )
+
+
+def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[SyncPoint]:
+    """Return what else makes each round wait, in the loop and in the functions that the waits are in."""
+    loop, syncs = found[0][1].loop.node, [sync for sync, _ in found]
+    calls = (
+        *other_waits(project, module, _blocks(module, found, loop)),
+        *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
+    )
+    return [SyncPoint(call, SyncKind.BARRIER, None) for call in calls]
 
 
 def _unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
@@ -215,7 +222,7 @@ def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, contex
 
 def _needed_basis(group: Group) -> str:
     count = len(group.staying)
-    if group.needed > count:
+    if group.needs_rounds:
         return "the host needs the values in an inner loop"
     return f"the host needs {count} values" if count > 1 else "the host needs the value"
 
