@@ -124,3 +124,11 @@ def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
         case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if holds:
             return False
     return not is_of_processes(module, test)
+
+
+def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) -> str:
+    """``line 12`` of the same module, ``matcher.py:40`` of another; empty for none."""
+    if ref is None or not isinstance(ref.node, ast.expr):
+        return ""
+    line = ref.module.syntax.span(ref.node).line
+    return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"
