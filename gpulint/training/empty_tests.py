@@ -42,12 +42,13 @@ def _says_empty(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
             counted = (type(operator), limit)
             return counted in (_EMPTY if holds else _FILLED) and _is_count(module, left)
         case ast.Call(func=func):
-            return not holds and (last_name(func) in _COUNTS or _is_of_mask(test))
+            return not holds and (last_name(func) in _COUNTS or is_of_mask(test))
     return False
 
 
-def _is_of_mask(call: ast.Call) -> bool:
-    """``mask.sum()``, ``torch.any(scores > 0.5)``; not the built-in functions."""
+def is_of_mask(call: ast.Call) -> bool:
+    """Return whether a call tells how many elements a mask picks, or whether any: ``mask.sum()``, ``torch.any(scores >
+    0.5)``; not the built-in functions."""
     while isinstance(call.func, ast.Attribute) and call.func.attr == "item" and isinstance(call.func.value, ast.Call):
         call = call.func.value
     names = {last_name(part.func) for part in walk(call) if isinstance(part, ast.Call)}
@@ -61,7 +62,7 @@ def _is_count(module: ModuleIndex, node: ast.expr, steps: int = MAX_STEPS) -> bo
             return _is_count(module, inner, steps)
         case ast.Call(func=func, args=args):
             sized = last_name(func) == "size" and len(args) == 1
-            return sized or last_name(func) in _COUNTS or _is_of_mask(node) or _is_divisor(module, node)
+            return sized or last_name(func) in _COUNTS or is_of_mask(node) or _is_divisor(module, node)
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
         case ast.Name(id=name) if steps:

@@ -48,13 +48,11 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.branch_chances import is_seldom, uncertain
-from gpulint_rules.data.called_waits import called_wait, place_of_wait
+from gpulint_rules.data.branch_chances import is_seldom
 from gpulint_rules.data.counted_tensors import is_of_counter
-from gpulint_rules.data.exclusive_branches import reached_with
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
-from gpulint_rules.data.wait_counts import all_rounds, copies, inner_loops, outermost_loop
-from gpulint_rules.data.wait_groups import BESIDE, IN_BRANCH
+from gpulint_rules.data.tensor_costs import cost
+from gpulint_rules.data.wait_counts import outermost_loop
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -109,7 +107,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
             help=_COUNTED if made.counted else _advice(module, made, of_host) if of_tensor else _THERE,
-            cost=_cost(project, module, made, of_host, in_loop.get(loop, []), context, conditional),
+            cost=Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
+            if of_host
+            else cost(project, module, made.transfer.node, in_loop.get(loop, []), context),
             payload=made,
             related=tuple(
                 Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
@@ -166,48 +166,6 @@ def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
     return None
 
 
-def _cost(
-    project: Project,
-    module: ModuleIndex,
-    made: OnHost,
-    of_host: bool,
-    beside: list[tuple[ast.expr, LoopContext]],
-    context: LoopContext,
-    conditional: bool,
-) -> Cost:
-    """Return the cost of a tensor, as one of those of its loop in the same file. Those that a round may pass by count
-    half, and those that stand in for what is empty not at all."""
-    if of_host:
-        return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
-    loop, own = context.loop.node, made.transfer.node
-    unsure = uncertain(module, beside)
-    nodes = reached_with(module, own, [node for node, _ in beside]) or [own]
-    sure = [node for node in nodes if node not in unsure]
-    inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
-    most = "up to " if len(sure) < len(nodes) else ""
-    said = f"{most}{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
-    if inner:
-        which = f", {inner} of them" if inner < len(nodes) else ""
-        said += f"{which} in an inner loop"
-    amount = (copies(module, nodes, loop) + (copies(module, sure, loop) if sure else 0)) / 2
-    if not inner and (wait := _wait_beside(project, module, own, context)):
-        amount *= BESIDE
-        said += f", {wait} waits in any case"
-    weight = all_rounds(module, own, loop) * (IN_BRANCH if conditional else 1)
-    return Cost("host-tensor", amount, basis=said, own=weight)
-
-
-def _wait_beside(project: Project, module: ModuleIndex, node: ast.expr, context: LoopContext) -> str:
-    """Return what waits for a value in each run of the function of a place, or in each round of its loop, before which
-    the GPU has no work ahead that a small copy could delay; empty if nothing is seen."""
-    function = module.function(node)
-    block = function if context.calls and function is not None else context.loop.node
-    if context.role is not Role.STEP or (block is not function and context.loop.module is not module):
-        return ""
-    return place_of_wait(project, module, called_wait(project, module, block, node, frozenset()))
-
-
-_MADE = "a tensor is made on the host and copied"
 _COUNTED = (
     "index with the number itself, or make `torch.arange(n, device=...)` once, before the loop, and take its elements"
 )

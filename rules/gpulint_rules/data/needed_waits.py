@@ -29,6 +29,7 @@ from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.value_checks import (
     checks_values,
     decomposes,
+    mask_tests,
     solves_on_host,
     validates_parameters,
     waits_itself,
@@ -234,7 +235,8 @@ def _calls(
 
 def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
     guards = project.fact(Guards)
-    for check in (*project.fact(SyncPoints).asserted(module), *value_tests(project, module)):
+    asserted = project.fact(SyncPoints).asserted(module)
+    for check in (*asserted, *value_tests(project, module), *mask_tests(project, module)):
         if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
