@@ -145,7 +145,7 @@ def _functional(getter: Getter, call: ast.Call, given: ast.expr, name: str, step
 
 
 def _converted(getter: Getter, call: ast.Call, name: str, names: frozenset[str], steps: int) -> Image | None:
-    """What a call makes of an image that it gets, or whose method it is."""
+    """Return what a call makes of an image that it gets, or whose method it is."""
     is_function = any(one.startswith(("numpy.", "torch.", "cv2.", "PIL.")) for one in names)
     given = call.args[0] if is_function and call.args else getattr(call.func, "value", None)
     image = image_of(getter, given, steps) if isinstance(given, ast.expr) else None
