@@ -397,14 +397,6 @@ def test_what_few_rounds_reach_does_not_count_as_what_all_reach(
     assert (shown["impact"]["level"], shown["impact"]["basis"].split(", ")[1]) == (level, told)
 
 
-def test_reads_that_a_value_decides_on_count_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reads = READS.replace("    ", "        ")
-    write(tmp_path, STEP + "    if len(labels) > 8:\n" + reads)
-    found = scanned(tmp_path, capsys, "GPU305", "low")
-    assert [one["impact"]["level"] for one in found] == ["low"] * 3
-    assert "up to 3 waits" in found[0]["impact"]["basis"]
-
-
 @pytest.mark.parametrize(
     ("inner", "told"),
     [

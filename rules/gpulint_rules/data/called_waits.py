@@ -18,7 +18,7 @@ from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.needed_waits import is_needed, looked_at
+from gpulint_rules.data.needed_waits import counted_masks, is_needed, looked_at
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -29,17 +29,23 @@ _NOTHING: frozenset[tuple[int, bool]] = frozenset()
 
 @query
 def called_wait(
-    project: Project, module: ModuleIndex, loop: ast.AST, beside: ast.AST, saved: frozenset[ast.AST]
+    project: Project,
+    module: ModuleIndex,
+    loop: ast.AST,
+    beside: ast.AST,
+    saved: frozenset[ast.AST],
+    masks: bool = False,
 ) -> NodeRef | None:
     """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
     in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
-    which waits once the backward pass has run, counts only for the code around it."""
+    which waits once the backward pass has run, counts only for the code around it; tests of ``masks``, of which the
+    backward pass follows, for the function that calls what tests them."""
     known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
     todo = deque([(module, loop, known, 0)])
     seen: set[ast.AST] = {loop}
     while todo:
         where, block, known, depth = todo.popleft()
-        waits = (node for node in _waits_in(project, where, block, known) if node not in saved)
+        waits = (node for node in _waits_in(project, where, block, known, masks) if node not in saved)
         if (found := next(waits, None)) is not None:
             return NodeRef(where, found)
         for call in _calls_in(where, block) if depth < MAX_CALLS else ():
@@ -60,10 +66,10 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
 
 
 def _waits_in(
-    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]]
+    project: Project, module: ModuleIndex, block: ast.AST, known: frozenset[tuple[int, bool]], masks: bool
 ) -> Iterator[ast.expr]:
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
-    nodes = [*looked_at(project, module, block)]
+    nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
     if project.fact(GpuPrograms).runs_on_gpu(module):
         syncs = (sync for sync in _by_function(project, module).get(function, ()) if is_needed(project, module, sync))
         nodes += (sync.node for sync in syncs if not _is_on_host(project, module, sync))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
@@ -162,6 +162,7 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         own = _calls(project, module, block, _waits_itself)
         yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
+        yield from counted_masks(project, module, block)
         yield from _ends(project, module, block)
         yield from _empty_masks(project, module, block)
         yield from _copied_switches(project, module, block)
@@ -234,9 +235,18 @@ def _calls(
 
 
 def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    yield from _unguarded(project, module, block, project.fact(SyncPoints).asserted(module))
+    yield from _unguarded(project, module, block, value_tests(project, module))
+
+
+def counted_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield the tests of a block whether a mask picks anything."""
+    yield from _unguarded(project, module, block, mask_tests(project, module))
+
+
+def _unguarded(project: Project, module: ModuleIndex, block: ast.AST, checks: Iterable[ast.expr]) -> Iterator[ast.expr]:
     guards = project.fact(Guards)
-    asserted = project.fact(SyncPoints).asserted(module)
-    for check in (*asserted, *value_tests(project, module), *mask_tests(project, module)):
+    for check in checks:
         if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):

@@ -52,4 +52,4 @@ def _wait_beside(project: Project, module: ModuleIndex, node: ast.expr, context:
     block = function if context.calls and function is not None else context.loop.node
     if block is not function and context.loop.module is not module:
         return ""
-    return place_of_wait(project, module, called_wait(project, module, block, node, frozenset()))
+    return place_of_wait(project, module, called_wait(project, module, block, node, frozenset(), True))

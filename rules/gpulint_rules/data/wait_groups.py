@@ -81,14 +81,14 @@ class Group:
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
     """Return what is known of the waits of one loop in a module. Those that stand in for what is empty count only if
-    there are no others, and those that a round may pass by count half."""
+    there are no others, and those that a round may pass by count half beside others."""
     usual = [(sync, context) for sync, context in found if not is_seldom(module, sync.node, context)] or found
     unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
     sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
     whole = _group_of(project, module, usual)
     if len(sure) == len(usual):
         return whole
-    amount = _group_of(project, module, sure).amount if sure else 0.0
+    amount = _group_of(project, module, sure).amount if sure else whole.amount
     return dataclasses.replace(whole, amount=(whole.amount + amount) / 2, uncertain=True)
 
 
@@ -128,7 +128,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         runs_few(module, sync.node, loop) and is_beside_one(module, firm, sync.node) for sync in run if sync in deep
     )
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
-    called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None
+    called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     copy = waiting_copy(project, module, found) if shown else None
     first = min((sync.node for sync in staying), key=lambda node: node.lineno, default=None)
     return Group(
@@ -216,15 +216,20 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
 
 
 def _called_wait(
-    project: Project, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
 ) -> NodeRef | None:
-    """Return what else waits for a value in each round of the loop, in what it calls."""
+    """Return what else waits for a value in each round of the loop, in what it calls, or in what the function of the
+    reads calls."""
     sync, context = found[0]
     if context.role is not Role.STEP:
         return None
     beside = context.calls[0].node if context.calls else sync.node
     saved = frozenset(sync.node for sync, _ in found) - needed
-    return called_wait(project, context.loop.module, context.loop.node, beside, saved)
+    found_in_loop = called_wait(project, context.loop.module, context.loop.node, beside, saved)
+    function = module.function(sync.node) if context.calls else None
+    if found_in_loop is not None or function is None:
+        return found_in_loop
+    return called_wait(project, module, function, sync.node, saved, True)
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:
