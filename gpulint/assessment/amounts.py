@@ -12,6 +12,7 @@ from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
 from gpulint.assessment.index_rows import gives_index_rows
+from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -89,15 +90,17 @@ class Batch:
     """Its samples are slices of volumes."""
     joined: bool = False
     """Each sample is made of several pieces (``torch.stack(crops)``), of unknown number."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the code tells how large a sample is."""
-        return self.kind == "small-image" or (self.kind == "image" and self.side > 0)
+    single: bool = True
+    """The code names one size at most, not one for each of several commands."""
+    sample: Sample | None = None
+    """What each sample surely holds, where each step to what the data set returns is understood, and the code names one
+    size of the batch."""
 
     @property
     def bytes(self) -> float:
-        """Its bytes on the host."""
+        """Its bytes on the host, estimated if no ``sample`` is known."""
+        if self.sample is not None:
+            return float(self.size * self.sample.bytes)
         if self.kind == "image" and self.side:
             return float(self.size * self.channels * self.side**2 * self.width)
         kind = "image" if self.flat else self.kind if self.kind != "other" else "table"
@@ -116,7 +119,8 @@ class Batch:
         }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         name = "slice" if self.flat and self.kind == "volume" else name
-        return f"batches of {self.size} {name}s" if self.stated else f"{name}s"
+        most = "" if self.single else "up to "
+        return f"batches of {most}{self.size} {name}s" if self.stated else f"{name}s"
 
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
@@ -130,20 +134,22 @@ def batch_of(subject: Subject, loader: Loader | None) -> Batch:
 @query
 def loader_batch(project: Project, loader: Loader) -> Batch:
     """Return what is known of the batches of a loader."""
-    size, stated = figure("assumed", "batch"), False
+    size, stated, single = figure("assumed", "batch"), False, True
     argument = loader_argument(project, loader, "batch_size")
     known = _sizes(project, argument.refs)
     if argument.is_absent:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
     elif known := known or _grouped(project, loader):
-        size, stated = max(known), True
+        size, stated, single = max(known), True, len(set(known)) == 1
     found = _kind(project, loader)
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
     width = 1 if pixels and _keeps_bytes(project, loader) else 4
-    return Batch(found, size if stated else _usual(found), stated, pixels, channels, width, flat, joined)
+    sample = sample_of(project, loader) if stated and single and not joined else None
+    size = size if stated else _usual(found)
+    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample)
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:

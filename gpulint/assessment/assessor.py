@@ -40,6 +40,8 @@ class Loss:
     seconds: Range | None
     share: Range | None
     phrase: str = ""
+    sure: bool = True
+    """Whether the code establishes it; what is estimated makes no finding high."""
 
 
 def assess(finding: Finding, project: Project) -> Impact:
@@ -66,6 +68,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     lowered = list(circumstances(subject)) if level > Level.LOW else []
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
+    level = level if loss.sure else min(level, Level.MEDIUM)
     parts += [row_.phrase for row_ in lowered[:2]]
     own = cost.own if cost is not None else 0
     small = cost is not None and (cost.small or kind(cost.kind).small)
@@ -102,11 +105,14 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
         batch = as_stored(subject.project.fact(ItemWorks).of(cost.loader), batch)
     size = batch.bytes if cost.amount is None else cost.amount * batch.size
     low, high = figure("bandwidth", row.bandwidth)
-    about = f"{'at least ' if batch.joined else '' if batch.stated else 'about '}{in_words(size)}"
-    if not batch.is_measured and cost.amount is None:
-        about = batch.phrase  # no size is told that rests on an assumed sample
+    told = batch.phrase  # no size is told that rests on an assumed sample
+    if cost.amount is not None:
+        told = f"{'' if batch.stated else 'about '}{in_words(size)}"
+    elif batch.sample is not None:
+        told = f"{'' if batch.sample.whole else 'at least '}{in_words(size)}"
     where = "from pageable memory" if row.bandwidth == "pageable" else "in a blocking copy"
-    return Loss((size / high, size / low), None, f"{about} {where}" + (f" ({cost.basis})" if cost.basis else ""))
+    phrase = f"{told} {where}" + (f" ({cost.basis})" if cost.basis else "")
+    return Loss((size / high, size / low), None, phrase, batch.sample is not None)
 
 
 def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:

@@ -16,6 +16,7 @@ from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems, overridden_methods
+from gpulint.semantic.failing_calls import fails_each_call
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_in_unused, is_unused
 from gpulint.training import given_values
@@ -73,6 +74,12 @@ def is_in_uncalled_loop(subject: Subject) -> bool:
     module = subject.project.module_at(cause.path)
     loop = node_at(module, cause.span) if module is not None else None
     return module is not None and loop is not None and is_in_unused(subject.project, module, loop)
+
+
+def fails_before(subject: Subject) -> bool:
+    """Return whether all calls of the function around the place raise an error, as they pass what it does not take."""
+    module, node = subject.module, subject.node
+    return module is not None and node is not None and fails_each_call(subject.project, module, node)
 
 
 def is_overridden(subject: Subject) -> bool:

@@ -15,6 +15,14 @@ MAX_STEPS = 3
 _COUNTS = frozenset({"len", "numel", "nelement"})
 _EMPTY = {(ast.Eq, 0), (ast.LtE, 0), (ast.Lt, 1)}
 _FILLED = {(ast.NotEq, 0), (ast.Gt, 0), (ast.GtE, 1)}
+_OF_MASK = frozenset({"sum", "any", "count_nonzero"})
+"""Counts of what a mask picks, as far as it matters whether there is any."""
+_NUMBERS = frozenset({"isnan", "isinf", "isfinite"})
+
+
+def says_filled(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """Return whether a test says that something holds elements (``len(boxes) > 0``)."""
+    return _says_empty(module, test, not holds)
 
 
 def is_for_empty(module: ModuleIndex, node: ast.AST) -> bool:
@@ -34,8 +42,17 @@ def _says_empty(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
             counted = (type(operator), limit)
             return counted in (_EMPTY if holds else _FILLED) and _is_count(module, left)
         case ast.Call(func=func):
-            return not holds and last_name(func) in _COUNTS
+            return not holds and (last_name(func) in _COUNTS or is_of_mask(test))
     return False
+
+
+def is_of_mask(call: ast.Call) -> bool:
+    """Return whether a call tells how many elements a mask picks, or whether any: ``mask.sum()``, ``torch.any(scores >
+    0.5)``; not the built-in functions."""
+    while isinstance(call.func, ast.Attribute) and call.func.attr == "item" and isinstance(call.func.value, ast.Call):
+        call = call.func.value
+    names = {last_name(part.func) for part in walk(call) if isinstance(part, ast.Call)}
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _OF_MASK and not names & _NUMBERS
 
 
 def _is_count(module: ModuleIndex, node: ast.expr, steps: int = MAX_STEPS) -> bool:
@@ -45,7 +62,7 @@ def _is_count(module: ModuleIndex, node: ast.expr, steps: int = MAX_STEPS) -> bo
             return _is_count(module, inner, steps)
         case ast.Call(func=func, args=args):
             sized = last_name(func) == "size" and len(args) == 1
-            return sized or last_name(func) in _COUNTS or _is_divisor(module, node)
+            return sized or last_name(func) in _COUNTS or is_of_mask(node) or _is_divisor(module, node)
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
         case ast.Name(id=name) if steps:

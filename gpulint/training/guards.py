@@ -220,7 +220,7 @@ class Guards:
             if isinstance(up, ast.ExceptHandler):
                 return True
             warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
-        return any(warns or _is_error(module, test, holds) for test, holds in conditions(module, node))
+        return any(warns or is_error(module, test, holds) for test, holds in conditions(module, node))
 
     def is_at_loop_end(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` runs only in one round of a loop, such as the last (``if step == max_steps``)."""
@@ -281,14 +281,14 @@ def _is_of_loop(module: ModuleIndex, counter: ast.expr) -> bool:
 
 
 @query
-def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+def is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``,
     ``if torch.stack([torch.isnan(x).any() for x in tensors]).any():``."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not | ast.Invert):
         test, holds = test.operand, not holds
     match test:
         case ast.BoolOp(op=operator, values=values):
-            found = [_is_error(module, value, holds) for value in values]
+            found = [is_error(module, value, holds) for value in values]
             if isinstance(operator, ast.And) is holds:
                 return any(found)
             # With `isnan(loss) or loss > 1e6` a run has diverged either way.
@@ -299,28 +299,32 @@ def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
                 for value in values
             ]
             return any(found) and all(map(or_, found, limits))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr=name), args=[inner]) if (
+            name in _OF_TENSOR
+        ):
+            return is_error(module, inner, holds)
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _OF_TENSOR:
-            return _is_error(module, inner, holds)
+            return is_error(module, inner, holds)
         case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _OF_TENSOR:
-            return _is_error(module, inner, holds)
+            return is_error(module, inner, holds)
         case ast.Call(func=ast.Attribute(attr="stack" | "cat"), args=[inner]):
-            return _is_error(module, inner, holds)
+            return is_error(module, inner, holds)
         case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one):
-            return holds and _is_error(module, one, holds)
+            return holds and is_error(module, one, holds)
         case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-            return holds and _is_error(module, left, holds) and _is_error(module, right, holds)
+            return holds and is_error(module, left, holds) and is_error(module, right, holds)
         case ast.Call(func=func):
             return last_name(func) in (_NOT_A_NUMBER if holds else _NUMBER)
         case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if ast.dump(left) == ast.dump(right):
             return holds
         case ast.Compare(left=left, ops=[ast.IsNot()]) | ast.Compare(left=ast.Call() as left, ops=[ast.Gt()]):
-            return _is_error(module, left, holds)
+            return is_error(module, left, holds)
         case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(wanted))]):
-            return _is_error(module, left, holds is wanted)
+            return is_error(module, left, holds is wanted)
         case ast.Name(id=name):
             bindings = module.scope(test).lookup(name)
             made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-            if isinstance(made, ast.Call | ast.BoolOp | ast.UnaryOp | ast.ListComp) and _is_error(module, made, holds):
+            if isinstance(made, ast.Call | ast.BoolOp | ast.UnaryOp | ast.ListComp) and is_error(module, made, holds):
                 return True
             return holds and bool(_ERROR.search(name))
     return False

@@ -381,6 +381,25 @@ def test_one_round_takes_one_branch(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
+    ("test", "level", "told"),
+    [
+        ("if (labels > 0).sum() == 0:", "medium", "4 waits"),
+        ("if len(labels) == 0:", "medium", "4 waits"),
+        ("if len(labels) > 8:", "medium", "up to 6 waits"),
+        ("if (labels > 0).any():", "medium", "6 waits"),
+    ],
+)
+def test_what_few_rounds_reach_does_not_count_as_what_all_reach(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str, level: str, told: str
+) -> None:
+    more = "        others += output.min().item()\n        last.append(output.std().item())\n"
+    reads = READS + "    tops.append(output.mean().item())\n"
+    write(tmp_path, STEP + reads + f"    {test}\n{more}")
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert (shown["impact"]["level"], shown["impact"]["basis"].split(", ")[1]) == (level, told)
+
+
+@pytest.mark.parametrize(
     ("inner", "told"),
     [
         ("rows.append(output[k].max().item())", "20 per step"),

@@ -22,7 +22,7 @@ from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.needed_waits import is_needed, looked_at
+from gpulint_rules.data.needed_waits import counted_masks, is_needed, looked_at
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -50,17 +50,19 @@ def called_wait(
     loop: ast.AST,
     beside: ast.AST,
     saved: frozenset[ast.AST],
+    masks: bool = False,
 ) -> NodeRef | None:
     """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
     in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
-    which waits once the backward pass has run, counts only for the code around it."""
+    which waits once the backward pass has run, counts only for the code around it; tests of ``masks``, of which the
+    backward pass follows, for the function that calls what tests them."""
     known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
     todo = deque([_Block(module, loop, known, ())])
     seen: set[ast.AST] = {loop}
     while todo:
         current = todo.popleft()
         where, block, known = current.module, current.node, current.known
-        waits = (node for node in _waits_in(project, current) if node not in saved)
+        waits = (node for node in _waits_in(project, current, masks) if node not in saved)
         if (found := next(waits, None)) is not None:
             return NodeRef(where, found)
         for call in _calls_in(where, block) if len(current.calls) < MAX_CALLS else ():
@@ -81,10 +83,10 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
     return [call for call in module.calls_of(module.function(block)) if block in module.syntax.ancestors(call)]
 
 
-def _waits_in(project: Project, current: _Block) -> Iterator[ast.expr]:
+def _waits_in(project: Project, current: _Block, masks: bool) -> Iterator[ast.expr]:
     module, block, known = current.module, current.node, current.known
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
-    nodes = [*looked_at(project, module, block)]
+    nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
     actions = set[ast.expr]()
     if project.fact(GpuPrograms).runs_on_gpu(module):
         syncs = [
@@ -158,3 +160,11 @@ def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
         case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if holds:
             return False
     return not is_of_processes(module, test)
+
+
+def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) -> str:
+    """``line 12`` of the same module, ``matcher.py:40`` of another; empty for none."""
+    if ref is None or not isinstance(ref.node, ast.expr):
+        return ""
+    line = ref.module.syntax.span(ref.node).line
+    return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"

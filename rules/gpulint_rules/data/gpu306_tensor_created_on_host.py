@@ -44,16 +44,15 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.branch_chances import is_seldom
 from gpulint_rules.data.counted_tensors import is_of_counter
-from gpulint_rules.data.exclusive_branches import reached_with
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
-from gpulint_rules.data.wait_counts import all_rounds, copies, inner_loops, outermost_loop
-from gpulint_rules.data.wait_groups import IN_BRANCH
+from gpulint_rules.data.tensor_costs import cost
+from gpulint_rules.data.wait_counts import outermost_loop
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -89,9 +88,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     found = list(_on_host(project, module))
     if not found or _sets_default_device(project, module):
         return
-    in_loop: dict[ast.AST, list[ast.expr]] = {}
+    in_loop: dict[ast.AST, list[tuple[ast.expr, LoopContext]]] = {}
     for made, context in found:
-        in_loop.setdefault(context.loop.node, []).append(made.transfer.node)
+        if not is_seldom(module, made.transfer.node, context):
+            in_loop.setdefault(context.loop.node, []).append((made.transfer.node, context))
     guards = project.fact(Guards)
     for made, context in found:
         text = _shortened(module.syntax.text(made.made))
@@ -100,21 +100,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         of_host = of_tensor and not made.counted and not _stays_the_same(module, made.made)
         conditional = guards.is_conditional(module, made.made, loop)
         rounds = "at every iteration" if not conditional else "where its condition holds"
-        if is_for_empty(module, made.transfer.node):
+        if is_seldom(module, made.transfer.node, context):
             rounds = "in some iterations"
         yield RULE.finding(
             document.path,
             module.syntax.span(made.transfer.node),
             f"'{text}' is made on the host and copied to the GPU {rounds}",
             help=_COUNTED if made.counted else _advice(module, made, of_host) if of_tensor else _THERE,
-            cost=_cost(
-                module,
-                made,
-                of_host,
-                reached_with(module, made.transfer.node, in_loop[loop]),
-                loop,
-                conditional,
-            ),
+            cost=Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
+            if of_host
+            else cost(project, module, made.transfer.node, in_loop.get(loop, []), context),
             payload=made,
             related=tuple(
                 Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
@@ -171,22 +166,6 @@ def _set_before(module: ModuleIndex, transfer: Transfer) -> ast.expr | None:
     return None
 
 
-def _cost(
-    module: ModuleIndex, made: OnHost, of_host: bool, nodes: list[ast.expr], loop: ast.AST, conditional: bool
-) -> Cost:
-    """Return the cost of a tensor, as one of those of its loop in the same file."""
-    if of_host:
-        return Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied")
-    own = all_rounds(module, made.transfer.node, loop) * (IN_BRANCH if conditional else 1)
-    inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
-    said = f"{len(nodes)} tensors are made on the host and copied" if len(nodes) > 1 else _MADE
-    if inner:
-        which = f", {inner} of them" if inner < len(nodes) else ""
-        said += f"{which} in an inner loop"
-    return Cost("host-tensor", copies(module, nodes, loop), basis=said, own=own)
-
-
-_MADE = "a tensor is made on the host and copied"
 _COUNTED = (
     "index with the number itself, or make `torch.arange(n, device=...)` once, before the loop, and take its elements"
 )

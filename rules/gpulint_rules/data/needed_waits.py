@@ -1,11 +1,10 @@
-"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier, by a solver of
-the host."""
+"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier, by a solver."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -28,6 +27,7 @@ from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.value_checks import (
     checks_values,
     decomposes,
+    mask_tests,
     solves_on_host,
     validates_parameters,
     waits_itself,
@@ -161,6 +161,7 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         own = _calls(project, module, block, _waits_itself)
         yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
+        yield from counted_masks(project, module, block)
         yield from _ends(project, module, block)
         yield from _empty_masks(project, module, block)
         yield from _copied_switches(project, module, block)
@@ -253,8 +254,18 @@ def _calls(
 
 
 def _checks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    yield from _unguarded(project, module, block, project.fact(SyncPoints).asserted(module))
+    yield from _unguarded(project, module, block, value_tests(project, module))
+
+
+def counted_masks(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield the tests of a block whether a mask picks anything."""
+    yield from _unguarded(project, module, block, mask_tests(project, module))
+
+
+def _unguarded(project: Project, module: ModuleIndex, block: ast.AST, checks: Iterable[ast.expr]) -> Iterator[ast.expr]:
     guards = project.fact(Guards)
-    for check in (*project.fact(SyncPoints).asserted(module), *value_tests(project, module)):
+    for check in checks:
         if block not in module.syntax.ancestors(check) or guards.is_periodic(module, check):
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
@@ -289,7 +300,7 @@ def value_tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
 
 
 def _meant(module: ModuleIndex, test: ast.expr) -> Iterator[ast.expr]:
-    """Yield a test, and what the name was given that it asks for: ``broken = not torch.isfinite(loss)``."""
+    """Yield a test, and what its name was given: ``broken = not torch.isfinite(loss)``."""
     yield test
     inner = test.operand if isinstance(test, ast.UnaryOp) else test
     made = module.scope(inner).lookup(inner.id) if isinstance(inner, ast.Name) else ()

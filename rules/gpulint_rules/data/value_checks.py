@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.devices import Device
 from gpulint.placement.expressions import is_weight
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.path_conditions import parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.empty_tests import is_of_mask
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 _WRITES = frozenset({"add_histogram", "add_image", "add_images", "add_video", "save_image"})
 """Functions that copy tensors to write them."""
@@ -179,3 +188,52 @@ def _unmoved(node: ast.AST) -> ast.AST:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _MOVES:
             return _unmoved(inner)
     return node
+
+
+@query
+def mask_tests(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
+    """Return the tests whether a mask picks anything, unless it is seen to be on the host: ``if mask.sum() > 0``,
+    ``if found`` after ``found = valid.any()``."""
+    branches: Iterator[ast.If | ast.IfExp] = module.syntax.of(ast.If, ast.IfExp)
+    tested = ((branch.test, part) for branch in branches for part, _ in parts_of(branch.test, True))
+    return tuple(
+        test for test, part in tested if any(_is_mask_on_gpu(project, module, one) for one in _masks(module, part))
+    )
+
+
+def _masks(module: ModuleIndex, test: ast.expr) -> Iterator[ast.Call]:
+    """The counts of masks that a test compares with zero, or takes for true."""
+    match test:
+        case ast.Compare(left=left, comparators=[ast.Constant(value=0)]):
+            test = left
+    if isinstance(test, ast.Name):
+        bound = reaching(module, module.scope(test).lookup(test.id), test)
+        made = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
+    else:
+        made = [test]
+    yield from (one for one in made if isinstance(one, ast.Call) and is_of_mask(one))
+
+
+def _is_mask_on_gpu(project: Project, module: ModuleIndex, count: ast.Call) -> bool:
+    """Return whether nothing shows that the elements of a mask are on the host."""
+    mask = count.args[0] if count.args else getattr(count.func, "value", count)
+    drawn = project.fact(BatchFlow).batch_of(module, mask)
+    if drawn is not None and _moves_in_place(project, drawn.where):
+        return True
+    on_host = project.fact(TensorLocations).is_host(module, mask) or project.fact(HostValues).holds(module, mask)
+    return "torch" in module.packages and not on_host
+
+
+@query
+def _moves_in_place(project: Project, loop: NodeRef) -> bool:
+    """Return whether a loop puts copies of parts of a batch in their place: ``targets[key] = targets[key].cuda()``."""
+    moves = project.fact(DeviceTransfers)
+    for part in walk(loop.node):
+        match part:
+            case ast.Assign(
+                targets=[ast.Subscript() as target], value=ast.Call(func=ast.Attribute(value=source)) as call
+            ):
+                moved = moves.transfer_at(loop.module, call) if ast.unparse(source) == ast.unparse(target) else None
+                if moved is not None and (moved.to_gpu or Device.CUDA in moved.devices):
+                    return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -20,7 +21,8 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.batch_waits import waiting_copy
-from gpulint_rules.data.called_waits import called_wait
+from gpulint_rules.data.branch_chances import is_seldom, uncertain
+from gpulint_rules.data.called_waits import called_wait, place_of_wait
 from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
@@ -86,11 +88,26 @@ class Group:
     """Whether the step needs values in an inner loop."""
     small: bool = False
     """Whether each place waits for one number, once in each round."""
+    uncertain: bool = False
+    """A round may pass by some of the places."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
-    """Return what is known of the waits of one loop in a module. Those under conditions that may never hold count only
-    if there are no others."""
+    """Return what is known of the waits of one loop in a module. Those that stand in for what is empty count only if
+    there are no others, and those that a round may pass by count half beside others."""
+    usual = [(sync, context) for sync, context in found if not is_seldom(module, sync.node, context)] or found
+    unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
+    sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
+    whole = _group_of(project, module, usual)
+    if len(sure) == len(usual):
+        return whole
+    amount = _group_of(project, module, sure).amount if sure else whole.amount
+    return dataclasses.replace(whole, amount=(whole.amount + amount) / 2, uncertain=True)
+
+
+def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
+    """Return the same of waits that all count. Those under conditions that may never hold count only if there are no
+    others."""
     loop = found[0][1].loop.node
     found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
     at_needed = frozenset(
@@ -115,7 +132,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         runs_few(module, sync.node, loop) and is_beside_one(module, firm, sync.node) for sync in run if sync in deep
     )
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
-    called = _called_wait(project, found, at_needed) if saved > 0 and shallow and not firm else None
+    called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     copy = waiting_copy(project, module, found) if shown else None
     first = min((sync.node for sync in staying), key=lambda node: node.lineno, default=None)
     return Group(
@@ -128,7 +145,7 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
         if all(tells_rounds(module, sync.node, loop) for sync in run)
         else 0,
         at_needed,
-        f"line {first.lineno}" if first is not None else _place(project, module, called),
+        f"line {first.lineno}" if first is not None else place_of_wait(project, module, called),
         first,
         any(inner_loops(module, sync.node, loop) for sync in needed),
         not deep and _are_small(module, run, found),
@@ -229,7 +246,8 @@ def _needed_basis(group: Group) -> str:
 
 def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
     """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
-    parts = [f"{group.reads} waits"] if group.reads > 1 else []
+    most = "up to " if group.uncertain else ""
+    parts = [f"{most}{group.reads} waits"] if group.reads > 1 else []
     if group.inner:
         which = f", {group.inner} of them" if group.inner < group.reads else ""
         parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
@@ -244,22 +262,20 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
 
 
 def _called_wait(
-    project: Project, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
 ) -> NodeRef | None:
-    """Return what else waits for a value in each round of the loop, in what it calls."""
+    """Return what else waits for a value in each round of the loop, in what it calls, or in what the function of the
+    reads calls."""
     sync, context = found[0]
     if context.role is not Role.STEP:
         return None
     beside = context.calls[0].node if context.calls else sync.node
     saved = frozenset(sync.node for sync, _ in found) - needed
-    return called_wait(project, context.loop.module, context.loop.node, beside, saved)
-
-
-def _place(project: Project, module: ModuleIndex, ref: NodeRef | None) -> str:
-    if ref is None or not isinstance(ref.node, ast.expr):
-        return ""
-    line = ref.module.syntax.span(ref.node).line
-    return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"
+    found_in_loop = called_wait(project, context.loop.module, context.loop.node, beside, saved)
+    function = module.function(sync.node) if context.calls else None
+    if found_in_loop is not None or function is None:
+        return found_in_loop
+    return called_wait(project, module, function, sync.node, saved, True)
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:
