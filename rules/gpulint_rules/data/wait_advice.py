@@ -19,6 +19,7 @@ from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import draws, followed, is_shown
+from gpulint_rules.data.unread_totals import unread_total
 
 _OF_KIND = {
     SyncKind.BARRIER: "remove it, or keep it for measurements: guard it with an option that is off by default",
@@ -87,6 +88,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
+    if name := unread_total(module, sync.node):
+        return f"nothing reads `{name}`: remove it, and the wait with it"
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
