@@ -112,12 +112,22 @@ def _of_module(project: Project, module: ModuleIndex) -> Where:
         return Where.OTHERWISE
     if any(not _is_off(project, module, call) for call in module.calls_by_name.get("cuda", ())):
         return Where.OTHERWISE
-    verdicts = {_of_expression(project, module, named) for named in _named(project, module)} - {Where.SILENT}
+    named = list(_named(project, module))
+    verdicts = {_of_expression(project, module, one) for one in named} - {Where.SILENT}
     if choosing:
         verdicts.add(Where.CPU)
     if Where.OTHERWISE in verdicts or not verdicts:
         return Where.OTHERWISE if verdicts else Where.SILENT
-    return Where.CPU if Where.CPU in verdicts else Where.HANDED
+    if Where.CPU not in verdicts:
+        return Where.HANDED
+    follows = any(_follows_tensor(project, module, one) for one in named)
+    return Where.SILENT if follows and not _puts_model_on_cpu(project, module) else Where.CPU
+
+
+def _follows_tensor(project: Project, module: ModuleIndex, named: ast.expr) -> bool:
+    """Return whether something is moved to where a tensor or a model is already. What goes to the CPU beside that may
+    be copies of results."""
+    return any(_is_of_tensor(ref.node) for ref in project.fact(Resolver).points_to(module, named))
 
 
 def _named(project: Project, module: ModuleIndex) -> Iterator[ast.expr]:

@@ -106,6 +106,7 @@ class Trainer:
         ('self.model = self.model.to("cpu")', []),
         ("self.model.cpu()", []),
         ("self.model.cuda()", ["GPU303"]),
+        ('self.cpu = torch.device("cpu")\n        self.seen = seen.to(self.cpu)', ["GPU303"]),
         ("", ["GPU303"]),
     ],
 )
