@@ -63,7 +63,7 @@ def _hides_gpus(module: ModuleIndex) -> bool:
 
 
 def _visible_devices(module: ModuleIndex) -> Iterator[tuple[ast.expr | None, ast.AST]]:
-    """What a module gives the variable, and where."""
+    """Yield the values that a module gives the variable, each with its place."""
     for target, value, _ in module.stores.get("environ", ()):
         if isinstance(target, ast.Subscript) and _names_visible_devices(target.slice):
             yield value, target

@@ -57,8 +57,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
 
 
 def _emptied(variable: Variable, statement: ast.stmt) -> ast.stmt:
-    """What goes with a statement: the test for its key, and the loop over the values that it adds, if they do no
-    more."""
+    """Return a statement with the test for its key and the loop over the values that it adds, if they do no more."""
     module = variable.module
     while True:
         match up := module.syntax.parents.get(statement):

@@ -120,7 +120,7 @@ def _run(found: InferenceLoop) -> ast.expr:
 
 
 def _note(found: InferenceLoop) -> str:
-    """What a call does: one that hands the model to another function may record only a part of what that runs."""
+    """Describe a call: one that hands the model to another function may record only a part of what that runs."""
     return (
         "each call here keeps its activations" if _run(found) is found.forward.func else "the model runs in this call"
     )
