@@ -13,6 +13,7 @@ from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.schedulers import batch_systems
+from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
@@ -119,6 +120,14 @@ def requests_no_gpus(subject: Subject) -> bool:
         and not any(document.matches(_HARDWARE) for document in (job.document, *job.scripts))
         for job in subject.jobs
     )
+
+
+def keep_on_cpu(subject: Subject) -> bool:
+    """Return whether the program, or each of its starts, hides the GPUs or tells a framework to use the CPU."""
+    if subject.is_launcher:
+        return False
+    own = subject.module is not None and computes_on_cpu(subject.project, subject.module)
+    return own or is_kept_on_cpu(subject.project, subject.path)
 
 
 def is_without_job(subject: Subject) -> bool:

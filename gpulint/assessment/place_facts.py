@@ -8,11 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment import default_devices
 from gpulint.assessment.choices import is_of_other_class, is_other_choice, is_way_of_choice
 from gpulint.assessment.jobs import gpus_of
 from gpulint.assessment.subject import node_at
 from gpulint.documents.python import walk
+from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems, overridden_methods
@@ -305,7 +305,12 @@ def is_without_gpu(subject: Subject) -> bool:
 
 
 def is_on_cpu_by_default(subject: Subject) -> bool:
-    return subject.module is not None and default_devices.is_on_cpu(subject.project, subject.module)
+    return subject.module is not None and is_on_cpu(subject.project, subject.module)
+
+
+def names_no_device(subject: Subject) -> bool:
+    """Return whether a program of PyTorch names no device anywhere, nor a library that chooses one."""
+    return subject.module is not None and subject.project.fact(GpuPrograms).stays_on_cpu(subject.module)
 
 
 def is_conditional_command(subject: Subject) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -28,7 +28,7 @@ _RESOURCES = ("resources_per_node", "resources_per_worker")
 """What Kubeflow's and Ray's trainers give each worker."""
 _DEVICE = regex.compile(r"\b(?:cuda|device_map)\b")
 _ON_CPU = regex.compile(rb"""torch\.device\(\s*["']cpu["']\s*\)""")
-_HIDES = regex.compile(rb"""CUDA_VISIBLE_DEVICES["']\s*\]\s*=\s*["'](?:-1)?["']""")
+_HIDES = regex.compile(rb"""CUDA_VISIBLE_DEVICES["']\s*(?:\]\s*=|[,:])\s*["'](?:-1)?["']""")
 _CPU_IMAGE = regex.compile(r"(?:^|[-_./:])cpu(?:[-_.:/]|$)", re.IGNORECASE)
 """``tf2-cpu.2-12``, ``pytorch:latest-cpu``."""
 
@@ -46,21 +46,55 @@ def use_no_gpus(module: ModuleIndex) -> bool:
     return _asks_for_cpus(module) or _asks_for_no_gpus(module) or _moves_to_cpu(module) or _hides_gpus(module)
 
 
+@query
+def hides_gpus(module: ModuleIndex) -> bool:
+    """Return whether a module leaves no GPU to itself nor to what it imports and runs."""
+    return _asks_for_no_gpus(module) or _hides_gpus(module)
+
+
 def _hides_gpus(module: ModuleIndex) -> bool:
-    """``os.environ["CUDA_VISIBLE_DEVICES"] = ""`` at the top of a program, which sets it to nothing else."""
-    shown = [
-        (value, statement)
-        for target, value, statement in module.stores.get("environ", ())
-        if isinstance(target, ast.Subscript)
-        and isinstance(target.slice, ast.Constant)
-        and target.slice.value == "CUDA_VISIBLE_DEVICES"
-    ]
+    """``os.environ["CUDA_VISIBLE_DEVICES"] = ""`` at the top of a program or of its ``main``, which sets it to nothing
+    else."""
+    shown = list(_visible_devices(module))
     return bool(shown) and all(
-        isinstance(value, ast.Constant)
-        and value.value in ("", "-1")
-        and isinstance(module.syntax.parents.get(statement), ast.Module)
-        for value, statement in shown
+        isinstance(value, ast.Constant) and value.value in ("", "-1") and _is_always_run(module, node)
+        for value, node in shown
     )
+
+
+def _visible_devices(module: ModuleIndex) -> Iterator[tuple[ast.expr | None, ast.AST]]:
+    """Yield the values that a module gives the variable, each with its place."""
+    for target, value, _ in module.stores.get("environ", ()):
+        if isinstance(target, ast.Subscript) and _names_visible_devices(target.slice):
+            yield value, target
+    for name in ("setdefault", "putenv", "update"):
+        for call in module.calls_by_name.get(name, ()):
+            if not dotted(call.func).startswith("os."):
+                continue
+            if name != "update" and len(call.args) == 2 and _names_visible_devices(call.args[0]):
+                yield call.args[1], call
+            for table in call.args if name == "update" else ():
+                if isinstance(table, ast.Dict):
+                    entries = zip(table.keys, table.values, strict=True)
+                    yield from ((value, call) for key, value in entries if _names_visible_devices(key))
+
+
+def _names_visible_devices(key: ast.expr | None) -> bool:
+    return isinstance(key, ast.Constant) and key.value == "CUDA_VISIBLE_DEVICES"
+
+
+def _is_always_run(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place is at the top of a module or in its ``main``, under no condition but its start."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, ast.Module) or (isinstance(up, FUNCTIONS) and up.name == "main"):
+            return True
+        if isinstance(up, ast.If) and "__main__" in ast.unparse(up.test) and inner in up.body:
+            continue
+        if not isinstance(up, ast.expr | ast.Assign | ast.Expr):
+            return False
+        inner = up
+    return False
 
 
 def _moves_to_cpu(module: ModuleIndex) -> bool:

@@ -84,7 +84,27 @@ class GpuPrograms:
 
     def is_elsewhere(self, module: ModuleIndex) -> bool:
         """Return whether a module is for TPUs or for workers without GPUs, or makes its trainers for the CPU."""
-        return runs_elsewhere(module) or trains_on_cpu(self._project, (module,)) or self._is_handed_cpu(module)
+        return (
+            runs_elsewhere(module)
+            or trains_on_cpu(self._project, (module,))
+            or self._is_handed_cpu(module)
+            or self.is_kept_off(module)
+        )
+
+    @query
+    def is_kept_off(self, module: ModuleIndex) -> bool:
+        """Return whether all programs that import a module hide the GPUs, or run it in workers without any."""
+        if b"__main__" in self._project.data(module.path) or self._is_started(module.path):
+            return False
+        users = list(islice(self.users(module.path), MAX_USERS + 1))
+        programs = [user for user in users if self._project.contains(user, b"__main__") or self._is_started(user)]
+        if not 0 < len(programs) <= MAX_USERS or not any(self._may_hide(user) for user in programs):
+            return False
+        found = map(self._project.module_at, programs)
+        return all(program is not None and cpu_workers.hides_gpus(program) for program in found)
+
+    def _may_hide(self, path: Path) -> bool:
+        return cpu_workers.may_use_no_gpus(self._project.data(path))
 
     @query
     def _is_handed_cpu(self, module: ModuleIndex) -> bool:

@@ -6,8 +6,18 @@ import ast
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from gpulint.documents.python import walk
 from gpulint.semantic.operating_systems import is_for_another_system
-from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    SCOPES,
+    Binding,
+    BindingKind,
+    ModuleIndex,
+    last_name,
+)
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 MAX_BINDINGS = 60
@@ -19,8 +29,8 @@ def reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> 
 
     The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
     branch of an ``if`` are left out, as are those for Windows or macOS if there are others. From another scope (a
-    closure or a global) every binding counts. Where more than MAX_BINDINGS would have to be looked at, one of unknown
-    value is the answer.
+    closure or a global) every binding counts, of a module's those that hold once it has run, unless it calls its
+    functions before. Where more than MAX_BINDINGS would have to be looked at, one of unknown value is the answer.
     """
     if len(bindings) <= 1:
         return bindings
@@ -47,7 +57,7 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
     while isinstance(scope.node, COMPREHENSIONS) and bindings[0].scope is not scope and scope.parent is not None:
         scope = scope.parent
     if bindings[0].scope is not scope:
-        return bindings if len(bindings) <= MAX_BINDINGS else None
+        return _at_end(module, bindings) if len(bindings) <= MAX_BINDINGS else None
     parted = _parted(module, bindings, use)
     if parted is None:
         return None
@@ -71,6 +81,36 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
             break
     around = _around(module, after, blocks, loops - inner)
     return None if around is None else [*reversed(kept), *around]
+
+
+def _at_end(module: ModuleIndex, bindings: Sequence[Binding]) -> Sequence[Binding]:
+    """Those of a module's bindings that its functions find: without what an assignment at its top replaces before the
+    module calls anything of its own."""
+    last = bindings[-1]
+    statement = last.node if isinstance(last.node, ast.Assign | ast.AnnAssign) else None
+    if bindings[0].scope is not module.top or statement is None or statement not in module.syntax.tree.body:
+        return bindings
+    name = next((part.id for target in _targets(statement) for part in walk(target) if isinstance(part, ast.Name)), "")
+    if statement.value is None or any(isinstance(part, ast.Name) and part.id == name for part in walk(statement.value)):
+        return bindings  # made of what it was
+    starts = [_start(binding.node) for binding in bindings]
+    if max(starts[:-1]) > starts[-1] or any(module.function(binding.node) is not None for binding in bindings):
+        return bindings
+    own = {part.name for part in (*module.functions, *module.classes)}
+    for between in module.syntax.tree.body:
+        if not min(starts) <= _start(between) < starts[-1] or isinstance(between, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        if any(isinstance(part, LOOPS) or _calls(part, own) for part in walk(between)):
+            return bindings
+    return [last]
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _calls(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in names
 
 
 def _parted(

@@ -223,3 +223,16 @@ def test_what_takes_from_a_queue_is_not_removed(job: MakeJob) -> None:
     more = "\n        losses = {k: waiting.get() + v.item() for k, v in parts.items()}"
     results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
     assert not any("remove" in result.fix.description for result in results if isinstance(result.fix, Fix))
+
+
+@pytest.mark.parametrize(
+    ("lines", "description"),
+    [(5, "wrap the loop in `with torch.no_grad():`"), (45, "decorate 'main' with `@torch.no_grad()`")],
+)
+def test_a_program_is_decorated_where_a_block_would_be_long(job: MakeJob, lines: int, description: str) -> None:
+    before = "".join(f"    print({number})\n" for number in range(100))
+    inside = "".join(f"        print({number})\n" for number in range(lines))
+    program = f"import torch\n\ndef main(model, loader):\n{before}    model.eval()\n    for images, labels in loader:\n"
+    program += f"        scores = model(images.cuda())\n        print(scores.argmax(1).tolist())\n{inside}"
+    offer = job({"test.py": f"{program}\nmain(torch.load('model.pt'), loader)\n"}).offer("GPU203")
+    assert (offer.description, offer.safety) == (description, Safety.UNSAFE)

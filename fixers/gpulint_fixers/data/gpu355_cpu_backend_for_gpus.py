@@ -13,6 +13,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 
 _COLLECTIVES = regex.compile(
@@ -24,7 +25,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, CpuBackend) or document is None or document.python is None:
         return Declined("the code does not show whether this machine needs the setting")
-    node = found.node
+    node = _literal(project, finding.path, found.node)
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return Declined("the backend is not a literal in the call")
     if _is_on_cpu_by_default(project, finding.path):
@@ -43,6 +44,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Fix("use NCCL for tensors on GPUs (PyTorch 2.0 or later)", Safety.UNSAFE, (edit,))
     edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
     return Fix("use NCCL, which cannot exchange CPU tensors", Safety.UNSAFE, (edit,))
+
+
+def _literal(project: Project, path: Path, node: ast.expr | None) -> ast.AST | None:
+    """The text that names the backend: in the call, or the only value of a variable or parameter of the module."""
+    module = project.module_at(path)
+    if module is None or not isinstance(node, ast.Name):
+        return node
+    named = project.fact(Resolver).points_to(module, node)
+    return named[0].node if len(named) == 1 and named[0].module is module else None
 
 
 def _exchanges_more(project: Project, path: Path) -> bool:

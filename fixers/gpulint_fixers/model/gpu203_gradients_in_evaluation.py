@@ -30,6 +30,8 @@ _LONG = 60
 """Lines of a loop from which on an inner one is wrapped."""
 _SHORT = 20
 """Lines of a program that may run without gradients as a whole."""
+_MANY = 40
+"""Lines from which on a block hides what changes, where a decorator is one line."""
 _PROGRAMS = frozenset({"main", "main_worker", "cli"})
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
@@ -82,11 +84,13 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
         or may_differentiate(project, found.module, function)
         or _does_other_work(found, function)
     )
-    if _is_program(function, found) and isinstance(wrapped := _wrap(project, found), Fix):
+    is_program = _is_program(function, found)
+    wraps = is_program and not _indents_much(project, found, function)
+    if wraps and isinstance(wrapped := _wrap(project, found), Fix):
         return wrapped
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",
-        Safety.SAFE if proved else Safety.UNSAFE,
+        Safety.SAFE if proved and not is_program else Safety.UNSAFE,
         (Edit(finding.path, at, f"@torch.no_grad()\n{indent}"),),
     )
 
@@ -108,6 +112,13 @@ def _is_program(function: FunctionNode, found: InferenceLoop) -> bool:
     lines = (function.end_lineno or 0) - function.lineno
     most = _SHORT if getattr(function, "name", "") in _PROGRAMS else 2 * _LONG
     return lines > most and 2 * ((loop.end_lineno or 0) - loop.lineno) < lines
+
+
+def _indents_much(project: Project, found: InferenceLoop, function: FunctionNode) -> bool:
+    """Return whether a block around the loop would be long, in a function that certainly takes no gradients."""
+    loop = _narrowest(found, found.loop) if found.loop is not None else None
+    lines = (loop.end_lineno or 0) - loop.lineno if loop is not None else 0
+    return lines > _MANY and not may_differentiate(project, found.module, function)
 
 
 def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:

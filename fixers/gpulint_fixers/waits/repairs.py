@@ -41,7 +41,7 @@ from gpulint_fixers.waits.sums.object_sums import kept_in_object
 from gpulint_fixers.waits.sums.running_extremes import extreme
 from gpulint_fixers.waits.sums.summing_objects import added_by_object
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
-from gpulint_fixers.waits.unread_values import without_discarded
+from gpulint_fixers.waits.unread_values import unread_meter, without_discarded
 
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
@@ -145,6 +145,8 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
             made = metered(project, found, call, loop)
             added = added_by_object(project, found, call) if isinstance(made, Declined) and call.args else made
+            if (removed := unread_meter(found.module, statement, added)) is not None:
+                return removed
             return added if isinstance(added, Fix) else made
         case ast.Assign():
             return assigned(project, found, statement, loop)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.unread_totals import unread_total
+
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
@@ -33,6 +35,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
     nodes = variable.occurrences()
     if nodes is None or not _is_own(project, variable):
         return None
+    statement = _emptied(variable, statement)
     own, starts = set(walk(statement)), list[ast.stmt]()
     for node in nodes:
         start = variable.statement(node)
@@ -51,6 +54,38 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
     return Removal(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
+
+
+def _emptied(variable: Variable, statement: ast.stmt) -> ast.stmt:
+    """Return a statement with the test for its key and the loop over the values that it adds, if they do no more."""
+    module = variable.module
+    while True:
+        match up := module.syntax.parents.get(statement):
+            case ast.If(
+                test=ast.Compare(
+                    left=ast.Name() | ast.Constant(), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=asked)]
+                ),
+                orelse=[],
+            ) if asked == variable.name and up.body == [statement]:
+                statement = up
+            case ast.For(iter=ast.Call(func=ast.Attribute(attr="items" | "values" | "keys"), args=[]), orelse=[]) if (
+                up is not variable.loop and up.body == [statement] and _are_of_loop(module, up)
+            ):
+                statement = up
+            case _:
+                return statement
+
+
+def _are_of_loop(module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether the variables that a loop sets are read in it alone."""
+    names = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    function = module.function(loop)
+    return all(
+        loop in module.syntax.ancestors(use)
+        for name in names
+        for use in module.named.get(name, ())
+        if isinstance(use.ctx, ast.Load) and module.function(use) is function and use.lineno > loop.lineno
+    )
 
 
 def without_discarded(module: ModuleIndex, statement: ast.stmt) -> Fix | None:
@@ -75,6 +110,20 @@ def without_discarded(module: ModuleIndex, statement: ast.stmt) -> Fix | None:
         return Removal("remove the read of a value that nothing uses", Safety.SAFE, edits)
     note = "times of single steps then only count what the host does"
     return Removal(f"remove the read of a value that nothing uses; {note}", Safety.UNSAFE, edits)
+
+
+def unread_meter(module: ModuleIndex, statement: ast.Expr, made: Fix | Declined) -> Fix | Declined | None:
+    """Remove the update of a meter that nothing reads, where ``made`` shows that it only adds up; None if it is
+    read."""
+    assert isinstance(statement.value, ast.Call)
+    name = unread_total(module, statement.value)
+    if not name:
+        return None
+    calls = (part for given in statement.value.args for part in walk(given) if isinstance(part, ast.Call))
+    edit = remove_statement(module.syntax, statement)
+    if isinstance(made, Declined) or edit is None or edit.text or not all(_only_computes(one, name) for one in calls):
+        return Declined(f"nothing reads `{name}`; remove it")
+    return Removal(f"remove the update of `{name}`, which nothing reads", Safety.UNSAFE, (edit,))
 
 
 def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:
@@ -120,8 +169,10 @@ def _is_own(project: Project, variable: Variable) -> bool:
 def _is_start(statement: ast.stmt) -> bool:
     """``total = 0.0``, ``losses = []``"""
     match statement:
-        case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.List(elts=[]) | ast.Dict(keys=[])):
+        case ast.Assign(targets=[ast.Name()], value=ast.Constant() | ast.List(elts=[])):
             return True
+        case ast.Assign(targets=[ast.Name()], value=ast.Dict(values=values)):
+            return all(isinstance(one, ast.Constant) for one in values)
         case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id=made), args=[])):
             return made in ("list", "dict", "float", "int")
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):

@@ -20,6 +20,7 @@ from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.shown_values import draws, followed, is_shown
+from gpulint_rules.data.unread_totals import unread_total
 
 _OF_KIND = {
     SyncKind.BARRIER: "remove it, or keep it for measurements: guard it with an option that is off by default",
@@ -101,6 +102,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _DECODE
     if is_solved(project, module, sync.node):
         return _SOLVE
+    if name := unread_total(module, sync.node):
+        return f"nothing reads `{name}`: remove it, and the wait with it"
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE

@@ -41,6 +41,7 @@ from gpulint.launch.gpu_counts import PER_NODE, alone, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch, Launched
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.libraries.programs import Spawner
+from gpulint.programs.cpu_starts import keeps_on_cpu
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.programs.side_engines import leaves_gpus_to_others
 from gpulint.project import Project
@@ -86,7 +87,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
-        if _fills_elsewhere(project, job, start, gpus.value):
+        if _fills_elsewhere(project, job, start, gpus.value) or keeps_on_cpu(project, start):
             continue
         program = project.fact(MultiGpuUse).started(start)
         if leaves_gpus_to_others(project, start, program):

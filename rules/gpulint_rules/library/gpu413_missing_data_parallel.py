@@ -38,7 +38,9 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, processes, visible
 from gpulint.launch.job import Job
 from gpulint.libraries.gpu_libraries import SECOND_DEVICE
+from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.command_files import says
+from gpulint.programs.cpu_starts import computes_on_cpu, keeps_on_cpu
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -47,6 +49,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import may_train
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.job.idle import idle
+from gpulint_rules.library import launched_modes
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -92,6 +95,10 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         module = project.module_at(start.program)
         if module is None or program.loads_by_name or not _trains(program, project):
+            continue
+        if keeps_on_cpu(project, start) or computes_on_cpu(project, module) or is_on_cpu(project, module):
+            continue
+        if not launched_modes.may_train(module, project):
             continue
         if says(project, start, SECOND_DEVICE):
             continue  # a part of the model goes there

@@ -83,7 +83,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for first, *others in places.values():
         models = list(dict.fromkeys(one.model for one in (first, *others)))
-        calls = [one.forward for one in (first, *others)]
         yield RULE.finding(
             document.path,
             module.syntax.span(first.forward) if first.loop is None else module.syntax.head(first.loop),
@@ -93,7 +92,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=_FEW if first.loop is None and _is_given_few(project, first) else None,
             cause=_decorated(project, first),
             related=tuple(
-                Place(document.path, module.syntax.span(call), "each call here keeps its activations") for call in calls
+                Place(document.path, module.syntax.span(one.forward), _note(one)) for one in (first, *others)
             ),
         )
 
@@ -118,6 +117,13 @@ def _run(found: InferenceLoop) -> ast.expr:
     """The model that a call runs, by itself or in a function that gets it."""
     named = (one for one in (found.forward.func, *found.forward.args) if dotted(one) == found.model)
     return next(named, found.forward.func)
+
+
+def _note(found: InferenceLoop) -> str:
+    """Describe a call: one that hands the model to another function may record only a part of what that runs."""
+    return (
+        "each call here keeps its activations" if _run(found) is found.forward.func else "the model runs in this call"
+    )
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:

@@ -23,6 +23,7 @@ from gpulint_fixers.waits.lists.list_reads import loop_of_history
 from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
 from gpulint_fixers.waits.step_tests import trained_on
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
+from gpulint_fixers.waits.unread_values import unread
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
@@ -30,6 +31,11 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assi
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
+    added, document = _added(statement), project.document(found.module.path)
+    if added is not None and document is not None:
+        removed = unread(project, Variable(found.module, document, loop, added[0]), statement)
+        if removed is not None:
+            return removed
     return added_by_key(project, found.module, statement, loop, reads)
 
 

@@ -5,34 +5,42 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
-from gpulint.placement.devices import Devices
+from gpulint.placement.devices import Device, Devices
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import cyclic, query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training import trainer_config
 from gpulint.training.guards import Guards
 from gpulint.values import tree_settings
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
-    from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
 MAX_USERS = 12
 """Most importing modules that are asked for the device; a module with more is not judged."""
+MAX_FILES = 60
+"""Most files of the programs of a module that are searched for words of GPUs."""
 _HOLDERS = regex.compile(r"^(self|cls|args|opts?|options|params|flags|config|cfg|conf|hparams|hps|settings|parsed)$", 2)
 """What holds the device of a program; another object's device is that of a tensor."""
 _OPTION = regex.compile(r"^--(\w+[-_])?device([-_]type)?$")
 _ITSELF = frozenset({"Accelerator", "Fabric", "Trainer", "Seq2SeqTrainer", "init_distributed", "init_process_group"})
 """Calls that choose a device by themselves, or start processes for GPUs."""
+_MODEL = regex.compile(r"(model|net|network)$", re.IGNORECASE)
+_GPU = regex.compile(rb"cuda|gpu|device_map|accelerat|deepspeed|fastai|lightning", re.IGNORECASE)
+"""Words without which a program that puts a model on the CPU computes there."""
 
 
 class Where(enum.Enum):
@@ -44,6 +52,7 @@ class Where(enum.Enum):
     SILENT = "it says nothing"
 
 
+@query
 def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module computes on the CPU by default: all devices that it names lead to an option, a
     configuration or a constant that says so. A module that names none computes where those that import it do."""
@@ -51,10 +60,10 @@ def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
     if found in (Where.CPU, Where.OTHERWISE):
         return found is Where.CPU
     users = list(islice(project.fact(GpuPrograms).users(module.path), MAX_USERS + 1))
-    if not users or len(users) > MAX_USERS:
+    if len(users) > MAX_USERS:
         return False
     programs = [other for user in users if (other := project.module_at(user)) is not None]
-    if found is Where.HANDED:
+    if found is Where.HANDED and users:
         options = [option for other in programs for option in _device_options(other)]
         return (
             bool(options)
@@ -62,37 +71,88 @@ def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
             and Where.OTHERWISE not in {_of_module(project, other) for other in programs}
         )
     verdicts = {_of_module(project, other) for other in programs}
-    return Where.CPU in verdicts and verdicts <= {Where.CPU, Where.SILENT, Where.HANDED}
+    if Where.CPU in verdicts and verdicts <= {Where.CPU, Where.SILENT, Where.HANDED}:
+        return True
+    return found is Where.SILENT and _is_put_on_cpu(project, module, users)
 
 
-def stays_on_cpu(subject: Subject) -> bool:
-    """Return whether a program of PyTorch names no device anywhere, nor a library that chooses one."""
-    return subject.module is not None and subject.project.fact(GpuPrograms).stays_on_cpu(subject.module)
+def _is_put_on_cpu(project: Project, module: ModuleIndex, users: list[Path]) -> bool:
+    """Return whether no file of a program names a GPU, and one of them puts a model on the CPU."""
+    files = dict.fromkeys([module.path, *users])
+    for path in tuple(files):
+        files.update(dict.fromkeys(project.fact(MultiGpuUse).of(path).paths))
+    if len(files) > MAX_FILES or any(project.finds(path, _GPU) for path in files):
+        return False
+    with_word = (path for path in files if project.contains(path, b"cpu"))
+    return any(_puts_model_on_cpu(project, other) for path in with_word if (other := project.module_at(path)))
+
+
+@query
+def _puts_model_on_cpu(project: Project, module: ModuleIndex) -> bool:
+    """``self.model.to(torch.device("cpu"))`` or ``model = model.cpu()``, not a copy of what a model computed."""
+    for name in ("cpu", "to"):
+        for call in module.calls_by_name.get(name, ()):
+            if not isinstance(call.func, ast.Attribute) or not _MODEL.search(last_name(call.func.value)):
+                continue
+            if isinstance(call.func.value, ast.Call):
+                continue
+            if name == "cpu" or (call.args and project.fact(Devices).of(module, call.args[0]) == {Device.CPU}):
+                return True
+    return False
 
 
 @query
 def _of_module(project: Project, module: ModuleIndex) -> Where:
-    if module.calls_by_name.keys() & _ITSELF or "device_map" in module.syntax.source.text:
+    choosing = [
+        call for name in _ITSELF for call in module.calls_by_name.get(name, ()) if not _is_own(project, module, call)
+    ]
+    if "device_map" in module.syntax.source.text or not all(
+        trainer_config.is_on_cpu(project, module, call) for call in choosing
+    ):
         return Where.OTHERWISE
     if any(not _is_off(project, module, call) for call in module.calls_by_name.get("cuda", ())):
         return Where.OTHERWISE
-    verdicts = {_of_expression(project, module, named) for named in _named(project, module)} - {Where.SILENT}
+    named = list(_named(project, module))
+    verdicts = {_of_expression(project, module, one) for one in named} - {Where.SILENT}
+    if choosing:
+        verdicts.add(Where.CPU)
     if Where.OTHERWISE in verdicts or not verdicts:
         return Where.OTHERWISE if verdicts else Where.SILENT
-    return Where.CPU if Where.CPU in verdicts else Where.HANDED
+    if Where.CPU not in verdicts:
+        return Where.HANDED
+    follows = any(_follows_tensor(project, module, one) for one in named)
+    return Where.SILENT if follows and not _puts_model_on_cpu(project, module) else Where.CPU
+
+
+def _follows_tensor(project: Project, module: ModuleIndex, named: ast.expr) -> bool:
+    """Return whether something is moved to where a tensor or a model is already. What goes to the CPU beside that may
+    be copies of results."""
+    return any(_is_of_tensor(ref.node) for ref in project.fact(Resolver).points_to(module, named))
 
 
 def _named(project: Project, module: ModuleIndex) -> Iterator[ast.expr]:
     """The devices that tensors and models of a module are moved to, or made on; no copies to the host."""
     moves = (call.args[0] for call in module.calls_by_name.get("to", ()) if call.args)
     given = (keyword.value for call in module.calls for keyword in call.keywords if keyword.arg == "device")
+    yield from (call.args[0] for call in module.calls_by_name.get("set_default_device", ()) if call.args)
     for node in (*moves, *given):
         if isinstance(node, ast.Constant) and (node.value is None or node.value == "cpu"):
             continue
-        if isinstance(node, ast.Attribute) and node.attr == "device" and not _HOLDERS.match(last_name(node.value)):
+        if _is_of_tensor(node):
             continue
         if not project.fact(Devices).is_dtype(module, node):
             yield node
+
+
+def _is_of_tensor(node: ast.AST) -> bool:
+    """``x.device``, ``next(model.parameters()).device``: the device of what was put somewhere before."""
+    return isinstance(node, ast.Attribute) and node.attr == "device" and not _HOLDERS.match(last_name(node.value))
+
+
+def _is_own(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes an object of a class of the tree that extends nothing, such as a ``Trainer``."""
+    made = project.fact(Resolver).points_to(module, call.func)
+    return all(isinstance(ref.node, ast.ClassDef) and not ref.node.bases for ref in made)
 
 
 @cyclic(Where.SILENT)
@@ -111,6 +171,10 @@ def _of_origin(project: Project, ref: NodeRef) -> Where:
         return Where.SILENT
     match node:
         case ast.Constant(value=None):
+            return Where.SILENT
+        case ast.Attribute() if _is_of_tensor(node):
+            return Where.SILENT
+        case ast.Call() if last_name(node.func) == "get_default_device":
             return Where.SILENT
         case ast.Constant(value=value) if isinstance(module.syntax.parents.get(node), ast.arguments):
             return Where.HANDED if _is_cpu(value) else Where.OTHERWISE

@@ -1,0 +1,130 @@
+"""Programs that compute on the CPU, whatever else they name, gain nothing on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, scan
+
+TRAINING = """\
+def main():
+    {start}
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(90):
+        for images, labels in loader:
+            loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+EITHER = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+LOADER = IMAGES.replace("shuffle=True", "shuffle=True, num_workers=0")
+
+
+def shown(folder: Path, files: dict[str, str]) -> list[str]:
+    """The rules whose findings cost something."""
+    found = (result.finding for result in scan(folder, files).results)
+    return sorted({one.rule.code for one in found if str(one.impact.level) != "low"} - {"GPU411", "GPU415"})
+
+
+@pytest.mark.parametrize(
+    ("top", "start"),
+    [
+        ("", f'{EITHER}\n    print(device)\n    device = "cpu"'),
+        (f'{EITHER}\nprint(device)\ndevice = torch.device("cpu")\n', "pass"),
+        ("", 'torch.set_default_device("cpu")\n    device = torch.get_default_device()'),
+        ('import os\nos.environ.setdefault("CUDA_VISIBLE_DEVICES", "")\n', EITHER),
+        ("import os\n", f'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"\n    {EITHER}'),
+        ('import os\nos.environ.update({"CUDA_VISIBLE_DEVICES": "-1"})\n', EITHER),
+    ],
+    ids=["assigned last", "assigned last in the module", "default device", "setdefault", "in main", "update"],
+)
+def test_a_program_on_the_cpu_shows_nothing(tmp_path: Path, top: str, start: str) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n"
+    program = top + HEAD + LOADER + TRAINING.format(start=start)
+    assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == []
+
+
+@pytest.mark.parametrize(
+    ("top", "start"),
+    [
+        ("", f'device = "cpu"\n    {EITHER}'),
+        ("", f'{EITHER}\n    if not torch.cuda.is_available():\n        device = "cpu"'),
+        (f'device = torch.device("cpu")\n{EITHER}\n', "pass"),
+        ("", 'torch.set_default_device("cuda")\n    device = torch.get_default_device()'),
+        ('import os\nos.environ.setdefault("CUDA_VISIBLE_DEVICES", "0,1,2,3")\n', EITHER),
+    ],
+    ids=["a GPU last", "the CPU without a GPU", "a GPU last in the module", "default device", "devices listed"],
+)
+def test_a_program_on_a_gpu_shows_its_loader(tmp_path: Path, top: str, start: str) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n"
+    program = top + HEAD + LOADER + TRAINING.format(start=start)
+    assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == ["GPU303", "GPU413"]
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        ("python train.py", ["GPU303", "GPU413"]),
+        ("CUDA_VISIBLE_DEVICES= python train.py", []),
+        ("export CUDA_VISIBLE_DEVICES=-1\npython train.py", []),
+    ],
+)
+def test_starts_may_keep_a_program_on_the_cpu(tmp_path: Path, command: str, codes: list[str]) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{command}\n"
+    program = HEAD + LOADER + TRAINING.format(start=EITHER)
+    assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == codes
+
+
+CLASS = """\
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        {place}
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        device = next(self.model.parameters()).device
+        for epoch in range(90):
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(self.model(images.to(device)), labels.to(device))
+                loss.backward()
+                self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "codes"),
+    [
+        ('self.model.to(torch.device("cpu"))', []),
+        ('self.model = self.model.to("cpu")', []),
+        ("self.model.cpu()", []),
+        ("self.model.cuda()", ["GPU303"]),
+        ('self.cpu = torch.device("cpu")\n        self.seen = seen.to(self.cpu)', ["GPU303"]),
+        ("", ["GPU303"]),
+    ],
+)
+def test_the_device_of_parameters_is_where_the_model_was_put(tmp_path: Path, place: str, codes: list[str]) -> None:
+    files = {"net.py": "", "trainer.py": HEAD + LOADER + CLASS.format(place=place or "self.epoch = 0")}
+    main = "from trainer import Trainer\n\nif __name__ == '__main__':\n    Trainer().train()\n"
+    assert shown(tmp_path, {**files, "main.py": main}) == codes
+
+
+@pytest.mark.parametrize(("gpus", "codes"), [("0", []), ("1", ["GPU303"])])
+def test_workers_of_ray_without_gpus_run_what_they_import_on_the_cpu(
+    tmp_path: Path, gpus: str, codes: list[str]
+) -> None:
+    place = 'self.model.to("cuda" if torch.cuda.is_available() else "cpu")'
+    files = {"net.py": "", "trainer.py": HEAD + LOADER + CLASS.format(place=place)}
+    worker = (
+        f"import ray\nfrom trainer import Trainer\n\n@ray.remote(num_gpus={gpus})\nclass Worker:\n"
+        "    def run(self):\n        Trainer().train()\n\n"
+        "if __name__ == '__main__':\n    ray.get(Worker.remote().run.remote())\n"
+    )
+    assert shown(tmp_path, {**files, "main.py": worker}) == codes
