@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.loading.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
 from gpulint_fixers.loading.host_samples import Samples, samples_of
-from gpulint_fixers.loading.loader_homes import are_siblings
+from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.loading.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
 from gpulint_fixers.loading.pinning import pin
@@ -36,18 +37,18 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made = _fix(project, payload.loader)
     if isinstance(made, Declined):
         return made
-    loaders = _loaders(project, payload.loader.module.path)
-    others = [_fix(project, other) for other in loaders if are_siblings(other, payload.loader)]
+    homes = _homes(project, payload.loader.module.path)
+    others = [_fix(project, other) for other in siblings(homes, payload.loader)]
     beside = [one for one in others if isinstance(one, Fix) and made.safety in (one.safety, Safety.UNSAFE)]
     return replace(made, edits=tuple(dict.fromkeys(edit for one in (made, *beside) for edit in one.edits)))
 
 
 @query
-def _loaders(project: Project, path: Path) -> list[Loader]:
-    """The loaders of a module that do not pin their memory."""
+def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Loader, Loader]]]:
+    """The loaders of a module that do not pin their memory, by what makes them."""
     document = project.document(path)
     found = (one.payload for one in (check(document, project) if document is not None else ()))
-    return [one.loader for one in found if isinstance(one, NotPinned)]
+    return by_home((one.loader, one.loader) for one in found if isinstance(one, NotPinned))
 
 
 @query

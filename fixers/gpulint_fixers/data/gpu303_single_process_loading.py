@@ -28,7 +28,7 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.edits.versions import predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
-from gpulint_fixers.loading.loader_homes import are_siblings
+from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -67,16 +67,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
     """The other loaders without workers of the same function or class: those of the training and its evaluation."""
-    others = _payloads(project, payload.loader.module.path)
-    return [one for one in others if are_siblings(one.loader, payload.loader)]
+    return siblings(_homes(project, payload.loader.module.path), payload.loader)
 
 
 @query
-def _payloads(project: Project, path: Path) -> list[SingleProcess]:
-    """The loaders without workers of a module."""
+def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Loader, SingleProcess]]]:
+    """The loaders without workers of a module, by what makes them."""
     document = project.document(path)
     found = (one.payload for one in (check(document, project) if document is not None else ()))
-    return [one for one in found if isinstance(one, SingleProcess)]
+    return by_home((one.loader, one) for one in found if isinstance(one, SingleProcess))
 
 
 @query

@@ -22,7 +22,7 @@ from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
-from gpulint_fixers.loading.loader_homes import are_siblings
+from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -95,9 +95,15 @@ def _value(project: Project, loader: Loader) -> str:
     value = _own_value(project, loader)
     if value in ("True", _IS_AVAILABLE):
         return value
-    others = (one for one in project.fact(LoaderFlow).in_module(loader.module) if are_siblings(one, loader))
-    unpinned = (one for one in others if project.fact(HostToDevice).is_pinned(one) is False)
+    unpinned = siblings(_unpinned(project, loader.module), loader)
     return _IS_AVAILABLE if any(_own_value(project, one) == _IS_AVAILABLE for one in unpinned) else value
+
+
+@query
+def _unpinned(project: Project, module: ModuleIndex) -> dict[ast.AST | None, list[tuple[Loader, Loader]]]:
+    """The loaders of a module that do not pin their memory, by what makes them."""
+    loaders = project.fact(LoaderFlow).in_module(module)
+    return by_home((one, one) for one in loaders if project.fact(HostToDevice).is_pinned(one) is False)
 
 
 @query

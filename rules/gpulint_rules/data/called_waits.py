@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.placement.environment_actions import feeds_rl_environment
@@ -61,20 +60,27 @@ def called_wait(
     seen: set[ast.AST] = {loop}
     while todo:
         current = todo.popleft()
-        where, block, known = current.module, current.node, current.known
         waits = (node for node in _waits_in(project, current, masks) if node not in saved)
         if (found := next(waits, None)) is not None:
-            return NodeRef(where, found)
-        for call in _calls_in(where, block) if len(current.calls) < MAX_CALLS else ():
-            if not _runs_always(project, where, call, block, known):
-                continue
-            callees = [ref for ref in project.fact(Resolver).callees(where, call) if isinstance(ref.node, FUNCTIONS)]
-            # Of several it is unknown which one runs.
-            if len(callees) == 1 and callees[0].node not in seen and len(seen) < MAX_FUNCTIONS:
-                seen.add(callees[0].node)
-                way = (*current.calls, NodeRef(where, call))
-                todo.append(_Block(callees[0].module, callees[0].node, _NOTHING, way))
+            return NodeRef(current.module, found)
+        for call, callee in _called_in(project, current) if len(current.calls) < MAX_CALLS else ():
+            if callee.node not in seen and len(seen) < MAX_FUNCTIONS:
+                seen.add(callee.node)
+                todo.append(_Block(callee.module, callee.node, _NOTHING, (*current.calls, call)))
     return None
+
+
+@query
+def _called_in(project: Project, current: _Block) -> tuple[tuple[NodeRef, NodeRef], ...]:
+    """The calls that each run of a block makes, with the functions of the tree that they run; of several functions it
+    is unknown which one runs."""
+    found = list[tuple[NodeRef, NodeRef]]()
+    for call in _calls_in(current.module, current.node):
+        if _runs_always(project, current.module, call, current.node, current.known):
+            callees = project.fact(Resolver).callees(current.module, call)
+            callees = [ref for ref in callees if isinstance(ref.node, FUNCTIONS)]
+            found += [(NodeRef(current.module, call), callees[0])] if len(callees) == 1 else []
+    return tuple(found)
 
 
 def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
@@ -83,7 +89,9 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
     return [call for call in module.calls_of(module.function(block)) if block in module.syntax.ancestors(call)]
 
 
-def _waits_in(project: Project, current: _Block, masks: bool) -> Iterator[ast.expr]:
+@query
+def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr, ...]:
+    """The places of a block at which each of its runs waits for a value."""
     module, block, known = current.module, current.node, current.known
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
     nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
@@ -94,10 +102,13 @@ def _waits_in(project: Project, current: _Block, masks: bool) -> Iterator[ast.ex
         ]
         nodes += (sync.node for sync in syncs if sync.kind is SyncKind.SELECT or is_needed(project, module, sync))
         actions |= {sync.node for sync in syncs if feeds_rl_environment(module, sync.node, current.calls)}
-    for node in [*nodes, *actions]:
-        inside = module.function(node) is function and block in module.syntax.ancestors(node)
-        if inside and _runs_always(project, module, _part(node), block, known, explores=node in actions):
-            yield node
+    return tuple(
+        node
+        for node in [*nodes, *actions]
+        if module.function(node) is function
+        and block in module.syntax.ancestors(node)
+        and _runs_always(project, module, _part(node), block, known, explores=node in actions)
+    )
 
 
 def _part(test: ast.expr) -> ast.expr:

@@ -1,4 +1,4 @@
-"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, at a barrier, by a solver."""
+"""Waits that a step cannot do without: for a value that decides, by a scaler of gradients, a barrier or a solver."""
 
 from __future__ import annotations
 
