@@ -29,6 +29,8 @@ _BESIDE_STEPS = frozenset({"host-wait", "needed-wait", "host-tensor"})
 """Costs of some time in each step, whatever its length."""
 
 
+SELDOM = "seldom worth a change"
+"""Said of a kind of cost for which readers seldom thanked."""
 _IN_PROCESS = "data-parallel"
 """What concerns the GPUs that one process sees: those of its node."""
 
@@ -70,6 +72,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         level = Level(max(Level.LOW, level - row_.levels))
     level = level if loss.sure else min(level, Level.MEDIUM)
     parts += [row_.phrase for row_ in lowered[:2]]
+    if cost is not None and kind(cost.kind).seldom and level > Level.LOW:
+        level = Level(level - 1)
+        parts.append(SELDOM)
     own = cost.own if cost is not None else 0
     small = cost is not None and (cost.small or kind(cost.kind).small)
     return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own, small)

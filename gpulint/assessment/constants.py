@@ -34,6 +34,8 @@ class Kind:
     """It matters in training alone."""
     divides: bool = False
     """The more there is, the less is lost."""
+    seldom: bool = False
+    """Readers seldom thanked for findings of it: they are one level lower."""
     small: bool = False
     """What is gained is small beside the time that a repair by hand takes."""
     named: str = ""
