@@ -585,3 +585,27 @@ def test_a_score_stays_where_steps_count_or_may_end_early(job: MakeJob, before: 
     assert not any("last batch" in getattr(result.fix, "description", "") for result in results)
     plain = SCORED.format(before="pass", first="pass", score="np.corrcoef")
     assert "last batch" in job({"train.py": plain}).offer("GPU305").description
+
+
+LISTED = """\
+import numpy as np
+import torch
+
+
+def train(loader, every):
+    history = []
+    for step, (x, y) in enumerate(loader):
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        loss = loss.detach().cpu().numpy()
+        history.append(loss)
+        if (step + 1) % every == 0:
+            print(np.asarray(history).mean(0))
+            {then}
+"""
+
+
+def test_a_list_that_is_read_and_then_filled_further_stays(job: MakeJob) -> None:
+    check_declined(job, "GPU305", {"train.py": LISTED.format(then="pass")}, "which fills it further")
+    assert job({"train.py": LISTED.format(then="history = []")}).repair("GPU305")

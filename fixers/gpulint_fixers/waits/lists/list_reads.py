@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -128,4 +129,27 @@ def extends(value: ast.AST | None, name: str) -> bool:
             return own == name
         case ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Call(func=ast.Attribute(attr="tolist"))):
             return own == name
+    return False
+
+
+def sets_in_loop(module: ModuleIndex, loop: LoopNode, edits: Iterable[Edit], name: str) -> bool:
+    """Return whether edits set a variable anew in the body of a loop."""
+    around = module.syntax.span(loop)
+    return any(
+        edit.span.cell == around.cell
+        and around.line < edit.span.line <= around.end_line
+        and (not edit.text.startswith("\n") or edit.text.startswith("\n" + " " * around.column))
+        and edit.text.lstrip().startswith(f"{name} = ")
+        for edit in edits
+    )
+
+
+def is_emptied(module: ModuleIndex, loop: LoopNode, name: str) -> bool:
+    """Return whether a loop sets a list to an empty one, or empties it."""
+    for part in walk(loop):
+        match part:
+            case ast.Assign(targets=[ast.Name(id=own)]) if own == name:
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="clear")) if own == name:
+                return True
     return False
