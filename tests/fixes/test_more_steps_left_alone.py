@@ -602,10 +602,10 @@ def train(loader, every):
         history.append(loss)
         if (step + 1) % every == 0:
             print(np.asarray(history).mean(0))
-            {then}
 """
 
 
 def test_a_list_that_is_read_and_then_filled_further_stays(job: MakeJob) -> None:
-    check_declined(job, "GPU305", {"train.py": LISTED.format(then="pass")}, "which fills it further")
-    assert job({"train.py": LISTED.format(then="history = []")}).repair("GPU305")
+    check_declined(job, "GPU305", {"train.py": LISTED}, "which fills it further")
+    once = LISTED.replace("        if (step + 1) % every == 0:\n        ", "")
+    assert job({"train.py": once}).repair("GPU305")

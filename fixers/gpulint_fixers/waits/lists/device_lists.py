@@ -19,7 +19,7 @@ from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_detach
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer, is_truth
 from gpulint_fixers.waits.lists.concatenated import concatenated
 from gpulint_fixers.waits.lists.kept_sizes import is_large
-from gpulint_fixers.waits.lists.list_reads import is_emptied, partial_reads, sets_in_loop
+from gpulint_fixers.waits.lists.list_reads import partial_reads, sets_in_loop
 from gpulint_fixers.waits.lists.whole_reads import WholeRead, flat_read, operand
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
@@ -196,7 +196,7 @@ def after_loop(
         return Declined(f"`{target.id}` is read in every step")
     if not made.edits:
         return Declined(f"`{target.id}` is not read once after the loop")
-    if sets_in_loop(module, loop, made.edits, target.id) and not is_emptied(module, loop, target.id):
+    if sets_in_loop(module, loop, made.edits, target.id):
         return Declined(f"`{target.id}` is read in the loop, which fills it further")
     return made.edits
 

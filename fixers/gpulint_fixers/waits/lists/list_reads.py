@@ -142,14 +142,3 @@ def sets_in_loop(module: ModuleIndex, loop: LoopNode, edits: Iterable[Edit], nam
         and edit.text.lstrip().startswith(f"{name} = ")
         for edit in edits
     )
-
-
-def is_emptied(module: ModuleIndex, loop: LoopNode, name: str) -> bool:
-    """Return whether a loop sets a list to an empty one, or empties it."""
-    for part in walk(loop):
-        match part:
-            case ast.Assign(targets=[ast.Name(id=own)]) if own == name:
-                return True
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="clear")) if own == name:
-                return True
-    return False
