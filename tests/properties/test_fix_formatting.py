@@ -160,5 +160,6 @@ def test_layout_does_not_matter(index: int, data: st.DataObject) -> None:
         if [outcome.result.finding.rule.code for outcome in fixed.of(State.APPLIED)] == done:
             assert dump(now[name]) == dump(expected[name])
         removed = "".join(removals(fixed, ROOT / name, text))
-        assert all(comment in removed for comment in comments(text) - comments(now[name]))
+        lost = comments(text) - comments(now[name])
+        assert all(comment in removed or comment.strip("#, ") in now[name] for comment in lost)  # or is code again
     assert repair(case, now)[0] == now

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import ast
+from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
-_BEFORE_0_4 = regex.compile(r"\bvolatile\s*=\s*True|\.data(\.cpu\(\))?\[0\]|\.cuda\([^()]*\basync\s*=")
+_BEFORE_0_4 = regex.compile(r"\bvolatile\s*=\s*True|\.cuda\([^()]*\basync\s*=")
 """What raises an error, or has no effect, since tensors and variables are one."""
 
 _SINCE_0_4 = regex.compile(r"\btorch\.(no_grad|device|inference_mode)\b|\bnon_blocking\s*=|\.item\(\)")
@@ -21,7 +22,21 @@ def predates_device_argument(module: ModuleIndex) -> bool:
     """Return whether a module is for PyTorch before 0.4, which has no ``torch.no_grad``, ``device=`` or
     ``non_blocking=``."""
     text = module.syntax.source.text
-    return "torch" in module.packages and regex.occurs(_BEFORE_0_4, text) and not regex.occurs(_SINCE_0_4, text)
+    old = "torch" in module.packages and (regex.occurs(_BEFORE_0_4, text) or any(True for _ in _first_elements(module)))
+    return old and not regex.occurs(_SINCE_0_4, text)
+
+
+def _first_elements(module: ModuleIndex) -> Iterator[ast.expr]:
+    """Yield what ``loss.data[0]`` and ``loss.data.cpu()[0]`` read, as a single number was read before 0.5."""
+    parts: Iterator[ast.Subscript] = module.syntax.of(ast.Subscript)
+    for part in parts:
+        match part:
+            case ast.Subscript(
+                value=ast.Attribute(value=tensor, attr="data")
+                | ast.Call(func=ast.Attribute(value=ast.Attribute(value=tensor, attr="data"), attr="cpu"), args=[]),
+                slice=ast.Constant(value=0),
+            ):
+                yield tensor
 
 
 @query
@@ -32,11 +47,7 @@ def has_newer_neighbours(project: Project, module: ModuleIndex) -> bool:
     return any(other is not None and "torch" in other.packages for other in others)
 
 
-_LOSS_AS_VECTOR = regex.compile(r"^[^#\n]*\bloss\w*\.data(\.cpu\(\))?\[0\]", re.MULTILINE)
-"""What PyTorch refuses to do with a single number since 0.5."""
-
-
 @query
 def predates_lasting_workers(module: ModuleIndex) -> bool:
     """Return whether a module is for PyTorch before 0.5, which has no ``persistent_workers`` either."""
-    return predates_device_argument(module) or _LOSS_AS_VECTOR.search(module.syntax.source.text) is not None
+    return predates_device_argument(module) or any("loss" in last_name(one) for one in _first_elements(module))
