@@ -179,7 +179,7 @@ def made(mode):
         return test_loader
 
 model = Net().cuda()
-for images in made("train"):
+for images in made(split):
     model(images.cuda()).backward()
     optimizer.step()
 """
