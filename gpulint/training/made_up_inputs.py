@@ -39,13 +39,16 @@ def is_given_made_up(project: Project, module: ModuleIndex, forward: ast.Call, l
     if loop is None or not inputs:
         return False
     inside = set(walk(loop))
-    return all(isinstance(one, ast.Name) and _is_made_up(project, module, one, inside, MAX_STEPS) for one in inputs)
+    values = [one.value if isinstance(one, ast.Starred) else one for one in inputs]
+    return all(isinstance(one, ast.Name) and _is_made_up(project, module, one, inside, MAX_STEPS) for one in values)
 
 
 def _is_made_up(project: Project, module: ModuleIndex, node: ast.expr, inside: set[ast.AST], steps: int) -> bool:
     if steps == 0 or (node in inside and not isinstance(node, ast.Name)):
         return False
     match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts) if parts:
+            return all(_is_made_up(project, module, part, inside, steps - 1) for part in parts)
         case ast.Name(id=name):
             bindings = reaching(module, module.scope(node).lookup(name), node)
             return bool(bindings) and all(
