@@ -80,7 +80,7 @@ def _makes_layers(project: Project, module: ModuleIndex) -> bool:
     nodes: list[ast.Attribute | ast.Name] = [*module.syntax.of(ast.Attribute), *module.syntax.of(ast.Name)]
     for node in nodes:
         names = resolver.names(module, node) if isinstance(node.ctx, ast.Load) else ()
-        if any(name.startswith("torch.") for name in names) and _CONVOLVES.fullmatch(last_name(node)):
+        if any(name.startswith("torch.") and _CONVOLVES.fullmatch(name.rpartition(".")[2]) for name in names):
             if not _makes_patches(module, node):
                 return True
         elif any(name.startswith(_OF_LIBRARIES) for name in names) and not _attends(module, node):
