@@ -275,8 +275,7 @@ class Resolver(ClassHierarchy):
                 yield from self.points_to(callee.module, callee.node.body, path)
         if followed or self.db.partial:
             return
-        func = node.func
-        if isinstance(func, ast.Attribute):
+        if isinstance(func := node.func, ast.Attribute):
             if func.attr in self._in_order and path and path[0] < len(node.args):
                 yield from self.points_to(module, node.args[path[0]], path[1:])
                 return
