@@ -69,7 +69,8 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         if held_out or subject.roles == {Role.EVAL}:
             return Frequency("evaluation")
         if per != "place":
-            return Frequency(per)
+            once = _is_drawn_in_one_epoch(subject.project, cost.loader)
+            return Frequency(per, figure("assumed", "every_epochs")) if once else Frequency(per)
     if cost is not None and cost.per and cost.every > 1:
         return Frequency(per, cost.every, True)
     rare = kind.seconds is not None and middle(kind.seconds) >= SHORT
@@ -149,15 +150,16 @@ def _is_rare(guards: Guards, place: tuple[ModuleIndex, ast.AST]) -> bool:
 
 
 def _is_at_count(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether a place is reached at one count of a loop (``if step == 0``), once in each pass of it."""
+    """Return whether a place is reached at one count of a loop, once in each pass of it: ``if step == 0``, ``if step <
+    1``."""
     targets = {name.id for name in walk(loop.target) if isinstance(name, ast.Name)} if isinstance(loop, ast.For) else ()
     return any(
         holds
         and isinstance(part, ast.Compare)
-        and isinstance(part.ops[0], ast.Eq)
         and isinstance(part.left, ast.Name)
         and part.left.id in targets
-        and isinstance(part.comparators[0], ast.Constant)
+        and isinstance(last := part.comparators[0], ast.Constant)
+        and (isinstance(part.ops[0], ast.Eq) or (isinstance(part.ops[0], ast.Lt) and last.value == 1))
         for test, holds in conditions(module, node)
         for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
     )
@@ -238,6 +240,21 @@ def _passes_beside(project: Project, read: NodeRef) -> bool:
     """Return whether batches are read by a loop that takes no training steps itself, whatever is around it."""
     loop = read.node
     return isinstance(loop, LOOPS) and project.fact(LoopContexts).role(read.module, loop) in (Role.EVAL, Role.OTHER)
+
+
+@query
+def _is_drawn_in_one_epoch(project: Project, loader: Loader) -> bool:
+    """Return whether a single epoch draws the batches of a loader: ``if epoch < 1: warm_up(loader)``."""
+    loops = project.fact(LoopContexts)
+    around = [
+        (context, [read.where, *context.calls])
+        for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)
+        for context in loops.enclosing_loops(read.where.module, read.where.node)
+        if context.role is Role.EPOCH
+    ]
+    return bool(around) and all(
+        any(_is_at_count(place.module, place.node, context.loop.node) for place in way) for context, way in around
+    )
 
 
 def _is_for_evaluation(loader: Loader) -> bool:

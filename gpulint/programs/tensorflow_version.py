@@ -24,6 +24,10 @@ PREFETCHES = (2, 12)
 
 https://www.tensorflow.org/versions/r2.12/api_docs/python/tf/data/experimental/OptimizationOptions
 """
+AUTOTUNE = (2, 4)
+"""The first release with ``tf.data.AUTOTUNE``."""
+TUNES = (1, 13)
+"""The first release with ``tf.data.experimental.AUTOTUNE``."""
 
 Release = tuple[int, int]
 
@@ -43,12 +47,13 @@ def release(project: Project, module: ModuleIndex) -> Release | None:
     """The newest TensorFlow that the module itself, or the nearest list of packages above it, allows; None if neither
     says."""
     text = module.syntax.source.text
-    if regex.occurs(_FIRST, text):
-        return (1, 15)
-    if (found := _pinned(text)) is not None:
-        return found
-    pinned = (_pinned_in(project, path) for lists in lists_above(project, module.path) for path in lists)
-    return next((found for found in pinned if found is not None), None)
+    newest = (1, 15) if regex.occurs(_FIRST, text) else (9, 0)
+    if (found := _pinned(text)) is None:
+        pinned = (_pinned_in(project, path) for lists in lists_above(project, module.path) for path in lists)
+        found = next((found for found in pinned if found is not None), None)
+    if found is None:
+        return newest if newest < (2, 0) else None
+    return min(found, newest)
 
 
 @query

@@ -78,7 +78,15 @@ def _exits_before(module: ModuleIndex, up: ast.AST, inner: ast.AST, nested: bool
 
 
 def _exit_of(statement: ast.If) -> list[ast.expr]:
-    return [statement.test] if not statement.orelse and _leaves(statement.body) else []
+    """The tests of ``if ...: return`` with its ``elif``, where all of them leave the block."""
+    if not _leaves(statement.body):
+        return []
+    match statement.orelse:
+        case []:
+            return [statement.test]
+        case [ast.If() as other] if rest := _exit_of(other):
+            return [statement.test, *rest]
+    return []
 
 
 def exclude_each_other(module: ModuleIndex, one: ast.AST, other: ast.AST, loop: ast.AST) -> bool:

@@ -26,6 +26,7 @@ from gpulint.semantic.attribute_sources import (
     stored_where_made,
 )
 from gpulint.semantic.call_graph import call_sites
+from gpulint.semantic.chosen_returns import chosen
 from gpulint.semantic.class_hierarchy import ClassHierarchy
 from gpulint.semantic.operating_systems import excludes_linux
 from gpulint.semantic.qualified_names import BUILTINS
@@ -265,8 +266,8 @@ class Resolver(ClassHierarchy):
             return
         followed = False
         for callee in self.callees(module, node):
-            if isinstance(callee.node, FUNCTIONS) and callee.node.name not in ("__init__", "__call__", "forward"):
-                for value in self.returns(callee.node):
+            if isinstance(target := callee.node, FUNCTIONS) and target.name not in ("__init__", "__call__", "forward"):
+                for value in chosen(callee.module, target, self.returns(target), node):
                     followed = True
                     yield from self.points_to(callee.module, value, path)
             elif isinstance(callee.node, ast.Lambda):
@@ -274,8 +275,7 @@ class Resolver(ClassHierarchy):
                 yield from self.points_to(callee.module, callee.node.body, path)
         if followed or self.db.partial:
             return
-        func = node.func
-        if isinstance(func, ast.Attribute):
+        if isinstance(func := node.func, ast.Attribute):
             if func.attr in self._in_order and path and path[0] < len(node.args):
                 yield from self.points_to(module, node.args[path[0]], path[1:])
                 return

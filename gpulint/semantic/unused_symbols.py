@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_OWNERS = 3
 """How many classes and functions of a module may use each other without anybody using the last of them."""
 
+_NOT_TOLD = frozenset({".py", ".pyc", ".md", ".rst"})
+"""Suffixes of modules, and of documents: these may name an architecture as a class is named."""
+
 MAX_FOLDERS = 8
 """How many folders above one are looked at."""
 _BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
@@ -240,9 +243,17 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     name, word = owner.name, word_of(owner.name)
     paths = project.word_index.mentioning(word)
     names = known_as(project, module.path, name)
-    if isinstance(owner, ast.ClassDef) or is_looked_into(project, module.path, names | {module.path.parent.name}):
+    looked_into = is_looked_into(project, module.path, names | {module.path.parent.name})
+    if isinstance(owner, ast.ClassDef) or looked_into:
         texts = map(project.module_at, paths)
-        return any(text is None or _is_in_text(text, name) for text in texts) or project.is_in_other_files(word)
+        if any(text is None or _is_in_text(text, name) for text in texts):
+            return True
+        if looked_into or not project.is_in_other_files(word):
+            return project.is_in_other_files(word)
+        whole = re.compile(rb"\b%b\b" % re.escape(word))
+        paths_with = (path for path in project.files_with(word) if path.suffix not in _NOT_TOLD)
+        if any(project.finds(path, whole) for path in paths_with):
+            return True
     homes = b"|".join(map(re.escape, map(word_of, sorted(names))))
     pattern = rb"\b(?:%b)[.:]%b\b|\bimport\b[^\n]*\b%b\b" % (homes, word, word)
     return any(_means(project, path, name, pattern.decode()) for path in paths) or (

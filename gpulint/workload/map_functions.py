@@ -29,6 +29,9 @@ _FREE = frozenset(
 _STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
 """Names of what draws random numbers or runs Python for every sample."""
 
+_RUNS_PYTHON = frozenset({"py_func", "py_function", "numpy_function"})
+_THREADS = frozenset("omp openmp n_jobs num_threads n_threads nthreads threads workers n_workers max_workers".split())
+"""Arguments of functions that spread their work over cores."""
 _FAST = regex.compile(r"AutoTokenizer(?![^)]*use_fast\s*=\s*False)|TokenizerFast|AutoProcessor")
 """Tokenizers written in Rust, which are threaded."""
 
@@ -58,6 +61,28 @@ def has_state(project: Project, module: ModuleIndex, function: ast.expr, depth: 
             ):
                 return True
     return bool(_STATE.search(last_name(function)))
+
+
+def starts_threads(project: Project, module: ModuleIndex, function: ast.expr) -> bool:
+    """Return whether a mapped function runs Python that hands its work to threads or processes itself: ``tf.py_func(
+    neighbors, ...)`` over ``knn(points, k, omp=True)``."""
+    resolver = project.fact(Resolver)
+    for made in resolver.points_to(module, function):
+        for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
+            if not isinstance(call, ast.Call) or last_name(call.func) not in _RUNS_PYTHON or not call.args:
+                continue
+            if any(_asks_for_threads(run.node) for run in resolver.points_to(made.module, call.args[0])):
+                return True
+    return False
+
+
+def _asks_for_threads(function: ast.AST) -> bool:
+    return any(
+        isinstance(part, ast.keyword)
+        and part.arg in _THREADS
+        and not (isinstance(part.value, ast.Constant) and repr(part.value.value) in ("None", "False", "0", "1"))
+        for part in walk(function)
+    )
 
 
 @query

@@ -179,7 +179,7 @@ def made(mode):
         return test_loader
 
 model = Net().cuda()
-for images in made("train"):
+for images in made(split):
     model(images.cuda()).backward()
     optimizer.step()
 """
@@ -188,6 +188,45 @@ for images in made("train"):
 def test_a_loader_that_is_made_for_the_test_is_not_read_in_every_step(tmp_path: Path) -> None:
     found = impacts(tmp_path, {"net.py": "", "train.py": FACTORY})["GPU301"]
     assert [impact.basis.partition(",")[0] for impact in found] == ["every step", "every evaluation batch"]
+
+
+WARM_UP = """\
+import torch
+from torch.utils.data import DataLoader
+from net import Net, Birds
+
+def made(mode):
+    if mode == "warmup":
+        first_loader = DataLoader(Birds("train"), 64, num_workers=4)
+        return first_loader
+    elif mode == "train":
+        train_loader = DataLoader(Birds("train"), 64, num_workers=4)
+        return train_loader
+
+def warm_up(loader):
+    for images in loader:
+        model(images.cuda()).backward()
+        optimizer.step()
+
+def train(loader):
+    for images in loader:
+        model(images.cuda()).backward()
+        optimizer.step()
+
+model = Net().cuda()
+for epoch in range(80):
+    if {test}:
+        warm_up(made("warmup"))
+    else:
+        train(made("train"))
+"""
+
+
+@pytest.mark.parametrize(("test", "first"), [("epoch < 1", True), ("epoch == 0", True), ("epoch % 2 == 0", False)])
+def test_a_loader_of_one_epoch_is_not_read_in_every_step(tmp_path: Path, test: str, first: bool) -> None:
+    found = impacts(tmp_path, {"net.py": "", "train.py": WARM_UP.format(test=test)})["GPU301"]
+    every = [impact.basis.partition(",")[0] for impact in found]
+    assert sorted(every) == (["every step", "not in every step"] if first else ["every step", "every step"])
 
 
 @pytest.mark.parametrize(("rows", "low"), [(20, True), (400_000, False)])

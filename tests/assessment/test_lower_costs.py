@@ -279,20 +279,27 @@ def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU207") == [level]
 
 
+CONVOLUTIONS = "import torch\n\nfirst = torch.nn.Conv2d(3, 8, 3)\n"
+
+
 @pytest.mark.parametrize(
     ("name", "function", "level"),
     [("cpu_settings.py", "apply", "low"), ("settings.py", "use_cpu", "low"), ("cpu_to_gpu.py", "apply", "high")],
 )
 def test_what_is_named_for_cpus_costs_no_gpu_time(tmp_path: Path, name: str, function: str, level: str) -> None:
     text = f"import torch\n\n\ndef {function}():\n    torch.backends.cudnn.enabled = False\n\n\n"
-    files = {"net.py": NET, name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
+    files = {"net.py": CONVOLUTIONS + NET, name: text + HEAD + IMAGES + f"{function}()\n" + TRAINING}
     assert levels(tmp_path, files, "GPU414") == [level]
 
 
 @pytest.mark.parametrize("name", [".claude/skills/net/train.py", "skills/net/train.py", "net/train.py"])
 def test_what_explains_a_task_to_assistants_is_documentation(tmp_path: Path, name: str) -> None:
     head = "import torch\ntorch.backends.cudnn.enabled = False\n"
-    files = {"skills/net/SKILL.md": "---\nname: net\n---\n", "net.py": NET, name: head + HEAD + IMAGES + TRAINING}
+    files = {
+        "skills/net/SKILL.md": "---\nname: net\n---\n",
+        "net.py": CONVOLUTIONS + NET,
+        name: head + HEAD + IMAGES + TRAINING,
+    }
     assert levels(tmp_path, files, "GPU414") == ["high" if name.startswith("net") else "low"]
 
 

@@ -57,6 +57,21 @@ for x, y in loader:
     model(x.cuda()).sum().backward()
     optimizer.step()
 """
+TRAINED = """\
+import torch
+
+
+def set_seed(seed):
+{doc}    torch.manual_seed(seed)
+    torch.backends.cudnn.enabled = False
+
+
+set_seed(3)
+net = torch.nn.Conv2d(3, 8, 3).cuda()
+for x, y in loader:
+    net(x.cuda()).sum().backward()
+    optimizer.step()
+"""
 
 
 @pytest.mark.parametrize(
@@ -87,3 +102,10 @@ def test_cudnn_stays_off_for_gradients_of_inputs_through_recurrent_layers(job: M
 def test_blocking_launches_among_seeds_are_no_safe_fix(job: MakeJob) -> None:
     assert job({"train.py": SEEDED.format(name="set_seed")}).offer("GPU414").safety is Safety.UNSAFE
     assert job({"train.py": SEEDED.format(name="prepare")}).offer("GPU414").safety is Safety.SAFE
+
+
+def test_cudnn_stays_off_where_a_copy_of_the_function_keeps_it_off(job: MakeJob) -> None:
+    reasoned, plain = TRAINED.format(doc='    """Make runs reproducible."""\n'), TRAINED.format(doc="")
+    assert "other.py" in job({"train.py": plain, "other.py": reasoned}).refusal("GPU414")
+    assert job({"train.py": plain, "other.py": reasoned.replace("set_seed", "set_seeds")}).offer("GPU414").changes
+    assert job({"train.py": plain, "other.py": plain}).repair("GPU414") == 2

@@ -12,6 +12,40 @@ from tests.fixes.training_jobs import check_declined
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "a loader beside one whose batches are copied after they are computed": (
+        "GPU301",
+        {
+            "data.py": """\
+            from torch.utils.data import DataLoader
+            from torchvision.datasets import ImageFolder
+
+
+            def labeled():
+                return DataLoader(ImageFolder("labeled"), batch_size=32, num_workers=4)
+
+
+            class Unlabeled:
+                def make(self):
+                    return DataLoader(ImageFolder("more"), batch_size=32, num_workers=4)
+            """,
+            "train.py": """\
+            import torch
+            from data import Unlabeled, labeled
+
+            more = Unlabeled().make()
+            rest = iter(more)
+            for x, y in labeled():
+                u, _ = next(rest)
+                y = y.view(-1, 1).type(torch.FloatTensor)
+                x, y = x.cuda(), y.cuda()
+                u = u.cuda()
+                loss = criterion(model(x), y) + consistency(model(u))
+                loss.backward()
+                optimizer.step()
+            """,
+        },
+        "the same step copies batches of another loader",
+    ),
     "nothing overlaps with the copies of a loader without workers": (
         "GPU301",
         {

@@ -24,7 +24,20 @@ for epoch in range(90):
         optimizer.step()
 """
 
+MAPPED = """\
+import tensorflow as tf
+
+data = tf.data.TFRecordDataset(files).map(parse).batch(64).prefetch(2)
+with tf.Session() as session:
+    model.fit(data)
+"""
+
 CASES = {
+    "an image of a TensorFlow without AUTOTUNE": (
+        "GPU307",
+        {"train.py": MAPPED, "Dockerfile": "FROM nvidia/cuda:9.0\nRUN pip install tensorflow-gpu==1.11 numpy\n"},
+        "TensorFlow 1.11, which the program requires, has no AUTOTUNE",
+    ),
     "requirements of an older PyTorch": (
         "GPU304",
         {"train.py": LOADER, "requirements.txt": "numpy\ntorch==1.3.0\n"},

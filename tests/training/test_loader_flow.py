@@ -49,3 +49,43 @@ def test_graph_samplers_are_told_from_graph_loaders(tree: MakeTree) -> None:
         "from torch_geometric.loader import DataLoader, NeighborLoader\na = NeighborLoader(g)\nb = DataLoader(g)\n"
     )
     assert [one.samples_graph for one in made.project.fact(LoaderFlow).in_module(made.module())] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "batch_sizes"),
+    [
+        ("make('warmup')", [1]),
+        ("make(mode='train')", [2]),
+        ("make('test')", [3]),
+        ("make('val', short=True)", [4]),
+        ("make('val')", [3]),
+        ("make(mode)", [1, 2, 3, 4]),
+        ("make(*modes, short=True)", [1, 2, 4]),
+        ("Data().make('train')", [2]),
+    ],
+)
+def test_constants_of_a_call_choose_what_a_function_returns(tree: MakeTree, call: str, batch_sizes: list[int]) -> None:
+    body = """\
+def make({first}mode, short=False):
+    if mode == "warmup":
+        return DataLoader(data, 1)
+    elif mode in ("train", "all"):
+        return DataLoader(data, 2)
+    if not short:
+        return DataLoader(data, 3)
+    return DataLoader(data, 4)
+"""
+    method = "class Data:\n" + "".join(f"    {line}\n" for line in body.format(first="self, ").splitlines())
+    made = tree(f"{TORCH}{body.format(first='')}{method}loader = {call}\n")
+    module = made.module()
+    loaders = made.project.fact(LoaderFlow).loaders_of(module, module.top.bindings["loader"][0].value)
+    assert sorted(ast.literal_eval(loader.node.args[1]) for loader in loaders) == batch_sizes
+
+
+def test_a_mode_that_is_set_anew_chooses_nothing(tree: MakeTree) -> None:
+    made = tree(
+        f"{TORCH}def make(mode):\n    mode = mode or MODE\n    if mode == 'train':\n        return DataLoader(data, 1)\n"
+        "    return DataLoader(data, 2)\nloader = make('train')\n"
+    )
+    module = made.module()
+    assert len(made.project.fact(LoaderFlow).loaders_of(module, module.top.bindings["loader"][0].value)) == 2

@@ -19,7 +19,14 @@ from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint_fixers.loading.async_copies import CONVERTED, blocking_copies, converts_first, together, waits_anyway
+from gpulint_fixers.loading.async_copies import (
+    CONVERTED,
+    blocking_copies,
+    converts_first,
+    loaders_beside,
+    together,
+    waits_anyway,
+)
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
@@ -71,10 +78,12 @@ def _fix(project: Project, loader: Loader) -> Fix | Declined:
     copies = [_together(project, copy) for copy in blocking_copies(project, loader)]
     if loads_in_process(project, loader) and (reason := _no_gain(project, transfers, copies)):
         return Declined(reason)
-    reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
-    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED)]
-    if lost and all(reasons) and not any(one.non_blocking for one in transfers):
-        return Declined(lost[0])
+    if lost := _lost(project, loader):
+        return Declined(lost)
+    if copies and all(isinstance(copy, Declined) for copy in copies):
+        for other in loaders_beside(project, loader):
+            if lost := _lost(project, other):
+                return Declined(f"the same step copies batches of another loader, which gains nothing: {lost}")
     made = [copy for copy in copies if isinstance(copy, Fix)]
     more = tuple(dict.fromkeys(one for copy in made for one in copy.edits if one != edit))
     also = ", and copy them without blocking the host" if made else ""
@@ -86,6 +95,17 @@ def _fix(project: Project, loader: Loader) -> Fix | Declined:
             return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
         also, more = "", ()
     return Fix(f"pin the loader's batches in host memory{also}", Safety.SAFE, (edit, *more))
+
+
+@query
+def _lost(project: Project, loader: Loader) -> str:
+    """Return why no copy of a loader's batches could take them from pinned memory; empty where one may."""
+    copies = [_together(project, copy) for copy in blocking_copies(project, loader)]
+    reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
+    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED)]
+    if not lost or not all(reasons):
+        return ""
+    return "" if any(one.non_blocking for one in project.fact(DeviceTransfers).transfers_of(loader)) else lost[0]
 
 
 def _together(project: Project, copy: Blocking) -> Fix | Declined:

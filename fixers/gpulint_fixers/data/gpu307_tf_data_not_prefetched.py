@@ -11,6 +11,7 @@ from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.tensorflow_version import AUTOTUNE, TUNES, release
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint_fixers.edits.calls import add_keyword
@@ -33,7 +34,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if tensorflow is None:
         return Declined("TensorFlow is not imported as a module here")
     syntax = module.syntax
-    old = _may_be_old(module, tensorflow) or _is_used_by_old(project, module, tensorflow)
+    newest = release(project, module)
+    if payload.is_map and newest is not None and newest < TUNES:
+        return Declined(f"TensorFlow {newest[0]}.{newest[1]}, which the program requires, has no AUTOTUNE")
+    old = newest is not None and newest < AUTOTUNE
+    old = old or _may_be_old(module, tensorflow) or _is_used_by_old(project, module, tensorflow)
     own = _own_autotune(module, call, tensorflow)
     if payload.is_map:
         autotune = own or f"{tensorflow}.data.{'experimental.AUTOTUNE' if old else 'AUTOTUNE'}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
 from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
 
 from gpulint import regex
@@ -133,6 +134,9 @@ def _enable_cudnn(document: Document, node: ast.AST | None, project: Project) ->
         return Declined("removing it may change output that you need")
     if exceeds_cudnn(project, document.path):
         return Declined("cuDNN takes no gradients through recurrent layers in evaluation mode, nor of their gradients")
+    index = project.module(document)
+    if index is not None and (copy := copy_that_keeps_it(project, index, node)) is not None:
+        return Declined(f"a copy of the function, in {copy}, keeps cuDNN off, and results would differ from its")
     edit = remove_statement(module, node)
     if edit is None or edit.text:
         return Declined("the switch is not a separate statement")

@@ -84,6 +84,13 @@ def blocking_copies(project: Project, loader: Loader) -> list[Blocking]:
     return found
 
 
+def loaders_beside(project: Project, loader: Loader) -> list[Loader]:
+    """The other loaders whose batches are copied in the blocks that copy those of a loader."""
+    near = (one for copy in blocking_copies(project, loader) for one in _beside(project, copy))
+    found = {one.node: one for copy in near for transfer in copy.transfers for one in _loaders(project, transfer)}
+    return [one for node, one in found.items() if node is not loader.node]
+
+
 @query
 def _copies(project: Project, path: Path) -> dict[ast.AST | None, list[Blocking]]:
     """The blocking copies of a module, by the block that each is in."""

@@ -16,13 +16,14 @@ Without ``prefetch`` the next batch is prepared only when the step has ended, an
 host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When to ignore this rule
-Host memory has no room for one more batch; the mapped function must see the samples one after the other.
+Host memory has no room for one more batch; the mapped function must see the samples one after the other. Maps of a
+single element, and of Python code that starts threads itself (``n_jobs=-1``), are not reported.
 
 Fix safety
 ``prefetch`` is safe: same batches, same order. ``num_parallel_calls`` keeps the order as well, but a mapped function
 with a state of its own (random numbers, Python code) may give other values: unsafe. ``tf.data.AUTOTUNE`` came with
-TensorFlow 2.4; files that use names of TensorFlow 1 or require that version get ``prefetch(1)``, which all versions
-have.
+TensorFlow 2.4; files that use names of TensorFlow 1 or require an older version get ``prefetch(1)``, which all versions
+have. Maps are left to you where the program requires a TensorFlow before 1.13, which has no ``AUTOTUNE``.
 
 References
 https://www.tensorflow.org/guide/data_performance
@@ -37,6 +38,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
@@ -53,8 +55,9 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.workload.map_functions import has_state, is_idle
+from gpulint.workload.map_functions import has_state, is_idle, starts_threads
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.single_elements import has_one_element
 
 _FEW = 32
 """Batches that are looked at rather than trained on."""
@@ -301,9 +304,11 @@ def _is_serial_map(project: Project, module: ModuleIndex, call: ast.Call) -> boo
         return False
     if any(keyword.arg in ("num_parallel_calls", None) for keyword in call.keywords):
         return False
-    if not _pipeline(project, module, call.func.value):
+    before = _pipeline(project, module, call.func.value)
+    if not before or has_one_element(module, call, before):
         return False
-    return not (call.args and is_idle(project, module, call.args[0]))
+    function = call.args[0] if call.args else keyword_value(call, "map_func")
+    return function is None or not (is_idle(project, module, function) or starts_threads(project, module, function))
 
 
 RULE = Rule(

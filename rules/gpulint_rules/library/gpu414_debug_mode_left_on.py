@@ -14,7 +14,8 @@ issues).
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
 reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
-group.
+group. A program without cuDNN loses nothing where it makes no convolutions and recurrent layers of PyTorch; the impact
+is low unless a program that runs the line names some, or a library's models that are made of them.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -22,7 +23,8 @@ where this also removes a comment, which may say why the mode is on, and among t
 nothing else needs goes with it. Anomaly detection stays where the program catches the error that it raises, and
 blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
-recurrent layers may be differentiated in ways that cuDNN cannot; profilers are left to you.
+recurrent layers may be differentiated in ways that cuDNN cannot, or a copy of the function keeps it off; profilers are
+left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
@@ -53,9 +55,9 @@ from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
-from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
-from gpulint_rules.library.cudnn_layers import has_no_layers
+from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.library.cudnn_layers import has_layers
+from gpulint_rules.library.cudnn_switch import is_left_off, switches
 from gpulint_rules.library.debug_places import (
     differentiates_nothing,
     gets_to_programs,
@@ -78,17 +80,14 @@ _GUARDS_RUN = regex.compile(
 """Words of comments on what a mode protects a run from."""
 _WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
 """Names of calls that may train."""
-_RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
-_REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
-"""Words of docstrings of functions that make two runs give the same results."""
-_PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
-"""Methods that switch something, and those that switch it back."""
 _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
+
+_NO_LAYERS = Cost("debug-mode", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,55 +233,9 @@ def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> b
     )
 
 
-def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
-    """A function that makes a run reproducible bit by bit, whatever it costs, by what it calls or its docstring."""
-    function = module.function(statement)
-    return function is not None and (
-        any(module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", []))
-        or bool(_REPRODUCES.search(ast.get_docstring(function) or ""))
-    )
-
-
-def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
-    """Return whether the same function switches cuDNN on again further down, or back to what it was, after an operation
-    that it cannot do; of a context manager, the method that leaves it."""
-    function = module.function(statement)
-    homes = {function}
-    if function is not None and isinstance(owner := module.syntax.parents.get(function), ast.ClassDef):
-        methods = {part.name: part for part in owner.body if isinstance(part, FUNCTIONS)}
-        homes |= {methods.get(_PAIRS.get(function.name, ""), function)}
-    return any(
-        isinstance(target, ast.Attribute)
-        and target.attr == "enabled"
-        and not (isinstance(value, ast.Constant) and value.value is False)
-        and other.lineno > statement.lineno
-        and module.function(other) in homes
-        for target, value, other in module.stores.get("cudnn", [])
-    )
-
-
-def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
-    """Return whether the module computes gradients of gradients and names recurrent layers: cuDNN cannot do both."""
-    twice = any(keyword.arg == "create_graph" for call in module.calls for keyword in call.keywords)
-    return twice and _RECURRENT.search(module.syntax.source.text) is not None
-
-
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    for target, value, statement in module.stores.get("cudnn", []):
-        if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
-            continue
-        if not project.fact(Resolver).names(module, target) & {"torch.backends.cudnn.enabled"}:
-            continue
-        if not project.fact(Constants).of(module, value).every(lambda constant: constant is False):
-            continue
-        if (
-            not project.fact(Guards).is_conditional(module, statement)
-            and not _for_determinism(module, statement)
-            and not _is_switched_back(module, statement)
-            and not is_explained(document, module.syntax.span(statement))
-            and not _differentiates_recurrent_layers_twice(module)
-            and not has_no_layers(project, module, statement)
-        ):
+    for statement in switches(project, module):
+        if is_left_off(project, module, statement):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(statement),
@@ -292,6 +245,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
                     "reproducible results"
                 ),
                 payload=DebugMode("cuDNN switch", statement, removable=False),
+                cost=None if has_layers(project, module, statement) else _NO_LAYERS,
             )
 
 

@@ -11,7 +11,7 @@ insufficient GPU memory ends jobs: it accounts for 3.1% of the study's 706 issue
 
 When to ignore this rule
 Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning. Nothing is reported where
-``torch.no_grad()`` is commented out.
+``torch.no_grad()`` is commented out, or where a loop runs models on one made-up input, for its shapes or its speed.
 
 Fix safety
 Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
@@ -48,6 +48,7 @@ from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.made_up_inputs import is_given_made_up
 from gpulint.training.model_frameworks import may_be_of_another_framework
 from gpulint.training.unseen_models import may_have_no_weights
 from gpulint.workload.data_split import Split, split_of
@@ -72,6 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _is_switched_off(module, found)
             or is_frozen(project, module, _run(found))
             or runs_on_cpu(project, module, found.forward)
+            or is_given_made_up(project, module, found.forward, found.loop)
             or runs_without_gradients(project, module, found.forward, _run(found))
             or may_be_of_another_framework(project, module, found.forward)
             or may_have_no_weights(project, module, _run(found))

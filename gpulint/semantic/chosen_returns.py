@@ -1,0 +1,75 @@
+"""What a function may return to a call, by the constants that the call passes: ``loaders("train")``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.call_syntax import default_of
+from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.path_conditions import conditions
+from gpulint.workspace.module_index import BindingKind
+
+if TYPE_CHECKING:
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+
+_UNKNOWN = object()
+
+
+def chosen(module: ModuleIndex, function: FunctionNode, values: list[ast.expr], call: ast.Call) -> list[ast.expr]:
+    """Return those of the values that a function returns which no constant of a call rules out: of ``if mode ==
+    "train": return a`` and ``return b``, the one for the mode that is passed. All of them where all would be."""
+    if len(values) < 2 or not _passes_constants(call):
+        return values
+    kept = [value for value in values if not _is_ruled_out(module, function, value, call)]
+    return kept or values
+
+
+def _passes_constants(call: ast.Call) -> bool:
+    return any(isinstance(one, ast.Constant) for one in (*call.args, *(keyword.value for keyword in call.keywords)))
+
+
+def _is_ruled_out(module: ModuleIndex, function: FunctionNode, value: ast.expr, call: ast.Call) -> bool:
+    return any(_truth(module, function, test, call) is (not holds) for test, holds in conditions(module, value))
+
+
+def _truth(module: ModuleIndex, function: FunctionNode, test: ast.expr, call: ast.Call) -> bool | None:
+    """Return whether a test of parameters holds; None if that is unknown."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = _truth(module, function, operand, call)
+            return None if found is None else not found
+        case ast.BoolOp(op=operator, values=parts):
+            told = [_truth(module, function, part, call) for part in parts]
+            decisive = isinstance(operator, ast.Or)
+            return decisive if decisive in told else None if None in told else not decisive
+        case ast.Name():
+            known = _passed(module, function, test, call)
+            return None if known is _UNKNOWN else bool(known)
+        case ast.Compare(left=ast.Name() as name, ops=[operator], comparators=[right]):
+            known = _passed(module, function, name, call)
+            return None if known is _UNKNOWN else _compared(known, operator, right)
+    return None
+
+
+def _compared(known: object, operator: ast.cmpop, right: ast.expr) -> bool | None:
+    match operator, right:
+        case ast.Eq() | ast.Is(), ast.Constant(value=value):
+            return known == value
+        case ast.NotEq() | ast.IsNot(), ast.Constant(value=value):
+            return known != value
+        case ast.In() | ast.NotIn(), ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            values = [part.value for part in parts if isinstance(part, ast.Constant)]
+            return (known in values) is isinstance(operator, ast.In) if len(values) == len(parts) else None
+    return None
+
+
+def _passed(module: ModuleIndex, function: FunctionNode, name: ast.Name, call: ast.Call) -> object:
+    """The constant that a call passes for a parameter that nothing binds anew, or its default."""
+    bindings = module.scope(name).lookup(name.id)
+    if name.id not in parameters(function) or any(one.kind is not BindingKind.PARAMETER for one in bindings):
+        return _UNKNOWN
+    if any(one.scope.node is not function for one in bindings):
+        return _UNKNOWN
+    passed = argument_of(function, call, name.id) or default_of(function.args, name.id)
+    return passed.value if isinstance(passed, ast.Constant) else _UNKNOWN

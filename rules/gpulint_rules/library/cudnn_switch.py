@@ -1,0 +1,99 @@
+"""Statements that switch cuDNN off for a whole program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.programs.environment_variables import is_explained
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint_rules.library.cudnn_layers import has_no_layers
+
+_RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
+_REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
+"""Words of docstrings of functions that make two runs give the same results."""
+_PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
+"""Methods that switch something, and those that switch it back."""
+MAX_COPIES = 20
+"""Most files that are searched for copies of a function."""
+
+
+def switches(project: Project, module: ModuleIndex) -> Iterator[ast.stmt]:
+    """Yield the statements of a module that set ``torch.backends.cudnn.enabled = False``."""
+    for target, value, statement in module.stores.get("cudnn", []):
+        if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
+            continue
+        if not project.fact(Resolver).names(module, target) & {"torch.backends.cudnn.enabled"}:
+            continue
+        if project.fact(Constants).of(module, value).every(lambda constant: constant is False):
+            yield statement
+
+
+def is_left_off(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether cuDNN stays off for no reason that the code gives, and a program may need it."""
+    document = project.document(module.path)
+    return (
+        document is not None
+        and not project.fact(Guards).is_conditional(module, statement)
+        and not _for_determinism(module, statement)
+        and not _is_switched_back(module, statement)
+        and not is_explained(document, module.syntax.span(statement))
+        and not _differentiates_recurrent_layers_twice(module)
+        and not has_no_layers(project, module, statement)
+    )
+
+
+def copy_that_keeps_it(project: Project, module: ModuleIndex, statement: ast.stmt) -> str | None:
+    """The file with a function of the same name that switches cuDNN off as well, and is left alone; None if there is
+    none."""
+    function = module.function(statement)
+    if function is None:
+        return None
+    paths = [path for path in project.python_files_with(function.name.encode()) if path != module.path]
+    for path in [path for path in paths if project.contains(path, b"cudnn.enabled")][:MAX_COPIES]:
+        other = project.module_at(path)
+        for switch in switches(project, other) if other is not None else ():
+            assert other is not None
+            copy = other.function(switch)
+            if copy is not None and copy.name == function.name and not is_left_off(project, other, switch):
+                return path.name
+    return None
+
+
+def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
+    """A function that makes a run reproducible bit by bit, whatever it costs, by what it calls or its docstring."""
+    function = module.function(statement)
+    return function is not None and (
+        any(module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", []))
+        or bool(_REPRODUCES.search(ast.get_docstring(function) or ""))
+    )
+
+
+def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether the same function switches cuDNN on again further down, or back to what it was, after an operation
+    that it cannot do; of a context manager, the method that leaves it."""
+    function = module.function(statement)
+    homes = {function}
+    if function is not None and isinstance(owner := module.syntax.parents.get(function), ast.ClassDef):
+        methods = {part.name: part for part in owner.body if isinstance(part, FUNCTIONS)}
+        homes |= {methods.get(_PAIRS.get(function.name, ""), function)}
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == "enabled"
+        and not (isinstance(value, ast.Constant) and value.value is False)
+        and other.lineno > statement.lineno
+        and module.function(other) in homes
+        for target, value, other in module.stores.get("cudnn", [])
+    )
+
+
+def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
+    """Return whether the module computes gradients of gradients and names recurrent layers: cuDNN cannot do both."""
+    twice = any(keyword.arg == "create_graph" for call in module.calls for keyword in call.keywords)
+    return twice and _RECURRENT.search(module.syntax.source.text) is not None
