@@ -10,8 +10,8 @@ garbage collection stops the host while the GPU idles. Insufficient GPU memory, 
 accounts for 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in programs of MinkowskiEngine,
-whose documentation says to call it in each step.
+Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in programs of
+MinkowskiEngine, whose documentation says to call it in each step.
 
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
