@@ -335,6 +335,7 @@ for epoch in range(90):
             CLIP + STEP.format("clip_gradients(net, 2.0)"),
             "decide on the GPU, without a test (`grad.mul_(factor.clamp(max=1))`",
         ),
+        ("GPU305", STEP.format("batch.cuda().sum().item()"), "remove it: nothing reads the value"),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("bad = late or not loss.item()\n    if bad: stop()"), "decide on the GPU"),
         (

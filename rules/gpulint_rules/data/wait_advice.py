@@ -44,6 +44,7 @@ _PLOT = "draw it every N iterations or after the epoch, and copy what it needs o
 _SAVE = "save it every N iterations or after the epoch, and copy it only there"
 _DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
 _SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
+_DROPPED = "remove it: nothing reads the value"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
 _JOINS = frozenset({"any", "all"})
 MAX_TEXT = 60
@@ -100,6 +101,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _DIVIDES
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
+    if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
+        return _DROPPED
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
     if any(_is_saved(module, part) for part in followed(module, sync.node)):
