@@ -652,6 +652,7 @@ def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
         ("return transform(imread(self.volume_slices[index]))", "images"),
         ("volume, k = self.volumes[index], self.index[index]\n        return volume[k, ...], self.voxels", "slices"),
         ("return self.volumes[index][np.newaxis, :, :, :], self.voxels", "volumes"),
+        ("return self.volumes[index][np.newaxis, :, :], self.voxels", "slices"),
         ("volume = np.load(self.paths[index])\n        return crop(volume, self.voxel_size)", "volumes"),
     ],
 )
