@@ -63,6 +63,8 @@ _COMMENT = regex.compile(r"(^|\s)#[^\n]*")
 
 _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _GROUPS = frozenset({"batched", "batch"})
+_OF_GRAPHS = ("torch_geometric.", "dgl.")
+"""Libraries whose loaders make batches of graphs."""
 _WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _WHOLE = regex.compile(r"\b(PILToTensor|pil_to_tensor)\(")
@@ -246,7 +248,9 @@ def _kind(project: Project, loader: Loader) -> str:
     if classes:
         return classes[0]
     made = (name for source in sources for name in _made(project, source))
-    return next((name for name in made if name != "other"), None) or _of_module(loader.module)
+    if found := next((name for name in made if name != "other"), None):
+        return found
+    return "graph" if loader.name.startswith(_OF_GRAPHS) else _of_module(loader.module)
 
 
 def _parts(resolver: Resolver, source: NodeRef) -> list[NodeRef]:

@@ -18,6 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
+from gpulint.training.loader_calls import only_predicts
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
@@ -226,10 +227,10 @@ def draws_held_out(project: Project, loader: Loader) -> bool:
     roles = {
         context.role for read in reads for context in loops.enclosing_loops(read.where.module, _inside(read.where.node))
     }
-    if _is_for_evaluation(loader):
+    if _is_for_evaluation(loader) or only_predicts(loader):
         return True
-    if Role.STEP in roles:
-        return is_held_out(loader.variable) and all(_passes_beside(project, read.where) for read in reads)
+    if Role.STEP in roles:  # perhaps for a function that gives out a loader to train with as well
+        return is_held_out(loader.variable) and any(_passes_beside(project, read.where) for read in reads)
     if roles and roles <= {Role.EVAL, Role.EPOCH} and Role.EVAL in roles:
         return True
     function = loader.module.function(loader.node)

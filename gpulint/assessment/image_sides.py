@@ -197,9 +197,19 @@ def _cuts_slice(_module: ModuleIndex, owner: ast.ClassDef) -> bool:
         isinstance(cut, ast.Tuple)
         and (len(cut.elts) >= VOLUME_AXES or any(map(_is_ellipsis, cut.elts)))
         and sum(isinstance(one, ast.Slice) or _is_ellipsis(one) for one in cut.elts) == len(cut.elts) - 1
-        and any(isinstance(one, ast.Name | ast.Attribute | ast.BinOp | ast.Call | ast.Subscript) for one in cut.elts)
+        and any(_is_index(one) or (_is_new_axis(one) and len(cut.elts) == VOLUME_AXES) for one in cut.elts)
         for cut in cuts
     )
+
+
+def _is_index(part: ast.expr) -> bool:
+    computed = isinstance(part, ast.Name | ast.Attribute | ast.BinOp | ast.Call | ast.Subscript)
+    return computed and not _is_new_axis(part)
+
+
+def _is_new_axis(part: ast.expr) -> bool:
+    """``image[np.newaxis, :, :]`` has two axes without it."""
+    return last_name(part) == "newaxis"
 
 
 def _is_ellipsis(part: ast.expr) -> bool:

@@ -43,6 +43,8 @@ class Library:
     """Folders of packages that other repositories carry unchanged copies of."""
     web_apps: tuple[str, ...] = ()
     """Modules that programs import to be an app or a service in a browser."""
+    emptied_cache: tuple[str, ...] = ()
+    """Modules whose documentation says to empty PyTorch's memory cache in the training loop."""
     parallel: Parallel = field(default_factory=Parallel)
 
     @property

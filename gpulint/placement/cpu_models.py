@@ -124,8 +124,17 @@ def _is_host_batch(project: Project, module: ModuleIndex, node: ast.expr) -> boo
 
 
 def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
-    """Return whether a name is given only modules as they are made, and nothing of it is moved."""
+    """Return whether a name is given only modules as they are made, and nothing of it is moved; or a parameter gets
+    such modules from callers that move nothing."""
     bindings = reaching(module, module.scope(model).lookup(model.id), model)
+    if bindings and all(binding.kind is BindingKind.PARAMETER for binding in bindings):
+        origins = project.fact(Resolver).points_to(module, model)
+        return bool(origins) and all(
+            isinstance(ref.node, ast.Call)
+            and _makes_module(project, ref.module, ref.node)
+            and not any(map(_moves_in_place, (module, ref.module)))
+            for ref in origins
+        )
     made = [binding.value for binding in bindings if binding.kind is BindingKind.ASSIGN and not binding.path]
     if not made or len(made) < len(bindings):
         return False
@@ -138,6 +147,12 @@ def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
         and isinstance(module.syntax.parents.get(call), ast.Expr)
         for call in moved
     )
+
+
+def _moves_in_place(module: ModuleIndex) -> bool:
+    """Return whether a statement of a module moves something (``model.cuda()``)."""
+    moved = (call for name in _MOVES for call in module.calls_by_name.get(name, []))
+    return any(isinstance(module.syntax.parents.get(call), ast.Expr) for call in moved)
 
 
 def _makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -108,7 +108,12 @@ class SyncPoints:
             if found is not None:
                 if isinstance(check, ast.Assert):
                     yield found.node
-            elif any(name.startswith("torch.") for call in calls for name in resolver.call_names(module, call)):
+            elif any(
+                name.startswith("torch.")
+                for call in calls
+                if not (call.args and self._tensors.is_host(module, call.args[0]))
+                for name in resolver.call_names(module, call)
+            ):
                 yield check.test
 
     def is_of_jax(self, module: ModuleIndex, sync: SyncPoint) -> bool:

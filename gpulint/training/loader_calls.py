@@ -13,7 +13,7 @@ from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.values.arguments import Argument, Arguments, ArgumentState
-from gpulint.workspace.module_index import CallSite, FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import CallSite, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -97,3 +97,12 @@ def _attribute_values(module: ModuleIndex) -> dict[tuple[str, str, FunctionNode 
                 place = ast.unparse(target.value), target.attr, module.function(assigned)
                 found.setdefault(place, []).append(assigned.value)
     return found
+
+
+def only_predicts(loader: Loader) -> bool:
+    """Return whether a trainer only predicts with a loader."""
+    module, name = loader.module, loader.variable
+    home = module.scope(loader.node).lookup(name) if name else []
+    uses = [use for use in module.uses.get(name, ()) if home and module.scope(use).lookup(name) is home]
+    users = [module.syntax.parents.get(use) for use in uses if isinstance(use.ctx, ast.Load)]
+    return bool(users) and all(isinstance(user, ast.Call) and last_name(user.func) == "predict" for user in users)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value, passed_as
+from gpulint.launch.job_index import JobIndex
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing
+from gpulint.workload.sent_parts import defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -47,9 +49,20 @@ def trainers_without_workers(project: Project, module: ModuleIndex) -> Iterator[
         if not any(name.startswith(_FAMILY) for name in names):
             continue
         for trainer in trainers_of(project, NodeRef(module, call)):
+            if _cannot_be_sent(project, trainer):
+                continue
             if (found := _prepares(project, trainer)) is not None:
                 yield UnhelpedTrainer(NodeRef(module, call), trainer, *found)
                 break
+
+
+def _cannot_be_sent(project: Project, trainer: NodeRef) -> bool:
+    """Return whether workers of a program that was written on macOS or Windows cannot get what the trainer hands to
+    them."""
+    if project.fact(JobIndex).launches_of(trainer.module.path) or not spawns_at_home(project, trainer.module):
+        return False
+    names = tuple(_DATA)
+    return bool(unpicklable(project, trainer, names) or defined_in_notebook(project, trainer, names))
 
 
 def _sets_workers(arguments: ast.Call) -> bool:

@@ -694,6 +694,8 @@ def test_slices_of_volumes_are_as_large_as_images(tmp_path: Path) -> None:
         ("path = self.paths[index]  # volume_1_slice_2.png\n        return transform(Image.open(path))", "images"),
         ("return transform(imread(self.volume_slices[index]))", "images"),
         ("volume, k = self.volumes[index], self.index[index]\n        return volume[k, ...], self.voxels", "slices"),
+        ("return self.volumes[index][np.newaxis, :, :, :], self.voxels", "volumes"),
+        ("return self.volumes[index][np.newaxis, :, :], self.voxels", "slices"),
         ("volume = np.load(self.paths[index])\n        return crop(volume, self.voxel_size)", "volumes"),
     ],
 )
@@ -762,3 +764,14 @@ def test_a_copy_before_several_passes_costs_little(tmp_path: Path, lines: str, l
     program += "        images = images.cuda()\n" if lines else ""
     program += passes + ("            " if lines else "        ") + "loss.backward()\n        optimizer.step()\n"
     assert levels(tmp_path, {"net.py": "", "train.py": program}, "GPU301") == [level]
+
+
+def test_a_loader_of_graphs_that_a_trainer_predicts_with(tmp_path: Path) -> None:
+    text = (
+        "import lightning as L\nimport torch\nfrom torch_geometric.loader import DataLoader\n"
+        "from utils import transforms\n\n\ndef sample(data, model):\n"
+        "    loader = DataLoader([transforms.featurize(one) for one in data], batch_size=5)\n"
+        "    return L.Trainer(accelerator='gpu').predict(model.cuda(), loader)\n"
+    )
+    (impact,) = impacts(tmp_path, {"sample.py": text})["GPU301"]
+    assert impact.basis.startswith("every evaluation batch, batches of 5 graphs")

@@ -462,3 +462,23 @@ def test_advice_names_what_a_copy_is_for(
     (tmp_path / "train.py").write_text(f"{head}{STEP}    {read}\n")
     (found,) = scanned(tmp_path, capsys, "GPU305", "low")
     assert found["help"].startswith(advice)
+
+
+@pytest.mark.parametrize(("tested", "waits"), [("images", False), ("output", True)])
+def test_a_test_of_a_batch_on_the_host_waits_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tested: str, waits: bool
+) -> None:
+    check = f"    if not torch.isfinite({tested}).all():\n        raise ValueError\n"
+    write(tmp_path, STEP + check + READS + EACH)
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert ("waits in any case" in shown["impact"]["basis"]) is waits
+
+
+@pytest.mark.parametrize(("condition", "waits"), [("", True), ("    if config.matcher in names:\n    ", False)])
+def test_what_waits_in_any_case_is_under_no_condition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str, waits: bool
+) -> None:
+    solve = f"{condition}    near = linear_sum_assignment(output.detach().cpu().numpy())\n"
+    write(tmp_path, "from scipy.optimize import linear_sum_assignment\n" + STEP + READS + EACH + solve)
+    shown = scanned(tmp_path, capsys, "GPU305")[0]
+    assert ("waits in any case" in shown["impact"]["basis"]) is waits

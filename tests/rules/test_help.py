@@ -151,6 +151,18 @@ def test_help_for_an_installation_fits_where_the_job_runs(tmp_path: Path, head: 
     assert expected in found.finding.help
 
 
+CLIP = '''\
+def clip_gradients(model, clip):
+    """Clip without ``.item()``."""
+    for name, p in model.named_parameters():
+        if p.grad is not None:
+            param_norm = p.grad.data.norm(2)
+            clip_coef = clip / (param_norm + 1e-6)
+            if clip_coef < 1:
+                p.grad.data.mul_(clip_coef)
+
+
+'''
 STEP = """\
 import torch
 
@@ -318,6 +330,12 @@ for epoch in range(90):
             STEP.format("for p in net.parameters():\n        if torch.isnan(p).any(): bad = 1"),
             "test all parameters at once: stack their flags",
         ),
+        (
+            "GPU305",
+            CLIP + STEP.format("clip_gradients(net, 2.0)"),
+            "decide on the GPU, without a test (`grad.mul_(factor.clamp(max=1))`",
+        ),
+        ("GPU305", STEP.format("batch.cuda().sum().item()"), "remove it: nothing reads the value"),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("bad = late or not loss.item()\n    if bad: stop()"), "decide on the GPU"),
         (

@@ -55,7 +55,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training import batch_makers
-from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_calls import Loader, loader_argument, only_predicts
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -285,17 +285,8 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
     if (divides := divides_its_stream(project, loader)) is not None:
-        return not divides or _only_predicts(loader)
+        return not divides or only_predicts(loader)
     return project.fact(HostToDevice).yields_gpu_tensors(loader) or bool(gpu_part(project, loader))
-
-
-def _only_predicts(loader: Loader) -> bool:
-    """Return whether a trainer only predicts with a loader. Workers that divide a stream would mix up the results."""
-    module, name = loader.module, loader.variable
-    home = module.scope(loader.node).lookup(name) if name else []
-    uses = [use for use in module.uses.get(name, ()) if home and module.scope(use).lookup(name) is home]
-    users = [module.syntax.parents.get(use) for use in uses if isinstance(use.ctx, ast.Load)]
-    return bool(users) and all(isinstance(user, ast.Call) and last_name(user.func) == "predict" for user in users)
 
 
 RULE = Rule(

@@ -74,7 +74,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 from gpulint_rules.data.exclusive_branches import is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_advice import advice
+from gpulint_rules.data.wait_advice import advice, text_of
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.data.wait_groups import cost, group_of
 
@@ -281,8 +281,7 @@ def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
 
 
 def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
-    text = " ".join(module.syntax.text(sync.node).split())
-    text = text if len(text) <= 60 else f"{text[:57]}..."
+    text = text_of(module, sync)
     if context.role is Role.EVAL:
         return f"'{text}' makes the host wait for the GPU for each element of an evaluation batch"
     return f"'{text}' makes the host wait for the GPU on every training iteration"

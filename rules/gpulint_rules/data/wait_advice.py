@@ -35,6 +35,7 @@ _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`valu
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
 _GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns: it is finite only if all are"
+_EACH = "decide on the GPU, without a test (`grad.mul_(factor.clamp(max=1))`, `torch.where`, `nan_to_num_`)"
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
@@ -43,7 +44,11 @@ _PLOT = "draw it every N iterations or after the epoch, and copy what it needs o
 _SAVE = "save it every N iterations or after the epoch, and copy it only there"
 _DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
 _SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
+_DROPPED = "remove it: nothing reads the value"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
+_JOINS = frozenset({"any", "all"})
+MAX_TEXT = 60
+"""Most characters of the code that a message shows."""
 _LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OF_JAX = {
@@ -87,6 +92,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     if _is_handed_to_lightning(module, sync.node):
         return _HAND_OVER
     if tests_parameters(module, sync, context.loop.node):
+        if _changes_each(module, sync.node):
+            return _EACH
         return _GRADIENTS if _GRADIENT.search(module.syntax.text(sync.node)) else _PARAMETERS
     if _only_guards(module, sync.node):
         return _GUARD
@@ -94,6 +101,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _DIVIDES
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
+    if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
+        return _DROPPED
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
     if any(_is_saved(module, part) for part in followed(module, sync.node)):
@@ -119,6 +128,19 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE[use]
+
+
+def text_of(module: ModuleIndex, sync: SyncPoint) -> str:
+    """Return what makes the host wait, in one line: of a test, with the ``.any()`` that joins its elements."""
+    node: ast.expr = sync.node
+    while sync.kind is SyncKind.TEST:
+        joins = module.syntax.parents.get(node)
+        call = module.syntax.parents.get(joins) if isinstance(joins, ast.Attribute) and joins.attr in _JOINS else None
+        if not isinstance(call, ast.Call):
+            break
+        node = call
+    text = " ".join(module.syntax.text(node).split())
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 
 
 def _is_logged(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
@@ -160,6 +182,21 @@ def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:
         for statement in branch.body
         for part in walk(statement)
     )
+
+
+def _changes_each(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether all that a test decides is whether tensors are changed: ``if factor < 1: p.grad.mul_(factor)``."""
+    branch = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    return isinstance(branch, ast.If) and not branch.orelse and all(map(_changes_tensor, branch.body))
+
+
+def _changes_tensor(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Attribute(), attr=name))):
+            return name.endswith("_") and not name.startswith("_")
+        case ast.AugAssign(target=ast.Attribute(), op=ast.Mult() | ast.Div()):
+            return True
+    return False
 
 
 def _only_guards(module: ModuleIndex, node: ast.expr) -> bool:

@@ -134,7 +134,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     copy = waiting_copy(project, module, found) if shown else None
-    first = min((sync.node for sync in staying), key=lambda node: node.lineno, default=None)
+    first = min(_unconditional(project, module, staying, loop), key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or (firm and few) else 1)
         + NEEDED * (BEFORE_COPY if copy is not None else 1) * waits(module, own, loop),

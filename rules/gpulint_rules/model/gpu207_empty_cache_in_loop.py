@@ -10,7 +10,8 @@ garbage collection stops the host while the GPU idles. Insufficient GPU memory, 
 accounts for 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-Calls between phases, once in many iterations, or after an out-of-memory error.
+Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in programs of
+MinkowskiEngine, whose documentation says to call it in each step.
 
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
@@ -32,6 +33,8 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.libraries import Models
+from gpulint.libraries.programs import Library
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
@@ -70,6 +73,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         assert isinstance(step.loop.node, ast.stmt)
         if _makes_room(step.loop.node) or _is_by_hand(project, module, call) or _stays_on_host(project, step.loop):
             continue
+        if any(_is_told_to(project, one) for one in (module, step.loop.module)):
+            continue
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
@@ -80,6 +85,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cause=outermost_loop(step),
             related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
         )
+
+
+def _emptied(models: Models) -> frozenset[str]:
+    rows: tuple[Library, ...] = models.rows("library")
+    return frozenset(name for row in rows for name in row.emptied_cache)
+
+
+def _is_told_to(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, one of its folder, or one that imports it, uses a library whose documentation says to
+    empty the cache."""
+    names = project.models.derived(_emptied)
+    files = {path for name in names for path in project.python_files_with(name.encode())}
+    users = set(project.fact(GpuPrograms).users(module.path)) if files else set()
+    near = {path for path in files if path == module.path or path.parent == module.path.parent or path in users}
+    found = (project.module_at(path) for path in near)
+    return any(one is not None and not one.packages.isdisjoint(names) for one in found)
 
 
 def _stays_on_host(project: Project, loop: NodeRef) -> bool:
