@@ -30,6 +30,7 @@ _DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.
 """Names of targets that look for errors."""
 _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
 """Debuggers and options of commands that look for errors."""
+_PROFILERS = frozenset({"nsys", "ncu", "nv-nsight-cu-cli", "nvprof", "rocprof", "rocprofv2"})
 
 
 def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -66,8 +67,27 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
     trains = [start for start in starts if _may_train(project, start)]
     return not trains or any(
-        setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
+        (setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line)
+        and not _is_examined(start)
         for start in trains
+    )
+
+
+def _is_examined(start: JobLaunch) -> bool:
+    """Return whether a command measures a program (``nsys profile``) or looks for errors in it."""
+    words = [word.text for word in start.launch.command.argv]
+    return not _PROFILERS.isdisjoint(words) or _LOOKS_FOR_ERRORS.search(" ".join(words)) is not None
+
+
+def is_unset_below(project: Project, document: Document, module: ModuleIndex, setting: EnvironmentSetting) -> bool:
+    """Return whether a module takes a variable away again further down, or gives it another value."""
+    line, name = setting.span.line, setting.name
+    gone = [target for part in module.syntax.of(ast.Delete) for target in part.targets]
+    gone += module.calls_by_name.get("pop", ())
+    forms = (f"environ[{name!r}]", f"environ.pop({name!r}")
+    return any(entry.lineno > line and any(form in ast.unparse(entry) for form in forms) for entry in gone) or any(
+        other.node is not None and other.span.line > line and other.value not in (None, setting.value)
+        for other in settings(document, project, frozenset({name}))
     )
 
 

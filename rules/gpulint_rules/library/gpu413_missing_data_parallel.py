@@ -32,6 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -64,6 +65,14 @@ if torch.distributed.get_rank() == 0:
 _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 """Only of these is it known that nothing spreads over GPUs by itself."""
 
+_STARTS = regex.compile(
+    r"""["'](?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|horovodrun|mpirun)["']"""
+    r"|\b(?:subprocess|os)\.\w+\([^\n]*(?:__file__|sys\.argv|CUDA_VISIBLE_DEVICES)"
+)
+"""How a program starts a launcher, or itself once more."""
+_BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
+"""A strategy or wrapper by the name that a setting has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
@@ -94,6 +103,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
             continue
         module = project.module_at(start.program)
+        if program.mentions(_STARTS) or program.mentions(_BY_NAME):
+            continue
         if module is None or program.loads_by_name or not _trains(program, project):
             continue
         if keeps_on_cpu(project, start) or computes_on_cpu(project, module) or is_on_cpu(project, module):

@@ -61,6 +61,7 @@ from gpulint_rules.library.debug_places import (
     gets_to_programs,
     is_explained_elsewhere,
     is_switched_on,
+    is_unset_below,
 )
 
 _ANOMALY = frozenset(
@@ -111,6 +112,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         module = project.module(document)
         if module is not None and setting.node is not None:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
+                continue
+            if is_unset_below(project, document, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
