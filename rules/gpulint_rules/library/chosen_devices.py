@@ -119,7 +119,7 @@ def _name(read: ast.expr | ast.arg) -> str:
 
 
 def is_for_another_process(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a place is in a function that is handed to another process (``Process(target=load)``)."""
+    """Return whether a place is in a function that is handed to another process or thread: ``Process(target=run)``."""
     function = module.function(node)
     if function is None:
         return False

@@ -48,9 +48,11 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import may_train
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.job.idle import idle
 from gpulint_rules.library import launched_modes
+from gpulint_rules.library.chosen_devices import is_for_another_process
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -114,6 +116,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if says(project, start, SECOND_DEVICE):
             continue  # a part of the model goes there
         moved = _moved(module)
+        if _names_several(project, program) or (moved is not None and is_for_another_process(module, moved)):
+            continue
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
         yield RULE.finding(
@@ -130,6 +134,18 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             ),
             cost=idle(1, gpus.value),
         )
+
+
+def _names_several(project: Project, program: Program) -> bool:
+    """Return whether parts of a program go to GPUs of different numbers: ``generator.cuda(FIRST)``."""
+    constants = project.fact(Constants)
+    found = set[object]()
+    for module in program.modules_where(lambda project, path: project.word_index.holds(path, b"cuda")):
+        numbers = [call.args[0] for call in module.calls_by_name.get("cuda", ()) if len(call.args) == 1]
+        numbers += [call.args[1] for call in module.calls_by_name.get("device", ()) if len(call.args) > 1]
+        for number in numbers:
+            found.update(value for value in constants.of(module, number).constants if type(value) is int)
+    return len(found) > 1
 
 
 def _trains(program: Program, project: Project) -> bool:
