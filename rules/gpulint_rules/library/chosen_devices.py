@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -18,12 +19,14 @@ _SAME = frozenset({"device", "str", "lower", "strip"})
 """Calls that leave the choice as it is: ``torch.device(args.device)``."""
 _NAMED = frozenset({"device", "dev", "device_type", "accelerator", "cuda", "gpu", "use_cuda", "use_gpu", "on_gpu"})
 """Arguments that may take the device of a model."""
+_ABOUT_DEVICES = regex.compile(r"cuda|gpu|cpu|dev(ice)?\b", re.IGNORECASE)
 _VARIABLES = frozenset({"environ", "getenv"})
 _PLACE_THEMSELVES = frozenset(
     """Accelerator TrainingArguments Seq2SeqTrainingArguments SFTConfig DPOConfig GRPOConfig PPOConfig RewardConfig
     ORPOConfig KTOConfig""".split()
 )
 """Classes of accelerate, transformers and TRL whose trainers take the GPUs unless they are told otherwise."""
+_PARSERS = ("ArgumentParser", "ArgParser", "Namespace", "SimpleNamespace")
 _OF_PROCESSES = frozenset({"target", "initializer", "worker_init_fn"})
 _HAND_OVER = frozenset({"Process", "spawn", "submit", "apply_async", "starmap", "imap", "imap_unordered"})
 
@@ -34,6 +37,8 @@ def is_set_again(module: ModuleIndex, option: str) -> bool:
     """Return whether a program gives an option another value than its parser: it assigns to it, or puts what it has
     read into all options (``setattr(args, key, value)``, ``args = merged(args, config)``)."""
     if any(call.args and last_name(call.args[0]) != "self" for call in module.calls_by_name.get("setattr", ())):
+        return True
+    if any(_is_filled(call) for name in _PARSERS for call in module.calls_by_name.get(name, ())):
         return True
     if "set_defaults" in module.calls_by_name or any(map(_fills_all, module.calls_by_name.get("update", ()))):
         return True
@@ -48,6 +53,16 @@ def is_set_again(module: ModuleIndex, option: str) -> bool:
         _replaces(target, statement.value, parsed) or _sets(target, statement.value, option)
         for statement in module.syntax.of(ast.Assign)
         for target in statement.targets
+    )
+
+
+def _is_filled(call: ast.Call) -> bool:
+    """A parser that reads files as well, or options made of those that were parsed and others:
+    ``Namespace(**{**vars(args), **settings})``"""
+    return any(
+        keyword.arg in ("default_config_files", "config_file_parser_class")
+        or (keyword.arg is None and isinstance(keyword.value, ast.Dict | ast.BinOp))
+        for keyword in call.keywords
     )
 
 
@@ -79,10 +94,17 @@ def _sets(target: ast.expr, value: ast.expr, option: str) -> bool:
 
 def decides_device(program: Program, option: str) -> bool:
     """Return whether an option may decide on which device a program trains: it reads the option other than as the
-    default of a variable of the environment or for something else (``decode_on_gpu=args.gpu``), and no library that
-    places models itself trains it."""
+    default of a variable of the environment or for something else (``decode_on_gpu=args.gpu``), no module sets it
+    again, and no library that places models itself trains it."""
     modules = [*program.modules_where(lambda project, path: project.word_index.holds(path, option.encode()))]
     if not any(_may_decide(module, read) for module in modules for read in _reads(module, option)):
+        return False
+    if any(
+        _sets(target, statement.value, option)
+        for module in modules
+        for statement in module.syntax.of(ast.Assign)
+        for target in statement.targets
+    ):
         return False
     return not any(
         all(option not in ast.unparse(call) for call in module.calls_by_name.get(name, ()))
@@ -108,6 +130,14 @@ def _may_decide(module: ModuleIndex, read: ast.expr | ast.arg) -> bool:
             return name in _NAMED or name == _name(read)
         case ast.Call(func=called, args=[_, default]) if default is read:
             return _VARIABLES.isdisjoint(part for part in ast.unparse(called).split("."))
+    for up in module.syntax.ancestors(read):
+        match up:
+            case ast.IfExp(test=test, body=body, orelse=other) if read in walk(test):
+                return _ABOUT_DEVICES.search(ast.unparse(body) + " " + ast.unparse(other)) is not None
+            case ast.If(test=test, body=block, orelse=others) if read in walk(test):
+                return any(_ABOUT_DEVICES.search(ast.unparse(part)) for part in (*block, *others))
+            case ast.stmt():
+                break
     return True
 
 

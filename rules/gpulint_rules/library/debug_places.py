@@ -66,29 +66,24 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     index = project.fact(JobIndex)
     starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
     trains = [start for start in starts if _may_train(project, start)]
+    trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
     return not trains or any(
-        (setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line)
+        (_gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line)
         and not _is_examined(start)
         for start in trains
     )
+
+
+def _gets(start: JobLaunch, setting: EnvironmentSetting) -> bool:
+    """Return whether a start gets a variable with the value of a setting, and not that of one further down."""
+    given = start.env.get(setting.name)
+    return given is not None and given.value in (None, setting.value)
 
 
 def _is_examined(start: JobLaunch) -> bool:
     """Return whether a command measures a program (``nsys profile``) or looks for errors in it."""
     words = [word.text for word in start.launch.command.argv]
     return not _PROFILERS.isdisjoint(words) or _LOOKS_FOR_ERRORS.search(" ".join(words)) is not None
-
-
-def is_unset_below(project: Project, document: Document, module: ModuleIndex, setting: EnvironmentSetting) -> bool:
-    """Return whether a module takes a variable away again further down, or gives it another value."""
-    line, name = setting.span.line, setting.name
-    gone = [target for part in module.syntax.of(ast.Delete) for target in part.targets]
-    gone += module.calls_by_name.get("pop", ())
-    forms = (f"environ[{name!r}]", f"environ.pop({name!r}")
-    return any(entry.lineno > line and any(form in ast.unparse(entry) for form in forms) for entry in gone) or any(
-        other.node is not None and other.span.line > line and other.value not in (None, setting.value)
-        for other in settings(document, project, frozenset({name}))
-    )
 
 
 @query

@@ -36,7 +36,7 @@ from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
-from gpulint.programs.environment_variables import EnvironmentSetting, settings
+from gpulint.programs.environment_variables import EnvironmentSetting, is_taken_away, settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
@@ -125,7 +125,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
         program = project.fact(MultiGpuUse).of(document.path)
         if program.use is not Use.YES or not program.trains:
             return
-    if not _is_replaced(project, document, setting):
+    if not _is_replaced(project, document, setting) and not is_taken_away(module, setting):
         yield _finding(document, setting, trouble, "python", ())
 
 
@@ -272,6 +272,8 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
         for start in job.launches
         if start.env.get(setting.name) and start.env[setting.name].value == setting.value
     ]
+    if job.task.role != "main":
+        return ()
     if job.gpus is not None and job.gpus.value != 0:
         if (reached and not _is_one_stage(job, reached, project)) or not job.launches:
             return (Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here"),)

@@ -37,7 +37,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, processes, visible
-from gpulint.launch.job import Job
+from gpulint.launch.job import Job, JobLaunch
 from gpulint.libraries.gpu_libraries import SECOND_DEVICE
 from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.command_files import says
@@ -132,8 +132,16 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
-            cost=idle(1, gpus.value),
+            cost=_cost(project, job, start, gpus.value),
         )
+
+
+def _cost(project: Project, job: Job, start: JobLaunch, gpus: int) -> Cost:
+    """Low for one of several stages where another has a process for each GPU."""
+    others = (processes(project, job, one) for one in job.launches if one is not start and one.script is None)
+    if any(found is not None and found[0] >= gpus for found in others):
+        return Cost("idle-gpus", assumed="assuming that this stage takes as long as that on all GPUs")
+    return idle(1, gpus)
 
 
 def _names_several(project: Project, program: Program) -> bool:

@@ -92,12 +92,15 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
 def _options(job: Job, start: JobLaunch, module: ModuleIndex, program: Program) -> Iterator[Finding]:
     """Device options that nobody passes and whose default is the CPU."""
     launched = Launched(job, start)
-    if any(word.hole for word in start.launch.args) or "config" in " ".join(word.text for word in start.launch.args):
+    words = [word.text for word in start.launch.args]
+    if any(word.hole for word in start.launch.args) or "config" in " ".join(words):
         return
+    if any(word.startswith("@") for word in words):
+        return  # a file of arguments
     for call in module.calls_by_name.get("add_argument", []):
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        if launched.option(flags):
+        if launched.option(flags) or any(_abbreviates(word, flag) for word in words for flag in flags):
             continue
         name = next((flag for flag in flags if flag in _DEVICE | _SWITCHES), None)
         if name is None or not _is_off(name, keywords) or _also_automatic(module, name):
@@ -115,6 +118,12 @@ def _options(job: Job, start: JobLaunch, module: ModuleIndex, program: Program) 
         allowed = _choices(keywords)
         payload = None if allowed and given.split()[-1] not in (*allowed, name) else OnCpu(start, given)
         yield _finding(job, place, message, f"pass `{given}` in the launcher", payload, start)
+
+
+def _abbreviates(word: str, flag: str) -> bool:
+    """``--dev cuda`` for ``--device``, as argparse takes it"""
+    given = word.partition("=")[0]
+    return given.startswith("--") and len(given) > 3 and flag.startswith(given)
 
 
 def _attribute(flags: tuple[str, ...], keywords: dict[str | None, ast.expr]) -> str:
