@@ -99,6 +99,8 @@ def decides_device(program: Program, option: str) -> bool:
     modules = [*program.modules_where(lambda project, path: project.word_index.holds(path, option.encode()))]
     if not any(_may_decide(module, read) for module in modules for read in _reads(module, option)):
         return False
+    if any(_is_resolved(module, read) for module in modules for read in _reads(module, option)):
+        return False
     if any(
         _sets(target, statement.value, option)
         for module in modules
@@ -111,6 +113,14 @@ def decides_device(program: Program, option: str) -> bool:
         for module in program.modules_where(lambda project, path: project.word_index.holds_one(path, _TRAINER_WORDS))
         for name in _PLACE_THEMSELVES & module.calls_by_name.keys()
     )
+
+
+def _is_resolved(module: ModuleIndex, read: ast.expr | ast.arg) -> bool:
+    """``device = resolve_device(args.device)``, which may take what is there"""
+    call = module.syntax.parents.get(read)
+    if not isinstance(call, ast.Call) or call.func is read or last_name(call.func) in _PLACES | _SAME:
+        return False
+    return "device" in last_name(call.func).lower() and isinstance(module.syntax.parents.get(call), ast.Assign)
 
 
 def _reads(module: ModuleIndex, option: str) -> Iterator[ast.expr | ast.arg]:
