@@ -30,9 +30,11 @@ https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
@@ -69,9 +71,10 @@ _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 
 _STARTS = regex.compile(
     r"""["'](?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|horovodrun|mpirun)["']"""
-    r"|\b(?:subprocess|os)\.\w+\([^\n]*(?:__file__|sys\.argv|CUDA_VISIBLE_DEVICES)"
+    r"|\bos\.fork\(|\b(?:subprocess|os)\.\w+\([^\n]*(?:__file__|sys\.argv|CUDA_VISIBLE_DEVICES)"
 )
 """How a program starts a launcher, or itself once more."""
+_NUMBERED = regex.compile(r"--?[\w-]*(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
 _BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
 """A strategy or wrapper by the name that a setting has."""
 
@@ -113,10 +116,10 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if not launched_modes.may_train(module, project):
             continue
-        if says(project, start, SECOND_DEVICE):
+        if says(project, start, SECOND_DEVICE) or len(_numbers(start)) > 1:
             continue  # a part of the model goes there
         moved = _moved(module)
-        if _names_several(project, program) or (moved is not None and is_for_another_process(module, moved)):
+        if _names_several(project, program) or (moved is not None and _is_for_each(module, moved)):
             continue
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
@@ -142,6 +145,27 @@ def _cost(project: Project, job: Job, start: JobLaunch, gpus: int) -> Cost:
     if any(found is not None and found[0] >= gpus for found in others):
         return Cost("idle-gpus", assumed="assuming that this stage takes as long as that on all GPUs")
     return idle(1, gpus)
+
+
+def _numbers(start: JobLaunch) -> set[str]:
+    """The numbers of GPUs that the arguments of a launch name: ``--sim_device 1 --rl_device 0``."""
+    return set(_NUMBERED.findall(" ".join(word.text for word in start.launch.args)))
+
+
+def _is_for_each(module: ModuleIndex, moved: ast.Call) -> bool:
+    """Return whether a function is handed to what may start it for each GPU: ``launch(train, gpus=4)`` of a
+    ``train(rank)`` whose model goes to the GPU of that number."""
+    if is_for_another_process(module, moved):
+        return True
+    function = module.function(moved)
+    if function is None:
+        return False
+    given = {arg.arg for arg in (*function.args.args, *function.args.kwonlyargs)}
+    read = {part.id for arg in moved.args for part in walk(arg) if isinstance(part, ast.Name)}
+    return not given.isdisjoint(read) and any(
+        isinstance(call := module.syntax.parents.get(use), ast.Call) and call.func is not use
+        for use in module.uses.get(function.name, ())
+    )
 
 
 def _names_several(project: Project, program: Program) -> bool:
