@@ -126,7 +126,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (
             _takes_everything(loader)
             or _is_made_anew(project, loader)
-            or drawn_ahead.is_kept(loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
@@ -147,13 +146,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
-            cost=Cost(
-                "in-process-loading",
-                loader=loader,
-                assumed=_AHEAD if drawn_ahead.is_made_ahead(project, loader) else "",
-            ),
+            cost=_cost(project, loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _cost(project: Project, loader: Loader) -> Cost:
+    assumed = _AHEAD if drawn_ahead.is_made_ahead(project, loader) else ""
+    return Cost("in-process-loading", loader=loader, assumed=assumed)
 
 
 def _divides(workers: NodeRef) -> bool:
@@ -269,7 +269,10 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
 
 
 def _takes_everything(loader: Loader) -> bool:
-    """Return whether all samples are one batch (``batch_size=len(dataset)``): there is nothing to prepare ahead."""
+    """Return whether all samples are one batch (``batch_size=len(dataset)``), or all batches are kept in a list: there
+    is nothing to prepare ahead."""
+    if drawn_ahead.is_kept(loader):
+        return True
     size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}
     return (
