@@ -84,7 +84,8 @@ _FEW = regex.compile(
     r"""|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
 )
 _SMOKE = regex.compile(
-    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|diagnos(e|is|tics?)|mnist)([/_.-]|$)",
+    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|diagnos(e|is|tics?)|troubleshoot(ing)?"
+    r"|(find|hunt|check|debug|trace)[-_]nans?|mnist)([/_.-]|$)",
     re.IGNORECASE,
 )
 _HOLDS = regex.compile(

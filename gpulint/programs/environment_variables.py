@@ -64,6 +64,22 @@ def is_explained(document: Document, span: Span) -> bool:
     return span.cell is None and reasons.is_explained(document, span, more=_ALONE, beside=_GROUPED)
 
 
+def is_unset_below(document: Document, project: Project, module: ModuleIndex, setting: EnvironmentSetting) -> bool:
+    """Return whether a module takes a variable away again further down, or gives it another value."""
+    return is_taken_away(module, setting) or any(
+        other.node is not None and other.span.line > setting.span.line and other.value not in (None, setting.value)
+        for other in settings(document, project, frozenset({setting.name}))
+    )
+
+
+def is_taken_away(module: ModuleIndex, setting: EnvironmentSetting) -> bool:
+    """``del os.environ[name]``, ``os.environ.pop(name)`` further down"""
+    gone: list[ast.expr] = [target for part in module.syntax.of(ast.Delete) for target in part.targets]
+    gone += module.calls_by_name.get("pop", ())
+    forms = (f"environ[{setting.name!r}]", f"environ.pop({setting.name!r}")
+    return any(entry.lineno > setting.span.line and any(form in ast.unparse(entry) for form in forms) for entry in gone)
+
+
 def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
     for target, value, _ in module.stores.get("environ", []):
         if isinstance(target, ast.Subscript) and value is not None:

@@ -19,6 +19,8 @@ _ENGINE = regex.compile(r"(?<!\w)(?:use_)?(?:vllm|sglang|lmdeploy|trtllm|tensorr
 _OFF = regex.compile(r"""\buse_(?:vllm|sglang)["']?\s*[:= ]\s*["']?(?:false|no|off|null|none|0)\b""", re.IGNORECASE)
 _IN_CODE = regex.compile(
     r"\buse_vllm\s*=\s*True|\b(?:vllm|sglang)_(?:device|mode|server\w*)\s*=(?!\s*None)|\b(?:vllm|sglang)\.(?:LLM|Engine)\("
+    r"""|["'](?:vllm|lmdeploy|trtllm-serve)["'],\s*["']serve|\b(?:vllm|lmdeploy) serve\b"""
+    r"|\b(?:vllm\.entrypoints|sglang\.launch_server)\b|\btext-generation-launcher\b"
     r"|\bfrom (?:vllm|sglang) import (?:\w+, )*(?:Async)?(?:LLM|Engine)"
 )
 

@@ -86,9 +86,12 @@ class Command:
 
     @property
     def in_background(self) -> bool:
-        """Whether nobody waits for the command, or for the one that runs its script (``srun bash -c '...' &``)."""
+        """Whether nobody waits for the command, or for the one that runs its script (``srun bash -c '...' &``): it may
+        detach itself (``docker run -d``)."""
+        from gpulint.documents.shell.wrappers import detaches
+
         outer = self.script.outer
-        return self.background or (outer is not None and outer.in_background)
+        return self.background or detaches(self.argv) or (outer is not None and outer.in_background)
 
     @property
     def in_loop(self) -> bool:

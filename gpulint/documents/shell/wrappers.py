@@ -32,6 +32,16 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "tini": (frozenset(), 0),
     "dumb-init": (frozenset(), 0),
 }
+# Options with which a command returns while what it runs goes on; clusters of letters hold others as well.
+_DETACHES = {
+    "ssh": regex.compile(r"-[46ACGTXYfgnqtvxy]*f[46ACGTXYfgnqtvxy]*"),
+    "screen": regex.compile(r"-[A-Za-z]*d[A-Za-z]*"),
+    "tmux": regex.compile(r"-[A-Za-z]*d[A-Za-z]*"),
+    "setsid": regex.compile(r"-f|--fork"),
+    "docker": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
+    "podman": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
+    "nerdctl": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +80,14 @@ def unwrap(argv: tuple[ArgWord, ...]) -> Unwrapped:
         wrappers.append(name)
         argv = argv[at:]
     return Unwrapped(argv, tuple(wrappers), tuple(env))
+
+
+def detaches(argv: tuple[ArgWord, ...]) -> bool:
+    """Return whether a command returns at once while what it runs goes on: ``docker run -d``, ``ssh -f``."""
+    for at, word in enumerate(argv):
+        name = (word.value or "").rpartition("/")[2]
+        if name in _DETACHES:
+            return any(_DETACHES[name].fullmatch(option.text) for option in argv[at + 1 :])
+        if name not in _WRAPPERS and not word.text.startswith("-"):
+            return False
+    return False

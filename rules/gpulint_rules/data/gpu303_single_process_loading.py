@@ -71,7 +71,7 @@ from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
-from gpulint_rules.data import worker_advice, worker_reasons
+from gpulint_rules.data import drawn_ahead, worker_advice, worker_reasons
 
 _WORDS = (
     *gate_words("loader", "batch-maker"),
@@ -88,6 +88,7 @@ _ON_CPU = regex.compile(r"(^|=)cpu$")
 _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
+_AHEAD = "assuming that the thread that makes batches ahead falls behind"
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
 keeps the data in memory."""
@@ -145,9 +146,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
-            cost=Cost("in-process-loading", loader=loader),
+            cost=_cost(project, loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _cost(project: Project, loader: Loader) -> Cost:
+    assumed = _AHEAD if drawn_ahead.is_made_ahead(project, loader) else ""
+    return Cost("in-process-loading", loader=loader, assumed=assumed)
 
 
 def _divides(workers: NodeRef) -> bool:
@@ -263,7 +269,10 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
 
 
 def _takes_everything(loader: Loader) -> bool:
-    """Return whether all samples are one batch (``batch_size=len(dataset)``): there is nothing to prepare ahead."""
+    """Return whether all samples are one batch (``batch_size=len(dataset)``), or all batches are kept in a list: there
+    is nothing to prepare ahead."""
+    if drawn_ahead.is_kept(loader):
+        return True
     size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}
     return (

@@ -44,6 +44,12 @@ _REQUESTS_GPUS = regex.compile(r"request_gpus\s*=\s*[\"']?[1-9]", re.IGNORECASE)
 _SRUN = "srun --pty"
 _SCHEDULER = frozenset({"sbatch", "srun", "salloc", "scancel", "qsub", "qdel"})
 """Commands that do nothing without arguments."""
+_ENTERS = frozenset({"kubectl", "oc", "docker", "podman", "docker-compose", "nerdctl"})
+_SCRIPTS = frozenset({"", ".sh", ".bash", ".zsh", ".mk", ".yml", ".yaml"})
+_SELECTORS = regex.compile(r"""\b(?:container_)?name:\s*["']?([\w.-]+)""")
+_PROGRAM = regex.compile(
+    r"\.py\b|\.sh\b|^(?:python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|make)$|\bpython\S* "
+)
 _ADVICE = "submit the program as a batch job that holds GPUs only while it computes; develop on a machine without GPUs"
 
 
@@ -72,7 +78,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     waits = next((item for item in job.commands if stays_open(item.command)), None)
     if waits is not None:
-        if _only(job, waits):
+        if _only(job, waits) and not _is_host(job) and not _is_entered(job, project):
             text = " ".join(word.text for word in waits.command.argv)
             message = f"{_gpus(job)} held by `{text}`: nothing computes"
             # A number that only the one who submits knows may be 0.
@@ -154,6 +160,31 @@ def _only(job: Job, item: JobCommand) -> bool:
         "nvidia-smi",
     }
     return all(other.command is item.command or other.command.name in plain for other in job.commands)
+
+
+def _is_host(job: Job) -> bool:
+    """Return whether one of several machines waits for the connections of a launcher: ``service ssh start`` beside."""
+    several = any(count is not None and count.value != 1 for count in (job.nodes, job.task.replicas))
+    return several and any("ssh" in word.text for item in job.commands for word in item.command.argv)
+
+
+def _is_entered(job: Job, project: Project) -> bool:
+    """Return whether a script of the tree runs a program in the waiting container, by its name: ``kubectl exec bench --
+    torchrun train.py``."""
+    names = {job.task.name, *_SELECTORS.findall(job.document.source.text)} - {""}
+    for path in project.files_with(b"exec"):
+        if path.suffix not in _SCRIPTS or (document := project.document(path)) is None:
+            continue
+        for command in (command for script in document.scripts for command in script.walk()):
+            words = [word.text for word in command.argv]
+            if command.name in _ENTERS and "exec" in words and _runs_program(words[words.index("exec") + 1 :], names):
+                return True
+    return False
+
+
+def _runs_program(words: list[str], names: set[str]) -> bool:
+    at = next((at for at, word in enumerate(words) if word.rpartition("/")[2] in names), None)
+    return at is not None and any(map(_PROGRAM.search, words[at + 1 :]))
 
 
 def _image_place(job: Job) -> Place:

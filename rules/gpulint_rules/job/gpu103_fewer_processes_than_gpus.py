@@ -87,7 +87,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
-        if _fills_elsewhere(project, job, start, gpus.value) or keeps_on_cpu(project, start):
+        if _is_compared(project, job, start, counted[0]) or keeps_on_cpu(project, start):
             continue
         program = project.fact(MultiGpuUse).started(start)
         if leaves_gpus_to_others(project, start, program):
@@ -103,12 +103,12 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield from _of_program(start, gpus, counted, program, project)
 
 
-def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) -> bool:
-    """Return whether the job also starts the program with a process for each GPU, to compare the two or to look at what
-    they wrote."""
+def _is_compared(project: Project, job: Job, start: JobLaunch, count: int) -> bool:
+    """Return whether the job also starts the program with another number of processes, to compare the two or to look at
+    what they wrote."""
     others = (one for one in job.launches if one is not start and start.program is not None)
     counts = (processes(project, job, one) for one in others if one.program == start.program)
-    return any(found is not None and found[0] >= gpus for found in counts)
+    return any(found is not None and found[0] != count for found in counts)
 
 
 def _launcher_option(job: Job, start: JobLaunch, project: Project) -> Place | None:

@@ -27,19 +27,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
-from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
 from gpulint_rules.job.idle import idle
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -51,6 +53,9 @@ _TRAINERS = {
     "data_parallel": ("device_ids",),
     "MirroredStrategy": ("devices",),
 }
+
+_DEVICE = regex.compile(r"""cuda:(\d+)|\bdevice\(["']cuda["'], ?(\d+)|\.cuda\((\d+)""")
+_NUMBER = regex.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     gpus = job.gpus.value if job.gpus is not None else None
     if job.task.role != "main" or gpus is None or gpus < 2 or job.task.resources.fractional:
         return
-    if job.task.system == "ray":
+    if job.task.system == "ray" or _divides_machine(job):
         return
     # A command in `$(...)` only queries something: a free port, a path.
     starts = [start for start in job.launches if start.script is None and not start.launch.command.in_substitution]
@@ -85,6 +90,14 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
+
+
+def _divides_machine(job: Job) -> bool:
+    """Return whether the services of a file of docker-compose, which run on one machine, name different GPUs of it."""
+    if job.task.system != "compose":
+        return False
+    given = {variable.value for task in job.document.tasks for variable in task.env if variable.name in _VISIBLE}
+    return len(given) > 1
 
 
 def _single(project: Project, job: Job, start: JobLaunch) -> bool:
@@ -122,12 +135,13 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
     module = project.module_at(start.program)
     if module is None:
         return
+    program = project.fact(MultiGpuUse).of(start.program)
     for name, keywords in _TRAINERS.items():
         for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
                 if keyword.arg in keywords and not _conditional(project, module, call):
                     size = _size(project, module, keyword.value)
-                    if size is not None and 0 < size < gpus:
+                    if size is not None and 0 < size < gpus and not _uses_more(project, program, call, gpus):
                         place = Place(module.path, module.syntax.span(keyword.value))
                         text = module.syntax.text(keyword.value)
                         message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
@@ -143,6 +157,24 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
                 advice = f"use all {gpus} GPUs (do not set {key}), or request {len(listed)}"
                 yield _finding(job, place, message, (len(listed), gpus), "environ", advice)
+
+
+def _uses_more(project: Project, program: Program, call: ast.Call, gpus: int) -> bool:
+    """Return whether a program takes other GPUs than those that a call names: with another trainer, that may have them
+    all, or as the device of another model (``ema.to("cuda:3")``)."""
+    name = last_name(call.func)
+    keywords = _TRAINERS[name]
+    if "device_ids" in keywords:
+        listed = {text for keyword in call.keywords for text in _NUMBER.findall(ast.unparse(keyword.value))}
+        return any(
+            set(filter(None, match)) - listed for path in program.files for match in _DEVICE.findall(program.text(path))
+        )
+    for module in program.modules_where(lambda project, path: project.word_index.holds(path, word_of(name))):
+        for other in module.calls_by_name.get(name, ()):
+            sizes = [_size(project, module, keyword.value) for keyword in other.keywords if keyword.arg in keywords]
+            if other is not call and not any(size is not None and size < gpus for size in sizes):
+                return True
+    return False
 
 
 def _conditional(project: Project, module: ModuleIndex, node: ast.AST) -> bool:

@@ -50,6 +50,11 @@ from gpulint.training.post_training import last_statements
 _LEAST = 30
 """Seconds; shorter waits let logs be flushed."""
 _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
+_POWERS_OFF = frozenset({"shutdown", "poweroff", "halt", "scancel"})
+_STOPS = regex.compile(
+    r"\b(?:runpodctl|vastai|sky|lightning|gcloud compute instances|aws ec2|az vm|brev)\s(?:[\w-]+\s)?"
+    r"(?:stop|remove|destroy|down|delete|terminate|deallocate|autostop)\b|\b(?:stop|terminate)-instances\b"
+)
 _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
 _SERVER = regex.compile(
@@ -104,9 +109,16 @@ def _in_shell(script: Script) -> tuple[Command, Command] | None:
             if command.in_background or command.in_loop:
                 return None
             work, wait = command, None
+        elif wait is None and _ends_machine(command):
+            return None
         elif command.name not in _QUIET:
             wait = None
     return (wait, work) if wait is not None and work is not None else None
+
+
+def _ends_machine(command: Command) -> bool:
+    """Return whether a command gives the machine back, or will soon: what waits after it is stopped."""
+    return command.name in _POWERS_OFF or _STOPS.search(" ".join(word.text for word in command.argv)) is not None
 
 
 def _waits(command: Command) -> bool:

@@ -30,6 +30,7 @@ _DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.
 """Names of targets that look for errors."""
 _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
 """Debuggers and options of commands that look for errors."""
+_PROFILERS = frozenset({"nsys", "ncu", "nv-nsight-cu-cli", "nvprof", "rocprof", "rocprofv2"})
 
 
 def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -65,10 +66,24 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     index = project.fact(JobIndex)
     starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
     trains = [start for start in starts if _may_train(project, start)]
+    trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
     return not trains or any(
-        setting.name in start.env or start.place.span.line <= setting.span.line <= start.place.span.end_line
+        (_gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line)
+        and not _is_examined(start)
         for start in trains
     )
+
+
+def _gets(start: JobLaunch, setting: EnvironmentSetting) -> bool:
+    """Return whether a start gets a variable with the value of a setting, and not that of one further down."""
+    given = start.env.get(setting.name)
+    return given is not None and given.value in (None, setting.value)
+
+
+def _is_examined(start: JobLaunch) -> bool:
+    """Return whether a command measures a program (``nsys profile``) or looks for errors in it."""
+    words = [word.text for word in start.launch.command.argv]
+    return not _PROFILERS.isdisjoint(words) or _LOOKS_FOR_ERRORS.search(" ".join(words)) is not None
 
 
 @query

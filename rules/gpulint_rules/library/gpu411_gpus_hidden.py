@@ -33,10 +33,10 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.job import Job
+from gpulint.launch.job import Job, JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
-from gpulint.programs.environment_variables import EnvironmentSetting, settings
+from gpulint.programs.environment_variables import EnvironmentSetting, is_taken_away, settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
@@ -125,7 +125,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
         program = project.fact(MultiGpuUse).of(document.path)
         if program.use is not Use.YES or not program.trains:
             return
-    if not _is_replaced(project, document, setting):
+    if not _is_replaced(project, document, setting) and not is_taken_away(module, setting):
         yield _finding(document, setting, trouble, "python", ())
 
 
@@ -272,8 +272,10 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
         for start in job.launches
         if start.env.get(setting.name) and start.env[setting.name].value == setting.value
     ]
+    if job.task.role != "main":
+        return ()
     if job.gpus is not None and job.gpus.value != 0:
-        if reached or not job.launches:
+        if (reached and not _is_one_stage(job, reached, project)) or not job.launches:
             return (Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here"),)
         return ()
     if job.task.system:
@@ -283,6 +285,22 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
         if program is not None and program.use is Use.YES and program.trains and len(job.launches) == len(reached):
             return (Place(start.place.path, start.place.span, "the program that could use them"),)
     return ()
+
+
+def _is_one_stage(job: Job, reached: list[JobLaunch], project: Project) -> bool:
+    """Return whether only some of what a job starts is without GPUs, and trains nothing or runs once more with them."""
+    others = [
+        start
+        for start in job.launches
+        if start not in reached and start.script is None and start.launch.launcher != "shell"
+    ]
+    programs = [project.fact(MultiGpuUse).started(start) for start in reached if start.script is None]
+    return bool(others) and (
+        not any(program is not None and program.use is Use.YES and program.trains for program in programs)
+        or not {start.program for start in others if start.program is not None}.isdisjoint(
+            start.program for start in reached
+        )
+    )
 
 
 def _finding(

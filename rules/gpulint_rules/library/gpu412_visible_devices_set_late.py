@@ -33,6 +33,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import devices
+from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.environment_variables import settings
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
@@ -92,7 +93,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _cost(project: Project, module: ModuleIndex, value: str | None) -> Cost | None:
-    """Low where no GPU is idle: the first one is used as wanted, or all of them are."""
+    """Low where no GPU is idle: the first one is used as wanted, or all of them are. One process that no job starts
+    takes one GPU as it would take another."""
     if value is not None and devices(value) in ((), ("0",)):
         return Cost("idle-gpus", assumed="assuming that the first GPU is not the one to use")
     program = project.fact(MultiGpuUse).of(module.path)
@@ -101,6 +103,8 @@ def _cost(project: Project, module: ModuleIndex, value: str | None) -> Cost | No
     )
     if signs & {Approach.ONE_PROCESS, Approach.MODEL}:
         return Cost("idle-gpus", assumed="assuming that others need the GPUs that it takes beyond those named")
+    if not signs and not any(project.fact(JobIndex).launches_of(module.path)):
+        return Cost("first-gpu")
     return None
 
 
@@ -191,7 +195,10 @@ def _is_device(node: ast.AST) -> TypeGuard[ast.Call]:
 def _spawns(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether processes are started afterwards, which read the variable when they begin."""
     line = getattr(node, "lineno", 0)
-    starters = ("Popen", "run", "Process", "spawn", "check_call", "call", "system", "start", "Pool", "exec", "execv")
+    starters = (
+        *("Popen", "run", "Process", "spawn", "check_call", "call", "system", "start", "Pool", "exec", "execv"),
+        *("ProcessPoolExecutor",),
+    )
     return any(
         call.lineno > line for name in starters for call in module.calls_by_name.get(name, []) if _starts_process(call)
     )
@@ -199,10 +206,10 @@ def _spawns(module: ModuleIndex, node: ast.AST) -> bool:
 
 def _starts_process(call: ast.Call) -> bool:
     text = ast.unparse(call.func)
-    return text.startswith(("subprocess.", "os.", "mp.", "multiprocessing.", "torch.multiprocessing.")) or text in (
-        "Process",
-        "Popen",
-        "Pool",
+    return (
+        text.startswith(("subprocess.", "os.", "mp.", "multiprocessing.", "torch.multiprocessing."))
+        or text in ("Process", "Popen", "Pool")
+        or last_name(call.func) in ("Process", "Pool", "ProcessPoolExecutor")
     )
 
 

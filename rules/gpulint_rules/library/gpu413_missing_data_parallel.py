@@ -30,13 +30,16 @@ https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, processes, visible
-from gpulint.launch.job import Job
+from gpulint.launch.job import Job, JobLaunch
 from gpulint.libraries.gpu_libraries import SECOND_DEVICE
 from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.command_files import says
@@ -47,9 +50,11 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import may_train
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.job.idle import idle
 from gpulint_rules.library import launched_modes
+from gpulint_rules.library.chosen_devices import is_for_another_process
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -63,6 +68,15 @@ if torch.distributed.get_rank() == 0:
     torch.save({model}.module.state_dict(), path)"""
 _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 """Only of these is it known that nothing spreads over GPUs by itself."""
+
+_STARTS = regex.compile(
+    r"""["'](?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|horovodrun|mpirun)["']"""
+    r"|\bos\.fork\(|\b(?:subprocess|os)\.\w+\([^\n]*(?:__file__|sys\.argv|CUDA_VISIBLE_DEVICES)"
+)
+"""How a program starts a launcher, or itself once more."""
+_NUMBERED = regex.compile(r"--?[\w-]*(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
+_BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
+"""A strategy or wrapper by the name that a setting has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +108,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
             continue
         module = project.module_at(start.program)
+        if program.mentions(_STARTS) or program.mentions(_BY_NAME):
+            continue
         if module is None or program.loads_by_name or not _trains(program, project):
             continue
         if keeps_on_cpu(project, start) or computes_on_cpu(project, module) or is_on_cpu(project, module):
             continue
         if not launched_modes.may_train(module, project):
             continue
-        if says(project, start, SECOND_DEVICE):
+        if says(project, start, SECOND_DEVICE) or len(_numbers(start)) > 1:
             continue  # a part of the model goes there
         moved = _moved(module)
+        if _names_several(project, program) or (moved is not None and _is_for_each(module, moved)):
+            continue
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
         yield RULE.finding(
@@ -117,8 +135,49 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
-            cost=idle(1, gpus.value),
+            cost=_cost(project, job, start, gpus.value),
         )
+
+
+def _cost(project: Project, job: Job, start: JobLaunch, gpus: int) -> Cost:
+    """Low for one of several stages where another has a process for each GPU."""
+    others = (processes(project, job, one) for one in job.launches if one is not start and one.script is None)
+    if any(found is not None and found[0] >= gpus for found in others):
+        return Cost("idle-gpus", assumed="assuming that this stage takes as long as that on all GPUs")
+    return idle(1, gpus)
+
+
+def _numbers(start: JobLaunch) -> set[str]:
+    """The numbers of GPUs that the arguments of a launch name: ``--sim_device 1 --rl_device 0``."""
+    return set(_NUMBERED.findall(" ".join(word.text for word in start.launch.args)))
+
+
+def _is_for_each(module: ModuleIndex, moved: ast.Call) -> bool:
+    """Return whether a function is handed to what may start it for each GPU: ``launch(train, gpus=4)`` of a
+    ``train(rank)`` whose model goes to the GPU of that number."""
+    if is_for_another_process(module, moved):
+        return True
+    function = module.function(moved)
+    if function is None:
+        return False
+    given = {arg.arg for arg in (*function.args.args, *function.args.kwonlyargs)}
+    read = {part.id for arg in moved.args for part in walk(arg) if isinstance(part, ast.Name)}
+    return not given.isdisjoint(read) and any(
+        isinstance(call := module.syntax.parents.get(use), ast.Call) and call.func is not use
+        for use in module.uses.get(function.name, ())
+    )
+
+
+def _names_several(project: Project, program: Program) -> bool:
+    """Return whether parts of a program go to GPUs of different numbers: ``generator.cuda(FIRST)``."""
+    constants = project.fact(Constants)
+    found = set[object]()
+    for module in program.modules_where(lambda project, path: project.word_index.holds(path, b"cuda")):
+        numbers = [call.args[0] for call in module.calls_by_name.get("cuda", ()) if len(call.args) == 1]
+        numbers += [call.args[1] for call in module.calls_by_name.get("device", ()) if len(call.args) > 1]
+        for number in numbers:
+            found.update(value for value in constants.of(module, number).constants if type(value) is int)
+    return len(found) > 1
 
 
 def _trains(program: Program, project: Project) -> bool:

@@ -44,7 +44,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.programs.environment_variables import is_explained, settings
+from gpulint.programs.environment_variables import is_explained, is_unset_below, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -110,6 +110,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         module = project.module(document)
         if module is not None and setting.node is not None:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
+                continue
+            if is_unset_below(document, project, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
             continue

@@ -32,25 +32,26 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.documents.call_syntax import passed_as
+from gpulint.documents.call_syntax import keyword_value, passed_as
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch, Launched
-from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_rules.library.chosen_devices import is_set_again, names_gpu
+from gpulint.workspace.word_index import word_of
+from gpulint_rules.library.chosen_devices import decides_device, is_for_another_process, is_set_again, names_gpu
+from gpulint_rules.library.installed_builds import cpu_builds
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(
     {"--cuda", "--gpu", "--use_cuda", "--use-cuda", "--use_gpu", "--use-gpu", "--with-cuda", "--enable-cuda"}
 )
-_CPU_WHEELS = regex.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
-_CPU_PACKAGE = regex.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
+_TRAINERS = frozenset({word_of("Trainer"), word_of("Fabric")})
 _OTHERS = frozenset({"torch", "vllm", "sglang", "cupy", "lightning", "pytorch_lightning", "transformers", "warp"})
 """Packages that compute on GPUs whatever platform JAX or TensorFlow has."""
 _JAX_GPU = regex.compile(r"""["'](gpu|cuda|rocm|tpu)(:\d+)?["']|\btorch\b|\btensorflow\b|\bdevice_put\b""")
@@ -80,28 +81,32 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield from _jax(job, module, project)
         if module is not None and program.use is Use.YES and program.trains:
             if not names_gpu(program):
-                yield from _options(job, start, module)
+                yield from _options(job, start, module, program)
             imported = {name for path in program.files for name in project.imports(path)}
-            yield from _trainers(job, module, project)
+            yield from _trainers(job, module, program, project)
             yield from _hidden_from_tensorflow(job, module, project, imported)
             yield from _environment(job, start, imported)
     yield from _wheels(job, project)
 
 
-def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Finding]:
+def _options(job: Job, start: JobLaunch, module: ModuleIndex, program: Program) -> Iterator[Finding]:
     """Device options that nobody passes and whose default is the CPU."""
     launched = Launched(job, start)
-    if any(word.hole for word in start.launch.args) or "config" in " ".join(word.text for word in start.launch.args):
+    words = [word.text for word in start.launch.args]
+    if any(word.hole for word in start.launch.args) or "config" in " ".join(words):
         return
+    if any(word.startswith("@") for word in words):
+        return  # a file of arguments
     for call in module.calls_by_name.get("add_argument", []):
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        if launched.option(flags):
+        if launched.option(flags) or any(_abbreviates(word, flag) for word in words for flag in flags):
             continue
         name = next((flag for flag in flags if flag in _DEVICE | _SWITCHES), None)
         if name is None or not _is_off(name, keywords) or _also_automatic(module, name):
             continue
-        if is_set_again(module, _attribute(flags, keywords)):
+        option = _attribute(flags, keywords)
+        if is_set_again(module, option) or not decides_device(program, option):
             continue
         place = Place(module.path, module.syntax.span(call))
         default = "is off" if name in _SWITCHES else "is 'cpu'"
@@ -109,10 +114,16 @@ def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Findin
         alone = sum(other.script is None for other in job.launches) < 2
         message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
         message += "" if alone else " while it runs"
-        option = name if name in _SWITCHES else f"{name} {'gpu' if name == '--accelerator' else 'cuda'}"
+        given = name if name in _SWITCHES else f"{name} {'gpu' if name == '--accelerator' else 'cuda'}"
         allowed = _choices(keywords)
-        payload = None if allowed and option.split()[-1] not in (*allowed, name) else OnCpu(start, option)
-        yield _finding(job, place, message, f"pass `{option}` in the launcher", payload, start)
+        payload = None if allowed and given.split()[-1] not in (*allowed, name) else OnCpu(start, given)
+        yield _finding(job, place, message, f"pass `{given}` in the launcher", payload, start)
+
+
+def _abbreviates(word: str, flag: str) -> bool:
+    """``--dev cuda`` for ``--device``, as argparse takes it"""
+    given = word.partition("=")[0]
+    return given.startswith("--") and len(given) > 3 and flag.startswith(given)
 
 
 def _attribute(flags: tuple[str, ...], keywords: dict[str | None, ast.expr]) -> str:
@@ -156,25 +167,31 @@ def _also_automatic(module: ModuleIndex, name: str) -> bool:
     )
 
 
-def _trainers(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """``Trainer(accelerator="cpu")`` of Lightning."""
-    for name in ("Trainer", "Fabric"):
+def _trainers(job: Job, module: ModuleIndex, program: Program, project: Project) -> Iterator[Finding]:
+    """``Trainer(accelerator="cpu")`` of Lightning where no other trainer of the program may use a GPU."""
+    names = ("Trainer", "Fabric")
+    chosen = [keyword_value(call, "accelerator") for name in names for call in module.calls_by_name.get(name, ())]
+    if not any(map(_is_cpu, chosen)):
+        return
+    others = program.modules_where(lambda project, path: project.word_index.holds_one(path, _TRAINERS))
+    if not all(
+        _is_cpu(keyword_value(call, "accelerator"))
+        for other in others
+        for name in names
+        for call in other.calls_by_name.get(name, ())
+    ):
+        return  # this one validates, exports or fits another model
+    for name in names:
         for call in module.calls_by_name.get(name, []):
-            for keyword in call.keywords:
-                chosen = (
-                    keyword.arg == "accelerator"
-                    and isinstance(keyword.value, ast.Constant)
-                    and keyword.value.value == "cpu"
-                )
-                if chosen and not project.fact(Guards).is_conditional(module, call):
-                    place = Place(module.path, module.syntax.span(keyword.value))
-                    yield _finding(
-                        job,
-                        place,
-                        f"{name}(accelerator='cpu') does not use the GPUs",
-                        "use `accelerator='gpu'`",
-                        OnCpu(node=keyword.value),
-                    )
+            value = keyword_value(call, "accelerator")
+            if value is not None and not project.fact(Guards).is_conditional(module, call):
+                place = Place(module.path, module.syntax.span(value))
+                message = f"{name}(accelerator='cpu') does not use the GPUs"
+                yield _finding(job, place, message, "use `accelerator='gpu'`", OnCpu(node=value))
+
+
+def _is_cpu(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value == "cpu"
 
 
 def _hidden_from_tensorflow(job: Job, module: ModuleIndex, project: Project, imported: set[str]) -> Iterator[Finding]:
@@ -189,6 +206,7 @@ def _hidden_from_tensorflow(job: Job, module: ModuleIndex, project: Project, imp
             empty
             and isinstance(kind, ast.Constant)
             and str(kind.value).upper() == "GPU"
+            and not is_for_another_process(module, call)
             and not project.fact(Guards).is_conditional(module, call)
         ):
             place = Place(module.path, module.syntax.span(call))
@@ -204,7 +222,7 @@ def _jax(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for call in module.calls_by_name.get("update", []):
         match call.args:
             case [ast.Constant(value="jax_platform_name" | "jax_platforms" as name), ast.Constant(value="cpu")]:
-                if not project.fact(Guards).is_conditional(module, call):
+                if not project.fact(Guards).is_conditional(module, call) and not is_for_another_process(module, call):
                     place = Place(module.path, module.syntax.span(call))
                     message = f"{name} 'cpu' keeps the program off the job's GPUs"
                     yield _finding(job, place, message, "remove the call, or request no GPUs", OnCpu(node=call))
@@ -246,14 +264,8 @@ def _wheels(job: Job, project: Project) -> Iterator[Finding]:
     """Builds for the CPU in an install line; of a single library only where no other one computes."""
     programs = [program for start in job.launches if (program := project.fact(MultiGpuUse).started(start)) is not None]
     used = frozenset(library for program in programs for library in program.libraries) & {"jax", *_OTHERS}
-    for item in job.commands:
-        words = [word.text for word in item.command.argv]
-        if "install" not in words[:4] or item.command.conditional:
-            continue
-        if "--extra-index-url" in words:
-            continue
-        found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
-        if found is not None and (_CPU_WHEELS.search(found) or not used - {found.partition("[")[0]}):
+    for item, found in cpu_builds(job, project):
+        if "torch" in found or not used - {found.partition("[")[0]}:
             message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 
