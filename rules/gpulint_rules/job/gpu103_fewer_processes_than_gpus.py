@@ -29,7 +29,9 @@ https://pytorch.org/docs/stable/elastic/run.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from gpulint import regex
@@ -61,6 +63,9 @@ _TRAINS = regex.compile(
 _LAUNCHERS = frozenset({"torch.distributed.run", "torch.distributed.launch", "torchrun"})
 _GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
 _PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
+_OF_DEVICES = regex.compile(r"-{0,2}\w{0,20}(gpu|device|cuda)", re.IGNORECASE)
+_SEVERAL = regex.compile(r"\[?\d{1,3}(, ?\d{1,3})+\]?")
+"""Numbers of several devices."""
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
 
@@ -89,6 +94,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if _is_compared(project, job, start, counted[0]) or keeps_on_cpu(project, start):
             continue
+        if counted[0] == 1 and _is_told_of_several(start):
+            continue
         program = project.fact(MultiGpuUse).started(start)
         if leaves_gpus_to_others(project, start, program):
             continue
@@ -101,6 +108,15 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield _finding(start, gpus, counted, Severity.WARNING, at=start.place, evidence=option, advice=_PASS_ON)
         elif program.use is Use.YES and program.trains and not _starts_launcher(program):
             yield from _of_program(start, gpus, counted, program, project)
+
+
+def _is_told_of_several(start: JobLaunch) -> bool:
+    """Return whether a program gets a list of several devices (``--device 0,1,2,3``), which it may drive itself."""
+    words = [word.text for word in start.launch.args]
+    return any(
+        _OF_DEVICES.match(option) is not None and _SEVERAL.fullmatch(value) is not None
+        for option, value in (*pairwise(words), *(word.split("=", 1) for word in words if word.count("=") == 1))
+    )
 
 
 def _is_compared(project: Project, job: Job, start: JobLaunch, count: int) -> bool:
