@@ -52,8 +52,8 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
 9. Where no fix is offered, what gains little is one level lower: waits for single numbers, small tensors made on the
    host, loaders that are not pinned, checkpoints on a disk, passes over the data. A repair by hand takes longer
    than the gain is worth: of such findings readers thanked for one in five, of those with a fix for two in three
-   (benchmarks/verdicts/usefulness). The kinds of cost for which readers seldom thanked, with a fix or without, are one
-   level lower as well (the sources of their figures say how often).
+   (benchmarks/verdicts/usefulness). The kinds of cost for which readers seldom thanked, with a fix or without, are low
+   (the sources of their figures say how often).
 
 """
 LOWERS = """

@@ -73,7 +73,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     level = level if loss.sure else min(level, Level.MEDIUM)
     parts += [row_.phrase for row_ in lowered[:2]]
     if cost is not None and kind(cost.kind).seldom and level > Level.LOW:
-        level = Level(level - 1)
+        level = Level.LOW
         parts.append(SELDOM)
     own = cost.own if cost is not None else 0
     small = cost is not None and (cost.small or kind(cost.kind).small)

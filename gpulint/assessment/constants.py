@@ -35,7 +35,7 @@ class Kind:
     divides: bool = False
     """The more there is, the less is lost."""
     seldom: bool = False
-    """Readers seldom thanked for findings of it: they are one level lower."""
+    """Readers seldom thanked for findings of it, which are low then."""
     small: bool = False
     """What is gained is small beside the time that a repair by hand takes."""
     named: str = ""

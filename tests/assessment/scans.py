@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpulint import engine, plugins
+from gpulint.assessment.assessor import SELDOM
 from gpulint.config import Config
 from gpulint.impact import Impact
 from gpulint.project import Project
@@ -65,8 +66,9 @@ def impacts(folder: Path, files: dict[str, str]) -> dict[str, list[Impact]]:
 
 
 def levels(folder: Path, files: dict[str, str], code: str) -> list[str]:
-    """Levels of the findings of one rule."""
-    return [str(impact.level) for impact in impacts(folder, files).get(code, [])]
+    """Levels of the findings of one rule, ``seldom`` where nothing but their kind makes them low."""
+    found = impacts(folder, files).get(code, [])
+    return ["seldom" if impact.basis.endswith(SELDOM) else str(impact.level) for impact in found]
 
 
 WAITS = """\

@@ -73,9 +73,9 @@ def test_a_session_of_a_person_on_few_gpus_costs_little(tmp_path: Path) -> None:
     [
         ("train.py", "train_ddp.py", "low"),
         ("train.py", "evaluate_ddp.py", "low"),
-        ("train.py", "train_more.py", "high"),
+        ("train.py", "train_more.py", "seldom"),
         ("Other-main/train.py", "more.py", "low"),
-        ("Other-main/train.py", "Other-main/more.py", "high"),
+        ("Other-main/train.py", "Other-main/more.py", "seldom"),
     ],
 )
 def test_data_parallel_costs_little_beside_a_program_for_ddp(
@@ -98,7 +98,7 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
     assert (levels(tmp_path, files, "GPU303") == ["low"]) is low
 
 
-@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "high")])
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "seldom")])
 def test_jobs_without_gpus_beside_others_say_nothing_of_their_number(tmp_path: Path, gpus: int, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
@@ -122,7 +122,7 @@ def test_models_that_are_wrapped_together_count_once_and_an_option_costs_less(tm
     wrapped = "model = nn.DataParallel(Net()).cuda()\ncritic = nn.DataParallel(Net()).cuda()"
     text = HEAD + IMAGES + TRAINING.replace("model = Net().cuda()", wrapped)
     files = {"net.py": "", "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\n"}
-    assert levels(tmp_path / "a", {**files, "train.py": text}, "GPU352") == ["high", "low"]
+    assert levels(tmp_path / "a", {**files, "train.py": text}, "GPU352") == ["seldom", "low"]
     option = (
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--multi_gpu', action='store_true')\n"
     )
@@ -133,10 +133,10 @@ def test_models_that_are_wrapped_together_count_once_and_an_option_costs_less(tm
     files["train.py"] = option + HEAD + IMAGES + switched
     assert levels(tmp_path / "b", files, "GPU352") == ["low"]
     files["job.sh"] = files["job.sh"].replace("train.py", "train.py --multi_gpu")
-    assert levels(tmp_path / "c", files, "GPU352") == ["high"]
+    assert levels(tmp_path / "c", files, "GPU352") == ["seldom"]
 
 
-@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "high")])
+@pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "seldom")])
 def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpus: int, level: str) -> None:
     text = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
@@ -147,10 +147,10 @@ def test_plain_scripts_beside_jobs_say_nothing_of_their_gpus(tmp_path: Path, gpu
 @pytest.mark.parametrize(
     ("beside", "level"),
     [
-        ({"tools/run.sh": "python train.py --gpus 4\n"}, "high"),
-        ({"tools/run.sh": "python train.py \\\n  --gpu_ids 0,1,2,3\n"}, "high"),
-        ({"start.py": "from train import main\nmain(gpus=[0, 1, 2, 3])\n"}, "high"),
-        ({"configs/base.yaml": "gpus: [0, 1, 2, 3]\n"}, "high"),
+        ({"tools/run.sh": "python train.py --gpus 4\n"}, "seldom"),
+        ({"tools/run.sh": "python train.py \\\n  --gpu_ids 0,1,2,3\n"}, "seldom"),
+        ({"start.py": "from train import main\nmain(gpus=[0, 1, 2, 3])\n"}, "seldom"),
+        ({"configs/base.yaml": "gpus: [0, 1, 2, 3]\n"}, "seldom"),
         ({"tools/run.sh": "python run.py --gpus 4\n"}, "low"),
         ({"run.py": "start(gpus=[0, 1, 2, 3])\n"}, "low"),
         ({"README.md": "We trained on 8 V100 GPUs.\n"}, "low"),
@@ -215,7 +215,7 @@ def test_data_parallel_sees_the_gpus_of_one_node(tmp_path: Path) -> None:
     job = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\npython train.py\n"
     program = PARALLEL.format(wrapped="model = nn.DataParallel(model).cuda()")
     (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": program})["GPU352"]
-    assert impact.basis.endswith(", 4 GPUs")
+    assert ", 4 GPUs" in impact.basis
 
 
 def test_a_module_that_may_be_imported_from_a_folder_on_the_path_is_none_that_nothing_imports(tmp_path: Path) -> None:
@@ -247,7 +247,13 @@ GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = 
 
 @pytest.mark.parametrize(
     ("gpus", "wrapped", "expected"),
-    [("4", ONLY, ["high"]), ("1", ONLY, []), ("4", EITHER, ["low"]), ("4", AFTER, ["low"]), ("4", GUARDED, ["high"])],
+    [
+        ("4", ONLY, ["seldom"]),
+        ("1", ONLY, []),
+        ("4", EITHER, ["low"]),
+        ("4", AFTER, ["low"]),
+        ("4", GUARDED, ["seldom"]),
+    ],
 )
 def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
     tmp_path: Path, gpus: str, wrapped: str, expected: list[str]
@@ -257,7 +263,7 @@ def test_data_parallel_costs_nothing_on_one_gpu_and_little_beside_ddp(
     assert levels(tmp_path, files, "GPU352") == expected
 
 
-@pytest.mark.parametrize(("wrapped", "level"), [(ONLY, "high"), (GUARDED, "low")])
+@pytest.mark.parametrize(("wrapped", "level"), [(ONLY, "seldom"), (GUARDED, "low")])
 def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
     tmp_path: Path, wrapped: str, level: str
 ) -> None:
@@ -311,7 +317,8 @@ def test_a_checkpoint_under_a_condition_is_not_taken_in_every_step(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "expected"), [("export CUDA_VISIBLE_DEVICES=0", []), ("export CUDA_VISIBLE_DEVICES=0,1,2,3", ["high"])]
+    ("setting", "expected"),
+    [("export CUDA_VISIBLE_DEVICES=0", []), ("export CUDA_VISIBLE_DEVICES=0,1,2,3", ["seldom"])],
 )
 def test_data_parallel_costs_nothing_where_launchers_show_one_gpu(
     tmp_path: Path, setting: str, expected: list[str]
@@ -333,7 +340,7 @@ def test_one_gpu_for_a_person_is_what_development_needs(tmp_path: Path, gpus: in
 @pytest.mark.parametrize(
     ("name", "after", "level"),
     [
-        ("train.py", "", "high"),
+        ("train.py", "", "seldom"),
         ("train_data_parallel.py", "", "low"),
         ("train.py", "    if rank >= 0:\n        model = nn.parallel.DistributedDataParallel(model)\n", "low"),
     ],
@@ -355,10 +362,10 @@ def test_data_parallel_costs_little_in_lessons_and_where_ddp_follows(
         ("", "low"),
         ("Train on GPU 3.", "low"),
         ("We train on 4 A100 GPUs.", "low"),
-        ("CUDA_VISIBLE_DEVICES=0,1,2 python train.py", "high"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 python train.py", "seldom"),
         ("CUDA_VISIBLE_DEVICES=0,1 python train.py", "low"),
         ("CUDA_VISIBLE_DEVICES=0,1,2 python other.py", "low"),
-        ("python train.py --num_gpus 4", "high"),
+        ("python train.py --num_gpus 4", "seldom"),
         ("python train.py --multi_gpu", "low"),
     ],
 )
@@ -390,9 +397,9 @@ def test_an_option_that_names_one_gpu_by_default_gives_data_parallel_one(tmp_pat
     files = {"net.py": "", "README.md": "We used 4 GPUs.\n", "options.py": options, "train.py": train}
     assert levels(tmp_path / "one", files, "GPU352") == ["low"]
     several = {**files, "options.py": options.replace("default='0'", "default='0,1,2,3'")}
-    assert levels(tmp_path / "several", several, "GPU352") == ["high"]
+    assert levels(tmp_path / "several", several, "GPU352") == ["seldom"]
     commanded = {**files, "run.sh": "python train.py --gpu_ids 0,1,2,3\n"}
-    assert levels(tmp_path / "commanded", commanded, "GPU352") == ["high"]
+    assert levels(tmp_path / "commanded", commanded, "GPU352") == ["seldom"]
     beside = {
         **files,
         "other.py": "from options import parse\n\nparse()\n",
@@ -430,12 +437,12 @@ else:
 """
 
 
-@pytest.mark.parametrize(("default", "level"), [(1, "low"), (4, "high")])
+@pytest.mark.parametrize(("default", "level"), [(1, "low"), (4, "seldom")])
 def test_one_process_by_default_exchanges_nothing(tmp_path: Path, default: int, level: str) -> None:
     assert levels(tmp_path, {"train.py": SPAWNS.format(default=default)}, "GPU355") == [level]
 
 
-@pytest.mark.parametrize(("shown", "level"), [("CUDA_VISIBLE_DEVICES=0 ", "low"), ("", "high")])
+@pytest.mark.parametrize(("shown", "level"), [("CUDA_VISIBLE_DEVICES=0 ", "low"), ("", "seldom")])
 def test_commands_in_notes_say_how_many_gpus_a_program_gets(tmp_path: Path, shown: str, level: str) -> None:
     program = HEAD + IMAGES + TRAINING.replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
     notes = f"Start it:\n\n    {shown}python train.py --config a.yaml\n"
@@ -459,9 +466,9 @@ def test_a_shell_on_many_gpus_costs_much_whatever_its_name(tmp_path: Path, gpus:
         ("```\ntrain.py --data images --gpu 0\n```\n", "low"),
         ("Run `python train.py --gpu=1 --data images`.\n", "low"),
         ("```\n$ python train.py \\\n    --gpu 0 \\\n    --data images\n```\n", "low"),
-        ("```\npython train.py --data images --gpu 0 1 2 3\n```\n", "high"),
-        ("```\npython train.py --gpu 0\npython train.py --data images\n```\n", "high"),
-        ("The network is in train.py.\n", "high"),
+        ("```\npython train.py --data images --gpu 0 1 2 3\n```\n", "seldom"),
+        ("```\npython train.py --gpu 0\npython train.py --data images\n```\n", "seldom"),
+        ("The network is in train.py.\n", "seldom"),
     ],
 )
 def test_devices_of_an_option_without_default_are_those_of_the_commands_shown(
@@ -503,8 +510,8 @@ for images in loader:
     [
         ('"1"', "0", "set_gpu(args.gpu)", "", "low"),
         ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 2", "low"),
-        ("gpus", "0,1,2", "set_gpu(args.gpu)", "", "high"),
-        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 0,1,2", "high"),
+        ("gpus", "0,1,2", "set_gpu(args.gpu)", "", "seldom"),
+        ("gpus", "0", "set_gpu(args.gpu)", "python train.py --gpu 0,1,2", "seldom"),
     ],
 )
 def test_a_program_that_leaves_itself_one_gpu_exchanges_nothing(

@@ -489,10 +489,10 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
 @pytest.mark.parametrize(
     ("lines", "levels_of_both"),
     [
-        ("vgg.eval()", ["high"]),
-        ("vgg.eval()\nfor one in vgg.parameters():\n    one.requires_grad = False", ["high"]),
-        ("vgg.eval()\nother = torch.optim.SGD(vgg.parameters(), lr=0.1)", ["high", "high"]),
-        ("vgg.train()", ["high"]),
+        ("vgg.eval()", ["seldom"]),
+        ("vgg.eval()\nfor one in vgg.parameters():\n    one.requires_grad = False", ["seldom"]),
+        ("vgg.eval()\nother = torch.optim.SGD(vgg.parameters(), lr=0.1)", ["seldom", "seldom"]),
+        ("vgg.train()", ["seldom"]),
     ],
 )
 def test_a_frozen_network_needs_no_wrapper_of_its_own(tmp_path: Path, lines: str, levels_of_both: list[str]) -> None:
