@@ -559,38 +559,6 @@ CASES = {
         },
         "a client of the parent process",
     ),
-    "what processes on Windows cannot be sent": (
-        "GPU303",
-        {
-            "train.py": """\
-            from PIL import Image
-            from torch.utils.data import Dataset
-            from torchvision.transforms import Compose, Lambda, Resize
-            from transformers import Trainer, TrainingArguments
-
-            scale = Compose([Lambda(lambda x: x / 255.0), Resize((224, 224))])
-
-
-            class Photos(Dataset):
-                def __init__(self, folder, transform):
-                    self.folder, self.transform = folder, transform
-
-                def __getitem__(self, index):
-                    return {"pixel_values": self.transform(Image.open(f"{self.folder}/{index}.jpg").convert("RGB"))}
-
-
-            def main():
-                args = TrainingArguments(output_dir="out", learning_rate=1e-5)
-                photos = Photos(r"C:\\Users\\Some One\\photos", transform=scale)
-                Trainer(model=model.cuda(), args=args, train_dataset=photos).train()
-
-
-            if __name__ == "__main__":
-                main()
-            """
-        },
-        "`train_dataset` holds a lambda",
-    ),
     "features that may be on the GPU by an option": (
         "GPU301",
         {
