@@ -193,7 +193,7 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
 
 
 def _without_axes(project: Project, module: ModuleIndex, tensor: ast.expr) -> str:
-    """What a meter keeps of a tensor: it formats its numbers, which takes no tensor with an axis."""
+    """Return what a meter keeps of a tensor: it formats its numbers, which takes no tensor with an axis."""
     flat = keeps_axis(project, module, tensor) or is_unreduced(project, module, tensor)
     return ".detach().squeeze()" if flat else ".detach()"
 
