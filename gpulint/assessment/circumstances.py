@@ -137,6 +137,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one GPU", TO_LOW, job_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("one process by default", TO_LOW, process_options.starts_one_process, kinds=_BETWEEN_GPUS),
     Circumstance("started as one process", TO_LOW, process_options.is_started_alone, kinds=_BETWEEN_PROCESSES),
+    Circumstance("DDP is off by default", TO_LOW, process_options.wraps_by_option, kinds=_EXCHANGE),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("one GPU unless an option names more", TO_LOW, gpu_options.names_one_gpu, kinds=_DATA_PARALLEL),
     Circumstance("with an option that nothing sets", TO_LOW, place_facts.is_by_option, kinds=_DATA_PARALLEL),

@@ -99,7 +99,7 @@ _INSPECTS = regex.compile(
 _LARGE_SAMPLES = regex.compile(
     r"Conv3d|(?<![A-Za-z0-9])3[dD](?![A-Za-z0-9])|[Vv]olum|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout"
 )
-_EVALUATION_BATCH = regex.compile(r"(?:eval|val|valid|test)\w*[-_]batch[-_]?size\W{1,4}(\d{1,5})\b", re.IGNORECASE)
+_EVALUATION_BATCH = regex.compile(r"(?:eval|val|valid|test)\w{0,40}[-_]batch[-_]?size\W{1,4}(\d{1,5})\b", re.IGNORECASE)
 _DATA_PARALLEL = regex.compile(r"(^|[_-])(data_?parallel|dp)([_-]|$)", re.IGNORECASE)
 PASTED = 3
 """Blocks for the start of a program in one file from which on it is a collection of files."""

@@ -49,7 +49,7 @@ _SET_UP = regex.compile(
     r"|(?:v|conda)?env(?:ironment)?[_-](?:prep|build|creation|init))(?:[_-]|$)",
     re.IGNORECASE,
 )
-_ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]*\$\{?SLURM_TMPDIR\b")
+_ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]{0,300}\$\{?SLURM_TMPDIR\b")
 MANY_GPUS_WAIT = 8
 """GPUs from which on even a look at what is installed already costs something (assumed)."""
 _LAYS_OUT = regex.compile(r"\b(?:cp|rsync|tar|unzip|unrar|unsquashfs)\b")

@@ -12,6 +12,8 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
+from gpulint.training.collectives import WRAPPERS
+from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
@@ -56,6 +58,26 @@ def is_started_alone(subject: Subject) -> bool:
         return False
     modules = [found for path in paths if (found := project.module_at(path)) is not None]
     return not _names_launcher(project) and not any(name in one.calls_by_name for one in modules for name in _STARTS)
+
+
+def wraps_by_option(subject: Subject) -> bool:
+    """Return whether an option that is off by default decides each time whether DDP or FSDP wraps a model, and no
+    command, program, script or note of the tree starts several processes."""
+    module, project = subject.module, subject.project
+    if module is None:
+        return False
+    paths = [module.path, *islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)]
+    modules = [found for path in paths if (found := project.module_at(path)) is not None]
+    wraps = [(one, call) for one in modules for name in sorted(WRAPPERS) for call in one.calls_by_name.get(name, ())]
+    guards = project.fact(Guards)
+    if not wraps or not all(guards.is_off_by_default(*wrap, several=True) for wrap in wraps):
+        return False
+    starts = (item.start.launch.distributed for path in paths for item in project.fact(JobIndex).launches_of(path))
+    return (
+        not any(starts)
+        and not _names_launcher(project)
+        and not any(name in one.calls_by_name for one in modules for name in _STARTS)
+    )
 
 
 @query

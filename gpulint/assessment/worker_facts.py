@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
 
 _WINDOWS = regex.compile(
-    r"num_?-?workers[^\n]{0,120}(\n[^\n]{0,120})?\bwindows\b|#[^\n]*\bwindows\b[^\n]*\n[^\n]*num_?workers",
+    r"num_?-?workers[^\n]{0,120}(\n[^\n]{0,120})?\bwindows\b|#[^\n]{0,200}\bwindows\b[^\n]{0,200}\n[^\n]*num_?workers",
     re.IGNORECASE,
 )
 """The number of workers and Windows in one line, or in two that follow each other."""

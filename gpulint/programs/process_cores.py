@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpulint.launch.job import Job, Launched
     from gpulint.project import Project
 
-_ONE_TASK = regex.compile(r"#SBATCH[^\n]*?\s(--ntasks[= ]|-n ?)1\b")
+_ONE_TASK = regex.compile(r"#SBATCH[^\n]{0,300}?\s(--ntasks[= ]|-n ?)1\b")
 _CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d]|ntasks-per-core")
 
 

@@ -6,18 +6,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Collective
 from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import Binding, ModuleIndex, last_name
+from gpulint.workspace.module_index import Binding, ModuleIndex, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
 """What makes a model exchange its gradients."""
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _ASKS = ("isinstance", "issubclass")
 _WRAPPERS = frozenset(name.encode() for name in WRAPPERS)
 
@@ -71,29 +73,77 @@ def _is(node: ast.expr | None, value: bool) -> bool:
 
 
 def wraps_itself(module: ModuleIndex, project: Project) -> bool:
-    """Return whether the module names DDP or FSDP."""
-    return project.word_index.holds_one(module.path, _WRAPPERS) and not _only_asks(module)
+    """Return whether the module wraps a model in DDP or FSDP, or defines something used elsewhere that does."""
+    return project.word_index.holds_one(module.path, _WRAPPERS) and not _only_names(project, module)
 
 
 @query
-def _only_asks(module: ModuleIndex) -> bool:
+def _only_names(project: Project, module: ModuleIndex) -> bool:
     """Return whether the module names DDP and FSDP only to test what a model is (``type(model) in (DataParallel,
-    DDP)``), or only imports or speaks of them."""
+    DDP)``), in a class or helper that nothing uses, or only imports or speaks of them."""
     named = [
         node
         for node in module.syntax.nodes
         if isinstance(node, ast.Name | ast.Attribute) and last_name(node) in WRAPPERS
     ]
     if not named:
-        wrappers = [binding for binding in module.imports if binding.target.rpartition(".")[2] in {*WRAPPERS, "*"}]
-        return not any(binding.target.endswith("*") or _is_used(module, binding) for binding in wrappers)
-    return all(
-        any(
-            isinstance(up, ast.Compare) or (isinstance(up, ast.Call) and last_name(up.func) in _ASKS)
-            for up in module.syntax.ancestors(node)
-        )
-        for node in named
+        wrappers = [binding for binding in module.imports if binding.target.rpartition(".")[2] in WRAPPERS]
+        return not any(_is_used(module, binding) for binding in wrappers)
+    return all(_asks_type(module, node) or _is_idle(project, module, node) for node in named)
+
+
+def _asks_type(module: ModuleIndex, node: ast.expr) -> bool:
+    return any(
+        isinstance(up, ast.Compare) or (isinstance(up, ast.Call) and last_name(up.func) in _ASKS)
+        for up in module.syntax.ancestors(node)
     )
+
+
+def _is_idle(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a name is part of a wrapper class (``class MyDDP(DDP)``, or a copy of DDP itself), or of a
+    function that returns a wrapped model, and nothing in the tree uses that class or function."""
+    outer = next((up for up in reversed([*module.syntax.ancestors(node)]) if isinstance(up, _Definition)), None)
+    if isinstance(outer, ast.ClassDef):
+        defines = outer.name in WRAPPERS or any(last_name(base) in WRAPPERS for base in outer.bases)
+    else:
+        defines = outer is not None and _returns(module, outer, node)
+    return outer is not None and defines and not _is_mentioned(project, module, outer)
+
+
+def _returns(module: ModuleIndex, function: ast.AST, node: ast.expr) -> bool:
+    """``return DDP(model)``, or of a variable that is set to it"""
+    statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    if isinstance(statement, ast.Return):
+        return True
+    targets = {ast.unparse(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
+    returned = (part.value for part in walk(function) if isinstance(part, ast.Return) and part.value is not None)
+    return any(ast.unparse(value) in targets for value in returned)
+
+
+def _is_mentioned(project: Project, module: ModuleIndex, definition: _Definition) -> bool:
+    """Return whether code of the tree makes or hands over what a definition defines: an import alone is no use, nor is
+    a test of types. A decorator may register it under another name."""
+    if definition.decorator_list:
+        return True
+    inside = set(walk(definition))
+    for path in project.word_index.mentioning(definition.name.encode()):
+        other = project.module_at(path)
+        if other is None:
+            return True
+        names = {definition.name} | {
+            name
+            for one in other.imports
+            if one.target.rpartition(".")[2] == definition.name
+            for name, bound in one.scope.bindings.items()
+            if one in bound
+        }
+        if any(
+            last_name(node) in names and node not in inside and not _asks_type(other, node)
+            for node in other.syntax.nodes
+            if isinstance(node, ast.Name | ast.Attribute) and not dotted(node).startswith("torch.")
+        ):
+            return True
+    return False
 
 
 def _is_used(module: ModuleIndex, binding: Binding) -> bool:
@@ -110,7 +160,7 @@ def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
         path = project.module_path(target, module.path) or project.module_path(target.rpartition(".")[0], module.path)
         if path is not None and project.word_index.holds_one(path, _WRAPPERS):
             other = project.module_at(path)
-            if other is None or not _only_asks(other):
+            if other is None or not _only_names(project, other):
                 return True
     names = [definition.name for definition in (*module.functions[:40], *module.classes[:40])]
     return any(wraps_itself(user, project) for user in project.users_of(module, names))

@@ -229,6 +229,30 @@ def _wrapped(project: Project, module: ModuleIndex, calls: list[ast.Call]) -> as
     return None
 
 
+def in_one_process(project: Project, module: ModuleIndex, found: Accumulation) -> bool:
+    """Return whether the loop calls what ``DataParallel``, or a class that inherits from it, wraps: the process has all
+    GPUs, and gradients are exchanged within it."""
+    if found.model is not None:
+        return False
+    resolver = project.fact(Resolver)
+    return any(
+        isinstance(origin.node, ast.Call) and _is_data_parallel(resolver, origin.module, origin.node)
+        for call in project.fact(LoopContexts).calls_in(module, found.loop)
+        if isinstance(call.func, ast.Name | ast.Attribute)
+        for origin in resolver.points_to(module, call.func)
+    )
+
+
+def _is_data_parallel(resolver: Resolver, module: ModuleIndex, call: ast.Call) -> bool:
+    if last_name(call.func) == "DataParallel":
+        return True
+    return any(
+        name.rpartition(".")[2] == "DataParallel"
+        for where, owner in resolver.classes_of(module, call.func)
+        for name in resolver.base_names(where, owner)
+    )
+
+
 def own_length(module: ModuleIndex, found: Accumulation) -> str | None:
     """Return the length in the test for the last micro-step that is not of what the loop goes through: each process may
     have another one."""

@@ -41,7 +41,7 @@ _WINDOWS = regex.compile(
 )
 """Words of programs that cut each sample into pieces, which are the batch."""
 _ONE_SHAPE = regex.compile(
-    r"\b(?!Rand)\w*Crop\w*\(|\bResize\w*\((?!\s*\d+\s*(?:\)|,\s*[a-z]))|\bresize\(|\bpad(_sequence)?\b"
+    r"\b(?!Rand)\w{0,60}Crop\w{0,60}\(|\bResize\w*\((?!\s*\d+\s*(?:\)|,\s*[a-z]))|\bresize\(|\bpad(_sequence)?\b"
     r"|\bpadding\s*=\s*(True\b|[\"'])|\bPad\w*\(|max_len(gth)?\b|\bCIFAR|MNIST\b|\bSVHN\b|TensorDataset\("
 )
 """What gives samples of a data set one shape. Random crops are for training, and
@@ -50,7 +50,7 @@ _BEAM = regex.compile(r"^beam_|(^|_)beams$|complete_seqs|completed_(hyps|hypothe
 """Names of searches for the best sequence of one sample that are written out."""
 _TIMES = regex.compile(r"\b(perf_counter(_ns)?|time\.time|elapsed_time|record)\(")
 """Calls that take the time, or mark it on the GPU."""
-_OWN_SIZES = regex.compile(r"\bpad\([^\n]{0,200}%|%[^\n]{0,200}\n(?:[^\n]*\n){0,4}[^\n]*\bpad\(")
+_OWN_SIZES = regex.compile(r"\bpad\([^\n]{0,200}%|%[^\n]{0,200}\n(?:[^\n]{0,200}\n){0,4}[^\n]{0,200}\bpad\(")
 """Padding to a multiple of some number, which samples of one size seldom need."""
 MAX_USERS = 6
 """Most programs that are read for what they do with a sample."""

@@ -237,6 +237,45 @@ CASES = {
         },
         "every step waits in line 9",
     ),
+    "another loss of the same call is read where it is a tensor": (
+        "GPU305",
+        {
+            "train.py": """\
+                import torch
+
+
+                class Losses:
+                    def __init__(self, main, others):
+                        self.main, self.others = main, others
+                        self.total = 0.0
+                        self.sums = {name: 0.0 for name in others}
+
+                    def add(self, output, target, size):
+                        value = self.main(output, target)
+                        if isinstance(value, torch.Tensor):
+                            self.total += value.item() * size
+                        for name, criterion in self.others.items():
+                            other = criterion(output, target)
+                            if torch.is_tensor(other):
+                                self.sums[name] += other.item() * size
+
+                    def means(self, count):
+                        return {"main": self.total / count, **{name: x / count for name, x in self.sums.items()}}
+
+
+                losses, count = Losses(criterion, auxiliary), 0
+                for x, y in loader:
+                    output, y = model(x.cuda()), y.cuda()
+                    loss = losses.main(output, y)
+                    losses.add(output, y, len(x))
+                    loss.backward()
+                    optimizer.step()
+                    count += len(x)
+                print(losses.means(count))
+                """
+        },
+        "every step waits in line 17",
+    ),
     "the test of a module of functions makes up its batches": (
         "GPU306",
         {

@@ -19,7 +19,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.device_reads import reads_of
 from gpulint_fixers.waits.held_values import held
 from gpulint_fixers.waits.host_casts import cast_on_gpu
-from gpulint_fixers.waits.kept_axes import keeps_axis
+from gpulint_fixers.waits.kept_axes import is_unreduced, keeps_axis
 from gpulint_fixers.waits.last_values import last_value
 from gpulint_fixers.waits.lists.device_lists import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
@@ -183,15 +183,19 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
     made = given_to_meter(project, variable_of(project, found, loop, call.func.value.id), call, reads[0].whole)
     if isinstance(made, Declined):
         return made
-    # A meter formats its numbers, which takes no tensor with an axis.
-    flat = ".squeeze()" if keeps_axis(project, module, reads[0].tensor) else ""
-    edits = (reads[0].replaced(module, f".detach(){flat}"), *made.edits)
+    edits = (reads[0].replaced(module, _without_axes(project, module, reads[0].tensor)), *made.edits)
     logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
     return Fix(
         f"average on the GPU and read the average when it is used, in single precision{logs}",
         Safety.UNSAFE,
         tuple(dict.fromkeys(edits)),
     )
+
+
+def _without_axes(project: Project, module: ModuleIndex, tensor: ast.expr) -> str:
+    """Return what a meter keeps of a tensor: it formats its numbers, which takes no tensor with an axis."""
+    flat = keeps_axis(project, module, tensor) or is_unreduced(project, module, tensor)
+    return ".detach().squeeze()" if flat else ".detach()"
 
 
 def _metered_by_name(
@@ -210,5 +214,8 @@ def _metered_by_name(
     return Fix(
         f"let the meters of `{meters.id}` hold tensors, and read them where they are shown",
         Safety.UNSAFE,
-        (*(read.replaced(found.module, ".detach()") for read in reads), *edits),
+        (
+            *(read.replaced(found.module, _without_axes(project, found.module, read.tensor)) for read in reads),
+            *edits,
+        ),
     )

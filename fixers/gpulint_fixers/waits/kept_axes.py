@@ -14,6 +14,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 MAX_STEPS = 4
 """Most expressions between a tensor and what gives it an axis."""
 _MAKES_AXIS = frozenset({"zeros", "ones", "empty", "full"})
+_KEEPS_SHAPE = frozenset({"detach", "clone", "float", "double", "half", "to", "cuda", "contiguous", "type_as"})
 _GIVES_AXIS = frozenset({"unsqueeze", "view", "reshape", "expand"})
 
 
@@ -40,6 +41,71 @@ def keeps_axis(project: Project, module: ModuleIndex, tensor: ast.expr, steps: i
                 return True
             return any(keeps_axis(project, module, part, steps - 1) for part in (*owner, *args[:1]))
     return False
+
+
+@query
+def is_unreduced(project: Project, module: ModuleIndex, tensor: ast.expr, steps: int = 4 * MAX_STEPS) -> bool:
+    """Return whether nothing proves that a loss has no axis: a criterion of the tree reduces one axis alone
+    (``x.view(-1, 1).sum(0)``), or it is one of a list of criteria which nobody sees."""
+    if not steps:
+        return False
+    parts = list[ast.expr]()
+    match tensor:
+        case ast.Name(id=name):
+            bound = reaching(module, module.scope(tensor).lookup(name), tensor)
+            parts += (one.value for one in bound if isinstance(one.value, ast.expr) and one.value is not tensor)
+        case ast.BinOp(left=left, right=right):
+            parts += (left, right)
+        case ast.IfExp(body=body, orelse=orelse):
+            parts += (body, orelse)
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
+            parts.append(inner)
+        case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner):
+            parts.append(inner)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            parts += elements
+        case ast.Call():
+            return _is_unreduced_call(project, module, tensor, steps)
+    return any(is_unreduced(project, module, part, steps - 1) for part in parts)
+
+
+def _is_unreduced_call(project: Project, module: ModuleIndex, call: ast.Call, steps: int) -> bool:
+    name, resolver = last_name(call.func), project.fact(Resolver)
+    if callees := [one for one in resolver.callees(module, call) if isinstance(one.node, FUNCTIONS)]:
+        return any(
+            is_unreduced(project, one.module, value, steps - 1)
+            for one in callees
+            for value in resolver.returns(one.node)  # type: ignore[arg-type]
+        )
+    if isinstance(call.func, ast.Name) and name == "sum":
+        return any(is_unreduced(project, module, part, steps - 1) for part in call.args[:1])
+    if isinstance(call.func, ast.Attribute):
+        if name in _KEEPS_SHAPE:
+            return is_unreduced(project, module, call.func.value, steps - 1)
+        if name in ("sum", "mean"):
+            return _keeps(call) or (_reduces_one(call) and _has_axes(call.func.value))
+        return name in _GIVES_AXIS and _makes_axis(call)
+    return not resolver.call_names(module, call) and _is_one_of_several(project, module, call.func)
+
+
+def _reduces_one(call: ast.Call) -> bool:
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg in ("dim", "axis"))]
+    return any(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in given)
+
+
+def _has_axes(tensor: ast.expr) -> bool:
+    """``x.view(-1, 1)``, which has an axis left after one is reduced."""
+    while isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute):
+        if tensor.func.attr in ("view", "reshape"):
+            return len(tensor.args) > 1
+        tensor = tensor.func.value
+    return False
+
+
+def _is_one_of_several(project: Project, module: ModuleIndex, criterion: ast.expr) -> bool:
+    """``criteria[2]``, also by a name."""
+    origins = project.fact(Resolver).points_to(module, criterion)
+    return any(isinstance(origin.node, ast.Subscript) for origin in origins)
 
 
 def _makes_axis(call: ast.Call) -> bool:

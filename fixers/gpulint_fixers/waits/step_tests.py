@@ -68,9 +68,20 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
         here, others = (up.body, up.orelse) if node in up.body else (up.orelse, up.body)
         if others and isinstance(others[-1], ast.Raise):
             continue  # whatever goes on has come through this branch
-        if not (here is up.body and holds_in_all_steps(module, up.test, loop)):
-            found.add(here[0])
+        if here is up.body and (_is_of_tensors(up.test) or holds_in_all_steps(module, up.test, loop)):
+            continue
+        found.add(here[0])
     return frozenset(found)
+
+
+def _is_of_tensors(test: ast.expr) -> bool:
+    """``isinstance(loss, torch.Tensor)``: what waits there waits for tensors, which come in each step or in none."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
+            return last_name(kind) == "Tensor"
+        case ast.Call(func=func, args=[_]):
+            return last_name(func) == "is_tensor"
+    return False
 
 
 def chosen_branches(module: ModuleIndex, statement: ast.AST) -> frozenset[ast.AST]:

@@ -34,13 +34,13 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
 }
 # Options with which a command returns while what it runs goes on; clusters of letters hold others as well.
 _DETACHES = {
-    "ssh": regex.compile(r"-[46ACGTXYfgnqtvxy]*f[46ACGTXYfgnqtvxy]*"),
-    "screen": regex.compile(r"-[A-Za-z]*d[A-Za-z]*"),
-    "tmux": regex.compile(r"-[A-Za-z]*d[A-Za-z]*"),
+    "ssh": regex.compile(r"-[46ACGTXYfgnqtvxy]{0,20}f[46ACGTXYfgnqtvxy]{0,20}"),
+    "screen": regex.compile(r"-[A-Za-z]{0,20}d[A-Za-z]{0,20}"),
+    "tmux": regex.compile(r"-[A-Za-z]{0,20}d[A-Za-z]{0,20}"),
     "setsid": regex.compile(r"-f|--fork"),
-    "docker": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
-    "podman": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
-    "nerdctl": regex.compile(r"-[itP]*d[itP]*|--detach(=true)?"),
+    "docker": regex.compile(r"-[itP]{0,20}d[itP]{0,20}|--detach(=true)?"),
+    "podman": regex.compile(r"-[itP]{0,20}d[itP]{0,20}|--detach(=true)?"),
+    "nerdctl": regex.compile(r"-[itP]{0,20}d[itP]{0,20}|--detach(=true)?"),
 }
 
 

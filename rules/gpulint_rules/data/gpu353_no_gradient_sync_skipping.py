@@ -45,7 +45,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import WRAPPERS, wraps_in_ddp
-from gpulint.training.gradient_accumulation import Accumulation, accumulations, own_length
+from gpulint.training.gradient_accumulation import Accumulation, accumulations, in_one_process, own_length
 from gpulint.values.arguments import Arguments, ArgumentState
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 
@@ -96,7 +96,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if _is_static(project, module):
         return
     for found in accumulations(project, module):
-        if wraps_in_ddp(module, project) and not only_on_one_gpu(project, document.path):
+        if not wraps_in_ddp(module, project) or in_one_process(project, module, found):
+            continue
+        if not only_on_one_gpu(project, document.path):
             sharded, own = _is_sharded(module, found, project), own_length(module, found)
             micro_step = _MICRO_STEP.format(
                 last=ast.unparse(found.last) if found.last is not None and own is None else "last",

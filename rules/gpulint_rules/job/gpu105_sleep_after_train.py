@@ -59,7 +59,7 @@ _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
 _SERVER = regex.compile(
     r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b"
-    r"|^\s+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
+    r"|^[ \t]+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
     re.MULTILINE,
 )
 _TRAINS = regex.compile(r"TF_CONFIG|CUDA|[Tt]rain")

@@ -74,7 +74,7 @@ _STARTS = regex.compile(
     r"|\bos\.fork\(|\b(?:subprocess|os)\.\w+\([^\n]*(?:__file__|sys\.argv|CUDA_VISIBLE_DEVICES)"
 )
 """How a program starts a launcher, or itself once more."""
-_NUMBERED = regex.compile(r"--?[\w-]*(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
+_NUMBERED = regex.compile(r"(?<![\w-])--?[\w-]{0,40}(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
 _BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
 """A strategy or wrapper by the name that a setting has."""
 
