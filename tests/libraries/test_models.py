@@ -285,9 +285,9 @@ def test_a_package_that_others_copy_is_not_the_users_own(tmp_path: Path, capsys:
     package = tmp_path / "tools" / "acme"
     package.mkdir(parents=True)
     (package / "train.py").write_text(
-        "from torch.nn import DataParallel\n\nmodel = DataParallel(model, device_ids=[0, 1, 2]).cuda()\nfor x in loader:\n"
-        "    model(x.cuda()).sum().backward()\n    optimizer.step()\n"
+        "import torch\n\nmodel = torch.nn.Conv2d(3, 8, 3).cuda()\nfor x in loader:\n"
+        "    model(x.cuda()).sum().backward()\n    optimizer.step()\n    torch.cuda.empty_cache()\n"
     )
-    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU352")[1] == [("GPU352", 3)]
+    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU207")[1] == [("GPU207", 7)]
     (tmp_path / "gpulint.toml").write_text('[[models.library]]\nname = "acme"\ncopied-packages = "acme"\n')
-    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU352")[1] == []
+    assert scan(tmp_path, capsys, "--impact", "medium", "--select", "GPU207")[1] == []
