@@ -14,7 +14,7 @@ BY_HAND = "no fix is offered"
 
 
 def lower_by_hand(results: Sequence[Result]) -> list[Result]:
-    """``results`` in their order; those of a small gain have low impact where no fix is offered for them, nor for
+    """``results`` in their order; those of a small gain are one level lower where no fix is offered for them, nor for
     another place of their cause. Where fixes were not asked for, nothing changes."""
     repaired = {_cause(result) for result in results if isinstance(result.fix, Fix)}
     return [
