@@ -95,13 +95,13 @@ def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr,
     module, block, known = current.module, current.node, current.known
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
     nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
-    actions = set[ast.expr]()
+    actions = list[ast.expr]()
     if project.fact(GpuPrograms).runs_on_gpu(module):
         syncs = [
             sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)
         ]
         nodes += (sync.node for sync in syncs if sync.kind is SyncKind.SELECT or is_needed(project, module, sync))
-        actions |= {sync.node for sync in syncs if feeds_rl_environment(module, sync.node, current.calls)}
+        actions += [sync.node for sync in syncs if feeds_rl_environment(module, sync.node, current.calls)]
     return tuple(
         node
         for node in [*nodes, *actions]

@@ -42,7 +42,7 @@ def _reads_nothing(module: ModuleIndex, use: ast.Name) -> bool:
     """Return whether a use starts the variable, adds to it, or only asks it for a key to add to."""
     up = module.syntax.parents.get(use)
     if isinstance(use.ctx, ast.Store):
-        return isinstance(up, ast.Assign | ast.AugAssign | ast.AnnAssign) and not isinstance(use.ctx, ast.Del)
+        return isinstance(up, ast.Assign | ast.AugAssign | ast.AnnAssign)
     below: ast.AST = use
     while isinstance(up, ast.Subscript) and up.value is below:
         if isinstance(up.ctx, ast.Store):
