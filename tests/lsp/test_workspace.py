@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import random
 import shutil
 from pathlib import Path
@@ -273,7 +274,8 @@ def test_edits_leave_nothing_behind(tmp_path):
         if number % 10 == 9:
             gc.collect()
             counts.append(len(gc.get_objects()))
-    assert counts[3] - counts[1] < 40, counts
+    # A cache that drops something and reads it again moves one count; what an edit leaves behind raises each.
+    assert min(later - earlier for earlier, later in itertools.pairwise(counts)) < 20, counts
 
 
 # Python drops an interruption that strikes in a callback of its own, and says so; then it is repeated.
