@@ -64,6 +64,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
             yield row
 
 
+_PAGEABLE = frozenset({"pageable-transfer"})
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
 _SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
@@ -189,9 +190,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("set up as the loader beside it", TO_LOW, loader_facts.follows_loader, kinds=_OF_LOADER),
     Circumstance("as in the branch above", TO_LOW, repeats.repeats_branch, kinds=_OF_LOADER),
     Circumstance("with the copy above it", TO_LOW, repeats.repeats_copy, kinds=frozenset({"transfer"})),
-    Circumstance(
-        "no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=frozenset({"pageable-transfer"})
-    ),
+    Circumstance("no workers pin it ahead", TO_LOW, worker_facts.pins_in_process, kinds=_PAGEABLE),
     Circumstance("the data set keeps its samples", TO_LOW, worker_facts.keeps_samples, kinds=_KEPT_BY_WORKERS),
     Circumstance("this process may not start workers", TO_LOW, worker_facts.may_not_start_workers, kinds=_IN_PROCESS),
     Circumstance(
@@ -216,9 +215,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
-    Circumstance(
-        "chosen, as a comment says", TO_LOW, worker_facts.is_pinning_chosen, kinds=frozenset({"pageable-transfer"})
-    ),
+    Circumstance("pin_memory=False is written out", TO_LOW, worker_facts.is_unpinned_by_choice, kinds=_PAGEABLE),
+    Circumstance("images of unknown size", TO_LOW, worker_facts.copies_few_images, kinds=_PAGEABLE),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("one pass beside the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),
