@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Range = tuple[float, float]
 
+SELDOM = "seldom worth a change"
+"""Ends the basis of a finding that is low for nothing but its kind: readers seldom thanked for such findings."""
+
 
 class Level(enum.IntEnum):
     """How much GPU time a finding costs; ordered, so that ``level >= Level.MEDIUM`` reads as it should."""

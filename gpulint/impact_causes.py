@@ -11,13 +11,8 @@ from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
 
-REPAIRED_TOGETHER = {
-    "host-wait": "waits", "host-tensor": "waits", "allocator-flush": "cache", "gradients": "gradients"
-}  # fmt: skip
-"""Costs of which it pays only to repair all of a cause, and with which others: a loop that still waits elsewhere is as
-slow."""
-_WHAT = {"host-wait": "waits for the GPU", "host-tensor": "a tensor is made on the host"}
-"""What is at a place that another finding names which is about something else."""
+REPAIRED_TOGETHER = frozenset({"allocator-flush", "gradients", "host-wait"})
+"""Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
 IN_COPIES = "also in "
 """What the basis of a finding says where other files have the same code."""
 MOST = 6
@@ -34,8 +29,7 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
             continue
         if finding.rule.cost.kind in REPAIRED_TOGETHER:
             cause = finding.cause
-            together = REPAIRED_TOGETHER[finding.rule.cost.kind]
-            groups.setdefault((cause.path, cause.span, together), []).append(number)
+            groups.setdefault((cause.path, cause.span, finding.rule.cost.kind), []).append(number)
     found = list(results)
     for numbers in groups.values():
         if len(numbers) > 1:
@@ -44,26 +38,15 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
 
 
 def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None:
-    weights = dict.fromkeys((_kind(found[number]) for number in numbers), 0.0)
-    for number in numbers:
-        weights[_kind(found[number])] += found[number].finding.impact.own
-    leader = min(numbers, key=lambda number: _rank(found[number], weights[_kind(found[number])], number))
+    leader = min(numbers, key=lambda number: _rank(found[number], number))
     first = found[leader].finding
     others = [number for number in numbers if number != leader]
     place = f"{project.place(first.path)}:{first.span.line}"
     copies = _copies(found, leader, others)
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
-    kinds = sorted({_kind(found[number]) for number in others}, key=lambda kind: (kind != _kind(found[leader]), kind))
-    places, parts = list[Place](), list[str]()
-    for kind in kinds:
-        what = "" if kind == _kind(found[leader]) else _WHAT.get(kind, kind)
-        same = [number for number in others if _kind(found[number]) == kind]
-        said = f"{what}, too" if what else "as well"
-        places += (Place(found[number].finding.path, found[number].finding.span, said) for number in same)
-        lines = _also(found, same, first, project)
-        parts.append(f"{what} {lines.removeprefix('also ').replace('line', 'in line', 1)}" if what else lines)
-    found[leader] = _changed(found[leader], ", ".join([*parts, *copies]), tuple(places))
+    places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
+    found[leader] = _changed(found[leader], ", ".join([_also(found, others, first, project), *copies]), places)
 
 
 def _copies(found: Sequence[Result], leader: int, others: Sequence[int]) -> list[str]:
@@ -75,16 +58,11 @@ def _copies(found: Sequence[Result], leader: int, others: Sequence[int]) -> list
     return next(filter(None, said[1:]), [])[:1] if not said[0] else []
 
 
-def _kind(result: Result) -> str:
-    cost = result.finding.rule.cost
-    return cost.kind if cost is not None else ""
-
-
-def _rank(result: Result, weight: float, number: int) -> tuple[int, int, float, float, bool, int]:
-    """Those that cost most first, then the surest, then those of the kind that there is most of, then those of which
-    the place has most, then those with a fix, in the order of the report."""
+def _rank(result: Result, number: int) -> tuple[int, int, float, bool, int]:
+    """Those that cost most first, then the surest, then those of which the place has most, then those with a fix, in
+    the order of the report."""
     finding, fixed = result.finding, isinstance(result.fix, Fix)
-    return -finding.impact.level, -finding.severity, -weight, -finding.impact.own, not fixed, number
+    return -finding.impact.level, -finding.severity, -finding.impact.own, not fixed, number
 
 
 def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:

@@ -14,7 +14,7 @@ from gpulint.assessment.requirements import light_names
 from gpulint.assessment.step_lengths import long_step, long_step_of
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
-from gpulint.impact import Cost, Impact, Level, Range
+from gpulint.impact import SELDOM, Cost, Impact, Level, Range
 from gpulint.records import dataclass
 from gpulint.workload.item_work import ItemWorks
 
@@ -29,8 +29,6 @@ _BESIDE_STEPS = frozenset({"host-wait", "needed-wait", "host-tensor"})
 """Costs of some time in each step, whatever its length."""
 
 
-SELDOM = "seldom worth a change"
-"""Said of a kind of cost for which readers seldom thanked."""
 _IN_PROCESS = "data-parallel"
 """What concerns the GPUs that one process sees: those of its node."""
 

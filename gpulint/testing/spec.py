@@ -17,8 +17,8 @@ Format::
 Fenced blocks with a file name make up the tree of their case. A marker ``# error: [CODE, ...] "part of the message"``
 at the end of a line is taken out before the scan; ``expect: nb.ipynb:cell 1:3 [CODE]`` says the same for files that
 have no comments. ``select: CODE, ...`` runs more rules than the spec's own; ``impact: low`` says what impact the
-findings of a case have. A block marked ``fixed`` is what its file
-becomes when every fix, safe or not, is applied; it may also be a file that a fix brings. A block named
+findings of a case have, ``impact: seldom`` that it is low for nothing but their kind. A block marked ``fixed`` is what
+its file becomes when every fix, safe or not, is applied; it may also be a file that a fix brings. A block named
 ``gpulint.toml`` holds settings.
 """
 
@@ -145,8 +145,8 @@ class _Reader:
                 case.select = [word.strip() for word in line.removeprefix("select:").split(",")]
             elif case is not None and line.startswith("impact:"):
                 case.impact = line.removeprefix("impact:").strip()
-                if case.impact not in map(str, Level):
-                    raise self.error(number, f"an impact is one of {', '.join(map(str, Level))}")
+                if case.impact not in (known := [*map(str, Level), "seldom"]):
+                    raise self.error(number, f"an impact is one of {', '.join(known)}")
             elif case is not None and line.startswith("expect:"):
                 self.expect(case, number, line)
             number += 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpulint import engine, plugins
-from gpulint.assessment.assessor import SELDOM
 from gpulint.config import Config
-from gpulint.impact import Impact
+from gpulint.impact import SELDOM, Impact
 from gpulint.project import Project
 
 HEAD = """\

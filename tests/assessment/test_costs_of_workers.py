@@ -430,17 +430,11 @@ def test_a_method_that_all_subclasses_replace_makes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("comment", "low"),
-    [
-        ("#args.pin_mem,", True),
-        ("# True", True),
-        ("# torch.cuda.is_available()", True),
-        ("# TODO", False),
-        ("# batch of images", False),
-    ],
+    ("argument", "low"), [("pin_memory=False", True), ("pin_memory=args.pin", False), ("drop_last=True", False)]
 )
-def test_a_comment_keeps_what_pinned_before(tmp_path: Path, comment: str, low: bool) -> None:
-    call = f"DataLoader(\n    Photos(paths),\n    batch_size=128,\n    num_workers=8,\n    pin_memory=False, {comment}\n)\n"
+def test_pinning_that_is_switched_off_in_the_call_is_a_choice(tmp_path: Path, argument: str, low: bool) -> None:
+    call = f"DataLoader(\n    Photos(paths),\n    batch_size=256,\n    num_workers=8,\n    {argument},\n)\n"
     program = HEAD + IMAGES.partition("loader =")[0] + f"loader = {call}" + TRAINING
-    (found,) = bases(tmp_path, {"net.py": "", "train.py": program}, "GPU301")
-    assert (found.startswith("low") and "chosen, as a comment says" in found) is low
+    options = "parser.add_argument('--pin', action='store_true')\nargs = parser.parse_args()\n"
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": options + program}, "GPU301")
+    assert (found.startswith("low") and found.endswith("pin_memory=False is written out")) is low

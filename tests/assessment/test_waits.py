@@ -79,26 +79,6 @@ def test_three_in_each_step_are_shown(tmp_path: Path, capsys: pytest.CaptureFixt
     assert shown["impact"]["basis"].startswith("every step, 3 waits")
 
 
-def test_both_rules_have_one_finding_for_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, STEP + EACH + "        ones = torch.ones(9).cuda()\n")
-    (shown,) = scanned(tmp_path, capsys, "GPU305,GPU306")
-    assert (shown["code"], shown["line"]) == ("GPU306", 13)
-    assert shown["impact"]["basis"].endswith("waits for the GPU in line 12")
-
-
-def test_the_kind_that_there_is_most_of_leads_and_a_branch_does_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = "    near = output.mean() if second else torch.zeros(9).cuda()\n    ones = torch.ones(9).cuda()\n"
-    write(tmp_path, STEP + made * 3 + READS + "    right += output.min().item()\n" * 6)
-    (shown,) = scanned(tmp_path, capsys, "GPU305,GPU306")
-    assert shown["code"] == "GPU305"
-    assert "a tensor is made on the host in lines 11, 12, 13" in shown["impact"]["basis"]
-    said = {place["line"]: place["message"] for place in shown["related"]}
-    assert said[11] == "a tensor is made on the host, too"
-    assert "as well" in said.values()
-
-
 def test_a_place_under_a_condition_does_not_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rare = '    if mode == "paired":\n        other += output.min().item()\n'
     write(tmp_path, STEP + rare + READS)
@@ -149,29 +129,6 @@ def test_many_lines_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["impact"]["basis"].endswith("and 4 more")
     assert len(shown["related"]) == 10
-
-
-def test_tensors_of_one_loop_made_on_the_host_are_one_finding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(
-        tmp_path,
-        STEP + "    for row in output:\n        ones = torch.ones(9).cuda()\n        zeros = torch.zeros(9).cuda()\n",
-    )
-    (shown,) = scanned(tmp_path, capsys, "GPU306")
-    assert shown["line"] == 12
-    assert shown["impact"]["basis"].endswith("in an inner loop, also line 13")
-
-
-def test_the_tensor_that_is_made_most_often_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    twice = "    hidden = [state * torch.ones(9).cuda() for state in hidden]\n"
-    often = (
-        "    for index in range(output.shape[1]):\n        part = output.index_select(1, torch.tensor(index).cuda())\n"
-    )
-    write(tmp_path, STEP + twice + often)
-    (shown,) = scanned(tmp_path, capsys, "GPU306")
-    assert shown["line"] == 13
-    assert shown["impact"]["basis"].endswith("also line 11")
 
 
 def test_fixes_of_all_of_them_are_applied(tmp_path: Path) -> None:

@@ -35,9 +35,8 @@ ROUND = 0.25
 """What each further round of a read in an inner loop costs, in waits (assumed: a small copy, and no lead is lost)."""
 ITEMS = 16
 """Rounds of a loop inside the step over samples or tokens (assumed)."""
-TABLE = 4
-"""Rounds of a loop inside the step over a table of what it computed: losses, metrics (assumed; readers thanked for 9 of
-32 findings in such loops, and for 27 of 45 in loops over parameters or samples)."""
+TABLE = 8
+"""Rounds of a loop inside the step over a table of what it computed: losses, metrics (assumed)."""
 _TABLE = frozenset({"items", "values"})
 PARAMETERS = 64
 """Rounds of a loop inside the step over the parameters or layers of a model (assumed)."""
@@ -48,8 +47,6 @@ _STATE = regex.compile(r"(^|_)(hidden|lstm_states?|rnn_states?)$", re.IGNORECASE
 """Names of the state of a recurrent layer: what it puts out, and its cell."""
 TERMS = 4
 """Rounds of a loop over the terms of a loss (assumed)."""
-_HANDFUL = 8
-"""Most rounds of a loop that are few."""
 MAX_DEPTH = 2
 """Most loops within each other of which the rounds count: the tokens of each sample."""
 _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
@@ -231,7 +228,7 @@ def _has_few_rounds(module: ModuleIndex, loop: ast.AST) -> bool:
     if isinstance(loop, ast.While) or _runs_model(module, loop):
         return False
     known = _count(module, loop)
-    return known is not None and known <= _HANDFUL
+    return known is not None and known <= TABLE
 
 
 def outermost_loop(context: LoopContext) -> Place | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Sequence
 
+from gpulint import regex
 from gpulint.impact import Cost
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -17,7 +19,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.batch_waits import waiting_copy
 from gpulint_rules.data.branch_chances import is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
@@ -54,6 +56,13 @@ _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 
 
+_COPIES = frozenset({"cpu", "numpy", "tolist", "to", "device_get", "type"})
+"""Methods that may copy a whole tensor."""
+_SAME = frozenset({"detach", "clone", "cpu", "data", "float", "double"})
+_REDUCES = frozenset({"mean", "sum", "max", "min", "norm", "any", "all"})
+_LOSS = regex.compile(r"(^|_|\b)loss(es)?(_|\d|\b)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """What the waits of one file add to each round of a loop."""
@@ -77,8 +86,7 @@ class Group:
     needs_rounds: bool = False
     """Whether the step needs values in an inner loop."""
     small: bool = False
-    """Whether each round waits a handful of times: in no loop over samples or parameters, and in no helper that it calls
-    several times."""
+    """Whether each place waits for one number, once in each round or once for each of a few values."""
     uncertain: bool = False
     """A round may pass by some of the places."""
 
@@ -139,7 +147,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         f"line {first.lineno}" if first is not None else place_of_wait(project, module, called),
         first,
         any(inner_loops(module, sync.node, loop) for sync in needed),
-        shallow and all(times_called(context) <= 1 for _, context in found),
+        shallow and _are_small(module, run, found),
     )
 
 
@@ -196,6 +204,27 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     return Cost(
         "host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=group.small
     )
+
+
+def _are_small(module: ModuleIndex, run: Sequence[SyncPoint], found: Sequence[tuple[SyncPoint, LoopContext]]) -> bool:
+    """Return whether each wait of a round is for one number, and in no helper that the round calls several times."""
+    return all(_is_of_number(module, sync) for sync in run) and all(times_called(context) <= 1 for _, context in found)
+
+
+def _is_of_number(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a wait is for one number, or for what a mask picks, and not for a copy of a whole tensor."""
+    if sync.kind is not SyncKind.READ or not isinstance(sync.node, ast.Call) or sync.value is None:
+        return sync.kind is not SyncKind.BARRIER
+    if last_name(sync.node.func) not in _COPIES:
+        return True
+    value = sync.value
+    while isinstance(value, ast.Call) and last_name(value.func) in _SAME and isinstance(value.func, ast.Attribute):
+        value = value.func.value
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        value = value.value
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in _REDUCES and not value.keywords and len(value.args) < 2
+    return isinstance(value, ast.Name | ast.Attribute | ast.Subscript) and _LOSS.search(ast.unparse(value)) is not None
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
