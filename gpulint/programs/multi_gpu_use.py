@@ -137,6 +137,12 @@ class Program:
         known = self._libraries.no_gpu | sys.stdlib_module_names | names
         return self._heads <= known and len(self._imported) < MAX_MODULES
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What it imports from outside of the tree and may spread it over GPUs."""
+        known = self._libraries.beside | sys.stdlib_module_names
+        return tuple(sorted(head for head in self._heads if head.partition(".")[0] not in known))
+
     @query_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""

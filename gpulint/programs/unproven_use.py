@@ -1,0 +1,71 @@
+"""What would have to hold for a program that a job starts to leave GPUs of the job without work, and is not seen."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.launch.gpu_counts import processes
+from gpulint.launch.transfer_commands import only_prepares
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+
+if TYPE_CHECKING:
+    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.programs.multi_gpu_use import Program
+    from gpulint.project import Project
+
+_LAUNCHER = regex.compile(
+    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|deepspeed|horovodrun|mpirun|mpiexec)\b"
+)
+_RUNS = regex.compile(r"\b(?:subprocess|Popen|os\.(?:system|popen|exec\w+|posix_spawn\w*)|pexpect|sh\.Command)\b")
+_NUMBERS = regex.compile(
+    r"range\(\s*(?:torch\.cuda\.)?device_count\(|%\s*\(?(?:torch\.cuda\.)?device_count\("
+    r"|^[ \t]*(?:self\.)?\w+[ \t]*=[ \t]*[^\n#]*(?<![\w.])(?:torch\.cuda\.)?device_count\(\)",
+)
+"""Numbers of GPUs that a program goes through or keeps."""
+_SEVERAL_EACH = regex.compile(
+    r"\brank\w*\)?[ ]*\*[ ]*(?:\d|\w*(?:gpu|dev))|(?:gpus?|devices?)_per_(?:rank|process|proc|replica)\b"
+)
+"""Numbers of the first of several GPUs of a process."""
+
+
+def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program | None, count: int = 1) -> str:
+    """What is not proven of a launch with ``count`` processes that uses fewer than ``gpus`` GPUs, as a part of a
+    sentence; empty if all is."""
+    if program is not None:
+        if count == 1 and _starts_others(program):
+            return "assuming that it starts no processes of its own"
+        if count == 1 and program.mentions(_NUMBERS):
+            return "assuming that it goes through no GPUs by number"
+        if count == 1 and program.unread:
+            return f"assuming that `{program.unread[0]}` uses one GPU"
+    for other in job.launches:
+        if other is start or other.script is not None or other.launch.uncalled:
+            continue
+        found = processes(project, job, other)
+        if found is None or found[0] >= gpus:
+            return "assuming that this stage takes as long as others of the job"
+    for item in job.commands:
+        own = item.command.name in PLAIN_COMMANDS or item.command.name in item.command.script.functions
+        if not own and id(item.command) not in job.starters and not only_prepares(project.models, item.command):
+            return f"assuming that `{item.command.name}` uses no GPU"
+    return ""
+
+
+def has_several_each(program: Program) -> bool:
+    """Return whether each process takes several GPUs by number (``first = rank * 2``)."""
+    return program.mentions(_SEVERAL_EACH)
+
+
+def _starts_others(program: Program) -> bool:
+    """Return whether a program that runs commands has one with a launcher (``os.system("torchrun ...")``)."""
+    if not program.mentions(_LAUNCHER) or not program.mentions(_RUNS):
+        return False
+    return any(
+        isinstance(text.value, str)
+        and not isinstance(module.syntax.parents.get(text), ast.Expr)
+        and _LAUNCHER.search(text.value)
+        for module in program.modules
+        for text in module.syntax.of(ast.Constant)
+    )
