@@ -93,7 +93,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _horovod(document, module, project)
     if project.word_index.of(document.path) & _SKIPS or "accumulate" in module.calls_by_name:
         return
-    if _is_static(project, module):
+    if _is_static(project, module) or _is_of_apex(project, module):
         return
     for found in accumulations(project, module):
         if not wraps_in_ddp(module, project) or in_one_process(project, module, found):
@@ -137,6 +137,18 @@ def _is_static(project: Project, module: ModuleIndex) -> bool:
         for call in where.calls_by_name.get(name, ())
         for keyword in call.keywords
     )
+
+
+def _is_of_apex(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the module, or else each one that names DDP, wraps its models in the DDP of apex, which has no
+    ``no_sync``."""
+    paths = [module.path]
+    if not any(name in module.calls_by_name for name in WRAPPERS):
+        paths = sorted(project.python_files_with(b"DistributedDataParallel"))
+    modules = [found for path in paths if (found := project.module_at(path)) is not None]
+    calls = [(where, call) for where in modules for name in WRAPPERS for call in where.calls_by_name.get(name, ())]
+    names = [project.fact(Resolver).call_names(where, call) for where, call in calls]
+    return bool(names) and all(found and all(name.startswith("apex.") for name in found) for found in names)
 
 
 def _wrapped_name(module: ModuleIndex, found: Accumulation) -> str:
