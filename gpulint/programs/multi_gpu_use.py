@@ -137,11 +137,12 @@ class Program:
         known = self._libraries.no_gpu | sys.stdlib_module_names | names
         return self._heads <= known and len(self._imported) < MAX_MODULES
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """What it imports from outside of the tree and may spread it over GPUs."""
+    def unread(self, all_unknown: bool) -> tuple[str, ...]:
+        """What it imports from outside of the tree and may spread it over GPUs: frameworks, and ``all_unknown``
+        packages."""
         known = self._libraries.beside | sys.stdlib_module_names
-        return tuple(sorted(head for head in self._heads if head.partition(".")[0] not in known))
+        heads = {head.partition(".")[0] for head in self._heads} - known
+        return tuple(sorted(heads if all_unknown else heads & self._libraries.gpu))
 
     @query_property
     def use(self) -> Use:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.gpu_counts import processes
 from gpulint.launch.transfer_commands import only_prepares
-from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS, Approach
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
@@ -24,6 +24,8 @@ _NUMBERS = regex.compile(
     r"|^[ \t]*(?:self\.)?\w+[ \t]*=[ \t]*[^\n#]*(?<![\w.])(?:torch\.cuda\.)?device_count\(\)",
 )
 """Numbers of GPUs that a program goes through or keeps."""
+_ASIDE = frozenset({"eval", "jq", "bc", "ml", "tput", "logger", "mail", "lsof", "timedatectl"})
+"""Commands beside programs that compute nothing, or start what is known."""
 _SEVERAL_EACH = regex.compile(
     r"\brank\w*\)?[ ]*\*[ ]*(?:\d|\w*(?:gpu|dev))|(?:gpus?|devices?)_per_(?:rank|process|proc|replica)\b"
 )
@@ -33,13 +35,15 @@ _SEVERAL_EACH = regex.compile(
 def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program | None, count: int = 1) -> str:
     """What is not proven of a launch with ``count`` processes that uses fewer than ``gpus`` GPUs, as a part of a
     sentence; empty if all is."""
-    if program is not None:
-        if count == 1 and _starts_others(program):
+    if program is not None and count == 1:
+        if _starts_others(program):
             return "assuming that it starts no processes of its own"
-        if count == 1 and program.mentions(_NUMBERS):
+        by_process = any(sign.approach is Approach.PER_PROCESS for sign in program.parallel)
+        if not by_process and not start.launch.distributed and program.mentions(_NUMBERS):
             return "assuming that it goes through no GPUs by number"
-        if count == 1 and program.unread:
-            return f"assuming that `{program.unread[0]}` uses one GPU"
+        unread = program.unread(all_unknown=not by_process and not start.launch.distributed)
+        if unread:
+            return f"assuming that `{unread[0]}` uses one GPU"
     for other in job.launches:
         if other is start or other.script is not None or other.launch.uncalled:
             continue
@@ -47,9 +51,10 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
         if found is None or found[0] >= gpus:
             return "assuming that this stage takes as long as others of the job"
     for item in job.commands:
-        own = item.command.name in PLAIN_COMMANDS or item.command.name in item.command.script.functions
-        if not own and id(item.command) not in job.starters and not only_prepares(project.models, item.command):
-            return f"assuming that `{item.command.name}` uses no GPU"
+        command = item.command
+        plain = command.in_substitution or command.name in PLAIN_COMMANDS | _ASIDE | command.script.functions.keys()
+        if not plain and id(command) not in job.starters and not only_prepares(project.models, command):
+            return f"assuming that `{command.name}` uses no GPU"
     return ""
 
 
