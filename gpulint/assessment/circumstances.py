@@ -24,6 +24,7 @@ from gpulint.assessment import (
     moved_imports,
     place_facts,
     process_options,
+    reached_places,
     repeats,
     shell_defaults,
     siblings,
@@ -74,6 +75,7 @@ _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
 _PAUSE = frozenset({"pause"})
 _IDLE = frozenset({"idle-gpus"})
+_STOP = frozenset({"breakpoint"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
@@ -104,7 +106,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("imports a module that was moved", TO_LOW, moved_imports.cannot_start),
     Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
-    Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),
+    Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
+    Circumstance("no program is seen to run it by default", TO_LOW, reached_places.is_unreached, kinds=_STOP),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
     Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),

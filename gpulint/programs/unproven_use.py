@@ -52,8 +52,9 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
             return "assuming that this stage takes as long as others of the job"
     for item in job.commands:
         command = item.command
-        plain = command.in_substitution or command.name in PLAIN_COMMANDS | _ASIDE | command.script.functions.keys()
-        if not plain and id(command) not in job.starters and not only_prepares(project.models, command):
+        if command.in_substitution or id(command) in job.starters or only_prepares(project.models, command):
+            continue
+        if command.name and command.name not in PLAIN_COMMANDS | _ASIDE | command.script.functions.keys():
             return f"assuming that `{command.name}` uses no GPU"
     return ""
 
