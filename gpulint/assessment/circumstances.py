@@ -171,7 +171,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance(
-        "no job of the tree holds GPUs", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
+        "no job that holds GPUs runs it", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
     ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),

@@ -33,7 +33,7 @@ _SEVERAL_EACH = regex.compile(
 
 
 def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program | None, count: int = 1) -> str:
-    """What is not proven of a launch with ``count`` processes that uses fewer than ``gpus`` GPUs, as a part of a
+    """Return what is not proven of a launch with ``count`` processes that uses fewer than ``gpus`` GPUs, as a part of a
     sentence; empty if all is."""
     if program is not None and count == 1:
         if _starts_others(program):
