@@ -160,9 +160,10 @@ def is_in_no_job(subject: Subject) -> bool:
 
 
 def is_without_gpu_jobs(subject: Subject) -> bool:
-    """Return whether no job of the tree that holds GPUs runs the file (readers thanked for 1 of 9 findings on hidden
-    GPUs, the one beside a job)."""
-    return all(job.gpus is None for job in subject.jobs)
+    """Return whether no job that holds GPUs may run the file: what such jobs start is known, and something else
+    (readers thanked for 1 of 9 findings on hidden GPUs, the one beside a job)."""
+    held = [job for job in subject.project.fact(JobIndex).jobs() if job.gpus is not None]
+    return all(job.complete and job not in subject.jobs for job in held)
 
 
 def keeps_cache(subject: Subject) -> bool:

@@ -9,15 +9,18 @@ from gpulint import regex
 from gpulint.launch.gpu_counts import processes
 from gpulint.launch.transfer_commands import only_prepares
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS, Approach
+from gpulint.programs.command_files import says
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
-    from gpulint.programs.multi_gpu_use import Program
     from gpulint.project import Project
 
 _LAUNCHER = regex.compile(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|deepspeed|horovodrun|mpirun|mpiexec)\b"
 )
+_LAUNCHES = regex.compile(r"\bhydra[/.]launcher\b|--n[-_]?jobs\b")
+"""Arguments with which a program starts processes itself."""
 _RUNS = regex.compile(r"\b(?:subprocess|Popen|os\.(?:system|popen|exec\w+|posix_spawn\w*)|pexpect|sh\.Command)\b")
 _NUMBERS = regex.compile(
     r"range\(\s*(?:torch\.cuda\.)?device_count\(|%\s*\(?(?:torch\.cuda\.)?device_count\("
@@ -35,6 +38,8 @@ _SEVERAL_EACH = regex.compile(
 def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program | None, count: int = 1) -> str:
     """Return what is not proven of a launch with ``count`` processes that uses fewer than ``gpus`` GPUs, as a part of a
     sentence; empty if all is."""
+    if count == 1 and says(project, start, _LAUNCHES):
+        return "assuming that it starts no processes of its own"
     if program is not None and count == 1:
         if _starts_others(program):
             return "assuming that it starts no processes of its own"
@@ -48,7 +53,8 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
         if other is start or other.script is not None or other.launch.uncalled:
             continue
         found = processes(project, job, other)
-        if found is None or found[0] >= gpus:
+        beside = project.fact(MultiGpuUse).started(other) if other.program != start.program else None
+        if found is None or found[0] >= gpus or (beside is not None and _drives_several(beside)):
             return "assuming that this stage takes as long as others of the job"
     for item in job.commands:
         command = item.command
@@ -57,6 +63,12 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
         if command.name and command.name not in PLAIN_COMMANDS | _ASIDE | command.script.functions.keys():
             return f"assuming that `{command.name}` uses no GPU"
     return ""
+
+
+def _drives_several(program: Program) -> bool:
+    """Return whether one process of a program may use all GPUs."""
+    signs = {sign.approach for sign in program.parallel}
+    return program.spreads_model or not signs <= {Approach.PER_PROCESS}
 
 
 def has_several_each(program: Program) -> bool:

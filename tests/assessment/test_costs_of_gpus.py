@@ -600,3 +600,33 @@ def test_a_program_that_runs_as_one_process_exchanges_nothing(
 def test_a_script_that_holds_gpus_by_its_name_does_so_on_purpose(tmp_path: Path, name: str, level: str) -> None:
     job = "#!/bin/bash\n#SBATCH --gres=gpu:4\nwatch -n 1 nvidia-smi\n"
     assert levels(tmp_path, {name: job}, "GPU101") == [level]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "notes", "level"),
+    [
+        ("job.sh", "#SBATCH --gres=gpu:4", "", "high"),
+        ("job.sh", "#SBATCH --gres=gpu:4  # 2 would do for a test", "", "high"),
+        ("debug_train.sh", "#SBATCH --gres=gpu:4", "", "low"),
+        ("job.sh", "#SBATCH --partition=gpu-debug\n#SBATCH --gres=gpu:4", "", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:4  # whole node, for its memory", "", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:4", "Submit with `sbatch --gres=gpu:1 job.sh`.", "low"),
+        ("job.sh", "#SBATCH --gres=gpu:4", "Submit with `sbatch job.sh`.", "high"),
+    ],
+)
+def test_gpus_of_trials_and_those_requested_for_the_node_cost_little(
+    tmp_path: Path, name: str, head: str, notes: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n{head}\npython train.py\n"
+    program = "import torch\nmodel = torch.nn.Linear(2, 2)\nmodel = model.cuda()\n" + (
+        "for batch in loader:\n    model(batch.cuda()).mean().backward()\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {name: job, "train.py": program, "README.md": notes}, "GPU413") == [level]
+
+
+def test_hidden_gpus_cost_nothing_in_a_file_that_no_job_with_gpus_runs(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython {}\n"
+    hidden = 'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "-1"\nimport tensorflow as tf\nmodel = net()\nmodel.fit(x, y)\n'
+    for number, (started, level) in enumerate([("small.py", "high"), ("train.py", "low")]):
+        files = {"job.sh": job.format(started), "small.py": hidden, "train.py": "import torch\n"}
+        assert levels(tmp_path / str(number), files, "GPU411") == [level]

@@ -76,6 +76,11 @@ _STARTS = regex.compile(
 )
 """How a program starts a launcher, or itself once more."""
 _NUMBERED = regex.compile(r"(?<![\w-])--?[\w-]{0,40}(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
+_EVALUATES = regex.compile(
+    r"(?<!\S)--?(?:do[-_])?(?:eval(?:uate|uation)?|test|infer(?:ence)?|predict|generate|sample|demo|export)(?:[-_]only|[-_]mode)?(?:$|\s|=(?:1|true)\b)",
+    re.IGNORECASE,
+)
+"""Options of programs that train otherwise."""
 _BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
 """A strategy or wrapper by the name that a setting has."""
 
@@ -136,8 +141,13 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
-            cost=idle(1, gpus.value, assumption(project, job, start, gpus.value, program)),
+            cost=idle(1, gpus.value, _unproven(project, job, start, gpus.value, program)),
         )
+
+
+def _unproven(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program) -> str:
+    words = " ".join(word.text for word in start.launch.args)
+    return "assuming that it trains" if _EVALUATES.search(words) else assumption(project, job, start, gpus, program)
 
 
 def _numbers(start: JobLaunch) -> set[str]:
