@@ -107,6 +107,8 @@ def _is_used_at_once(
     after = [call for call in calls if call.lineno > backward.lineno]
     following = next((call.lineno for call in after if last_name(call.func) == "backward"), math.inf)
     return any(
+        call.lineno < following and _hands_optimizer(call) and not any(conditions(module, call, loop)) for call in after
+    ) or any(
         call.lineno < following
         and last_name(call.func) == "step"
         and not _is_seldom(project, module, call, loop)
@@ -114,6 +116,11 @@ def _is_used_at_once(
         and (_updates(call) or _is_of_optimizer(project, module, call))
         for call in after
     )
+
+
+def _hands_optimizer(call: ast.Call) -> bool:
+    """``clip_and_step(model, optimizer)``"""
+    return isinstance(call.func, ast.Name) and any("optim" in last_name(value).lower() for value in call.args)
 
 
 def _is_of_optimizer(project: Project, module: ModuleIndex, step: ast.Call) -> bool:
