@@ -26,7 +26,6 @@ MAX_USES = 40
 """How many uses of one name are looked at."""
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _CALLED_BY_LIBRARIES = frozenset({"forward", "backward", "setup_context"})
-_KEEPS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr", "type"})
 _COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
 """Makers of commands of which somebody chooses one."""
@@ -93,13 +92,13 @@ class _Search:
 
     def _uses(self, module: ModuleIndex, owner: _Definition, steps: int) -> bool:
         """Return whether a use of a class or function leads there."""
-        if _is_registered(owner):
-            return self._is_named_as_text(module, owner.name)
+        if registered := _registered(owner):
+            return any(self._is_named_as_text(name) for name in registered)
         uses = list(islice(self._named(module, owner.name), MAX_USES))
         outside = [use for use in uses if not any(up is owner for up in use.module.syntax.ancestors(use.node))]
         if any(self._leads(use, steps) for use in outside if not _is_idle(use)):
             return True
-        return bool(outside) and len(uses) == MAX_USES
+        return len(uses) == MAX_USES or self._is_named_as_text(owner.name)
 
     def _named(self, module: ModuleIndex, name: str) -> Iterator[NodeRef]:
         """Uses of a name of the module, there and in modules that import it, also under another name."""
@@ -116,21 +115,21 @@ class _Search:
     def _leads(self, use: NodeRef, steps: int) -> bool:
         module, node = use.module, use.node
         entry = _entry(module, node)
-        if entry is not None and not self._is_named_as_text(module, entry):
+        if entry is not None and not self._is_named_as_text(entry):
             return False
         if is_other_choice(self._project, module, node, depth=0):
             return False
         return self.reaches(module, node, steps - 1)
 
-    def _is_named_as_text(self, home: ModuleIndex, name: str) -> bool:
+    def _is_named_as_text(self, name: str) -> bool:
         """Return whether a configuration, command or text of a module names an entry, other than where it is kept."""
         whole = re.compile(rb"(?<![\w.-])%b(?![\w-])" % re.escape(name.encode()))
         for path in self._project.files_with(name.encode()):
             if path.suffix not in (".py", ".pyc", ".md", ".rst", ".ipynb") and self._project.finds(path, whole):
                 return True
         for path in self._project.word_index.mentioning(word_of(name)) if name.isidentifier() else ():
-            module = self._project.module_at(path)
-            if module is not None and any(_is_choice(module, text) for text in _texts(module, name)):
+            other = self._project.module_at(path)
+            if other is not None and any(_is_choice(other, text) for text in _texts(other, name)):
                 return True
         return not name.isidentifier()
 
@@ -144,7 +143,8 @@ def _is_choice(module: ModuleIndex, text: ast.Constant) -> bool:
     parent = module.syntax.parents.get(text)
     if isinstance(parent, ast.Dict):
         return text in parent.values
-    return not isinstance(parent, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.Expr)
+    registers = isinstance(parent, ast.Call) and "regist" in ast.unparse(parent.func).lower()
+    return not registers and not isinstance(parent, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.Expr)
 
 
 def _owner(module: ModuleIndex, node: ast.AST) -> _Definition | None:
@@ -164,8 +164,16 @@ def _outer(module: ModuleIndex, node: ast.AST) -> _Definition | None:
     return next((up for up in module.syntax.ancestors(node) if isinstance(up, (*FUNCTIONS, ast.ClassDef))), None)
 
 
-def _is_registered(owner: _Definition) -> bool:
-    return isinstance(owner, ast.ClassDef) and any("regist" in ast.unparse(one).lower() for one in owner.decorator_list)
+def _registered(owner: _Definition) -> set[str]:
+    """Names under which decorators put a class or function into a registry, if any do."""
+    found = [one for one in owner.decorator_list if "regist" in ast.unparse(one).lower()]
+    given = {
+        part.value
+        for one in found
+        for part in ast.walk(one)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    return given | {owner.name} if found else set()
 
 
 def _is_idle(use: NodeRef) -> bool:
