@@ -28,7 +28,7 @@ def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth:
     if _is_entry(module, node):
         return True
     for test, holds in conditions(module, node):
-        if holds and _excludes_default(project, module, test):
+        if _excludes_default(project, module, test) if holds else _is_default(project, module, test):
             return True
     function = module.function(node)
     if function is None or not depth:
@@ -107,6 +107,15 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, kno
     if chosen:
         return not any(value in choices or value.lower() in choices for value in chosen)
     return not known and _is_in_chain(module, test)
+
+
+def _is_default(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+    """Return whether ``name == "value"`` is true for every value that ``name`` is known to have."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]):
+            values = project.fact(Constants).of(module, left).values
+            return bool(values) and all(one.value == wanted and one.source != "literal" for one in values)
+    return False
 
 
 def _is_other_number(project: Project, module: ModuleIndex, left: ast.expr, number: int) -> bool:

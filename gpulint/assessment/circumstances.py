@@ -17,6 +17,7 @@ from gpulint.assessment import (
     frequency,
     gpu_options,
     gpu_signs,
+    idle_reasons,
     input_limits,
     job_facts,
     loader_facts,
@@ -24,6 +25,7 @@ from gpulint.assessment import (
     moved_imports,
     place_facts,
     process_options,
+    reached_places,
     repeats,
     shell_defaults,
     siblings,
@@ -75,6 +77,7 @@ _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
 _PAUSE = frozenset({"pause"})
 _IDLE = frozenset({"idle-gpus"})
+_STOP = frozenset({"breakpoint"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
@@ -105,7 +108,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("imports a module that was moved", TO_LOW, moved_imports.cannot_start),
     Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
-    Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=frozenset({"breakpoint"})),
+    Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
+    Circumstance("no program is seen to run it by default", TO_LOW, reached_places.is_unreached, kinds=_STOP),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
     Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
@@ -158,6 +162,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
     Circumstance("a template whose program is commented out", TO_LOW, file_facts.is_template, kinds=_IDLE),
     Circumstance("to hold GPUs, by its name", TO_LOW, file_facts.is_placeholder, kinds=_IDLE | _HELD),
+    Circumstance("a trial, by the name of its script or queue", TO_LOW, idle_reasons.is_trial, kinds=_IDLE | _INSTALL),
+    Circumstance("requested for what comes with it, as a comment says", TO_LOW, idle_reasons.is_for_node, kinds=_IDLE),
+    Circumstance("submitted with another request", TO_LOW, idle_reasons.is_submitted_otherwise, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
     Circumstance("its jobs request no GPUs", TO_LOW, job_facts.requests_no_gpus, not_kinds=_START),
@@ -169,7 +176,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance(
-        "no job of the tree holds GPUs", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
+        "no job that holds GPUs runs it", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
     ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.jobs import MANY_GPUS, gpus_of, most_gpus
+from gpulint.assessment.jobs import MANY_GPUS, gpus_of
+from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
@@ -17,17 +18,21 @@ from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.launch.job import Job, Setting
+    from gpulint.project import Project
 
 _CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
 _PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
-_GPUS_OF_SESSION = regex.compile(r"(--gres=gpu(:[a-z]\w*)?:|--gpus(-per-\w+)?[= ]|-G ?)(?P<count>\d+)")
-_POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
+_STAYS = regex.compile(r"^kind:[ \t]*[\"']?(?:Pod|Deployment|StatefulSet|ReplicaSet|DaemonSet)\b", re.MULTILINE)
+_LOGS_IN = regex.compile(r"\bsalloc\b|--pty\b|condor_submit\b")
+"""Commands that open a shell for whoever types them or starts their script."""
+_ENTERS = regex.compile(r"\b(?:kubectl|oc|k9s)\b[^\n]{0,80}\b(?:exec|rsh|attach|cp)\b|\bdevpod\b")
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 _NAMES_GPUS = regex.compile(r"CUDA_VISIBLE_DEVICES|nproc|num[-_]process|tensor[-_]parallel|--gpus?\b|--gres")
@@ -50,8 +55,6 @@ _SET_UP = regex.compile(
     re.IGNORECASE,
 )
 _ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]{0,300}\$\{?SLURM_TMPDIR\b")
-MANY_GPUS_WAIT = 8
-"""GPUs from which on even a look at what is installed already costs something (assumed)."""
 _LAYS_OUT = regex.compile(r"\b(?:cp|rsync|tar|unzip|unrar|unsquashfs)\b")
 _SCRATCH = regex.compile(r"(?:^|[\"'=])\$?\{?/?scratch\b", re.IGNORECASE)
 """Paths that begin with the disk that many clusters give each node."""
@@ -81,14 +84,22 @@ def _shows_one(job: Job) -> bool:
 
 
 def is_session_of_a_person(subject: Subject) -> bool:
-    """Return whether a session holds no more GPUs than who develops needs, as far as is known. That nothing computes in
-    a job is another matter, but for a pod of one GPU."""
+    """Return whether a person works in what holds the GPUs: a session, or a pod that stays until somebody deletes it,
+    of few GPUs or with notes on how to enter it, or what only logs in (readers thanked for none of 12 such findings).
+    That nothing computes in a job is another matter."""
     counts = {gpus_of(job) for job in subject.jobs}
-    if subject.finding.severity >= Severity.ERROR:
-        return counts == {1} and subject.mentions(_POD)
-    line = subject.document.source.line(subject.finding.span.line) if subject.document is not None else ""
-    counts |= {int(match["count"]) for match in _GPUS_OF_SESSION.finditer(line)}
-    return all(count is None or count < MANY_GPUS for count in counts)
+    few = all(count is None or count < MANY_GPUS for count in counts)
+    if subject.finding.severity < Severity.ERROR:
+        line = subject.document.source.line(subject.finding.span.line) if subject.document is not None else ""
+        return few or _LOGS_IN.search(line) is not None
+    return subject.mentions(_STAYS) and (few or _notes_entering(subject.project))
+
+
+@query
+def _notes_entering(project: Project) -> bool:
+    """Return whether scripts or notes of the tree open a shell in a pod."""
+    found = (project.data(path)[:MAX_BYTES].decode("utf-8", "replace") for path in texts(project))
+    return any(regex.occurs(_ENTERS, text) for text in found)
 
 
 def prepares_session(subject: Subject) -> bool:
@@ -149,9 +160,10 @@ def is_in_no_job(subject: Subject) -> bool:
 
 
 def is_without_gpu_jobs(subject: Subject) -> bool:
-    """Return whether no job of the tree holds GPUs (readers thanked for 1 of 9 findings on hidden GPUs, the one beside
-    a job)."""
-    return all(job.gpus is None for job in subject.project.fact(JobIndex).jobs())
+    """Return whether no job that holds GPUs may run the file: what such jobs start is known, and something else
+    (readers thanked for 1 of 9 findings on hidden GPUs, the one beside a job)."""
+    held = [job for job in subject.project.fact(JobIndex).jobs() if job.gpus is not None]
+    return all(job.complete and job not in subject.jobs for job in held)
 
 
 def keeps_cache(subject: Subject) -> bool:
@@ -202,12 +214,9 @@ def keeps_packages(subject: Subject) -> bool:
 
 def keeps_environment(subject: Subject) -> bool:
     """Return whether a Python installer finds what it installed in an earlier run: on the disks of a cluster or of a
-    runner of one's own. Conda solves the environment again, and ``git+`` builds are not kept. Even to find all in place
-    takes many GPUs some time."""
+    runner of one's own. Conda solves the environment again, and ``git+`` builds are not kept."""
     document, span = subject.document, subject.finding.span
     if document is None or not subject.is_launcher or not subject.jobs:
-        return False
-    if (most_gpus(subject.project, subject.path) or 1) >= MANY_GPUS_WAIT:
         return False
     source = document.cell_source(span.cell)
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))

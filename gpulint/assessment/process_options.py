@@ -15,18 +15,24 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.training.collectives import WRAPPERS
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.launch.job import Launched
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
 _SPAWNS = ("spawn", "start_processes")
 _STARTS = (*_SPAWNS, "Process", "notebook_launcher")
 _LAUNCHERS = regex.compile(
-    r"torchrun|torch\.distributed\.(launch|run)\b|accelerate launch|\b(deepspeed|mpirun|mpiexec|horovodrun|srun)\b"
+    r"(?:torchrun|torch\.distributed\.(?:launch|run)\b)"
+    r"(?![^\n]{0,300}--nproc[-_]per[-_]node[= ]1\b(?![^\n]{0,300}--nnodes))"
+    r"|accelerate launch|\b(deepspeed|mpirun|mpiexec|horovodrun|srun)\b"
 )
 """Commands that start several processes."""
+_OF_RANK = regex.compile(r"rank\b\W{1,3}(?:!= ?-1|>=? ?0|> ?-1)\b|rank is not None|[\"'](?:LOCAL_)?RANK[\"'] in ")
+"""Tests for one of several processes."""
 MAX_USERS = 20
 """Most programs whose commands are read."""
 
@@ -54,7 +60,7 @@ def is_started_alone(subject: Subject) -> bool:
         return False
     paths = [module.path, *islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)]
     starts = [item for path in paths for item in project.fact(JobIndex).launches_of(path)]
-    if not starts or any(item.start.launch.distributed for item in starts):
+    if not starts or any(map(_starts_several, starts)):
         return False
     modules = [found for path in paths if (found := project.module_at(path)) is not None]
     return not _names_launcher(project) and not any(name in one.calls_by_name for one in modules for name in _STARTS)
@@ -70,14 +76,27 @@ def wraps_by_option(subject: Subject) -> bool:
     modules = [found for path in paths if (found := project.module_at(path)) is not None]
     wraps = [(one, call) for one in modules for name in sorted(WRAPPERS) for call in one.calls_by_name.get(name, ())]
     guards = project.fact(Guards)
-    if not wraps or not all(guards.is_off_by_default(*wrap, several=True) for wrap in wraps):
+    if not wraps or not all(guards.is_off_by_default(*wrap, several=True) or _is_for_rank(*wrap) for wrap in wraps):
         return False
-    starts = (item.start.launch.distributed for path in paths for item in project.fact(JobIndex).launches_of(path))
+    starts = (_starts_several(item) for path in paths for item in project.fact(JobIndex).launches_of(path))
     return (
         not any(starts)
         and not _names_launcher(project)
         and not any(name in one.calls_by_name for one in modules for name in _STARTS)
     )
+
+
+def _starts_several(launched: Launched) -> bool:
+    """Return whether a launch may start several processes: ``--nproc_per_node=1`` on one node starts one."""
+    launch = launched.start.launch
+    count = launch.processes_per_node
+    one = count is not None and count.value == 1 and not count.all_gpus
+    return launch.distributed and not (one and launch.launcher == "torchrun" and "nnodes" not in launch.options)
+
+
+def _is_for_rank(module: ModuleIndex, wrap: ast.Call) -> bool:
+    """``if args.local_rank != -1: model = DDP(model)``"""
+    return any(holds and _OF_RANK.search(source_text(module, test)) for test, holds in conditions(module, wrap))
 
 
 @query

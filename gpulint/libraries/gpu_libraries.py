@@ -33,6 +33,8 @@ class Libraries:
         """Those that use a GPU only when told to."""
         self.no_gpu = self.if_told | {module for row in rows for module in row.modules_on_cpu}
         """Those that use none, or only when told to."""
+        self.beside = self.no_gpu | {module for row in rows for module in row.modules_beside}
+        """Those that use none, or as many as the program says."""
         self.approaches = {
             name: approach
             for row in rows

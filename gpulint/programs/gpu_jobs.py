@@ -38,6 +38,10 @@ _SETS_UP = regex.compile(
 _ARGUMENT = regex.compile(r"[\"']?\$\{?([1-9])(?:[:?-][^}]*)?\}?[\"']? in (.+)", re.DOTALL)
 MAX_CALLS = 20
 """Calls of one function or script that are looked at."""
+_CHECKS = regex.compile(
+    r"(^|_)(check|verify|validate|test)_(\w+_)?(install\w*|env\w*|setup|gpus?|cuda|torch|imports?|deps|dependencies)(_|$)"
+)
+"""Names of programs that only look at what is installed."""
 _OFF = frozenset({"false", "0", "no", "n", ""})
 _PIPELINE_CALLS = frozenset(
     {"Compiler", "create_run_from_pipeline_func", "create_run_from_pipeline_package", "PipelineJob"}
@@ -207,6 +211,7 @@ class GpuJobs:
         if any(item.program is not None and item.launch.command.name == "conda" for item in job.launches):
             return False  # `conda run python train.py`
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
+        known |= {id(item.launch.command) for item in job.launches if self._tries(item)}
         installs = any(install_tool(self._project.models, item.command) for item in job.commands)
         return all(
             id(item.command) in known
@@ -214,6 +219,11 @@ class GpuJobs:
             or (installs and _is_aside(item.command))
             for item in job.commands
         )
+
+    def _tries(self, start: JobLaunch) -> bool:
+        """Return whether a launch tests what was installed (``python tests/check_install.py``)."""
+        path = start.program
+        return path is not None and (self._project.is_test(path) or _CHECKS.search(path.stem) is not None)
 
     @query
     def last_uses(self, job: Job) -> dict[Path | None, int]:

@@ -137,6 +137,11 @@ class Program:
         known = self._libraries.no_gpu | sys.stdlib_module_names | names
         return self._heads <= known and len(self._imported) < MAX_MODULES
 
+    def unread(self, all_unknown: bool) -> tuple[str, ...]:
+        """Frameworks from outside of the tree, and ``all_unknown`` packages, which may spread it over GPUs."""
+        heads = {head for head in self._heads if "." not in head} - self._libraries.beside - sys.stdlib_module_names
+        return tuple(sorted(heads if all_unknown else heads & self._libraries.gpu))
+
     @query_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
@@ -196,8 +201,7 @@ class Program:
 
     @query_property
     def loads_by_name(self) -> bool:
-        """Whether parts of it are imported or built by a name that a configuration gives, so that more of the tree may
-        run."""
+        """Whether parts of it are imported or built by a name that a configuration gives: more of the tree may run."""
         return self.mentions(_BY_NAME)
 
     @query_property

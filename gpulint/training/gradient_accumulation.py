@@ -51,26 +51,37 @@ def accumulations(project: Project, module: ModuleIndex) -> Iterator[Accumulatio
         # What the loop does is asked last: that takes following its calls.
         if found is not None and project.fact(LoopContexts).role(module, loop) is Role.STEP:
             backward, step, last = found
-            if _skips(project, module, backward):
+            if _skips(project, module, backward, calls) or _passes_wrapper_by(module, backward):
                 continue
             yield Accumulation(loop, backward, step, last, _wrapped(project, module, calls))
 
 
-def _skips(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
-    """``with ddp_sync(model, last):``, a helper of the tree that switches the exchange itself, or by its name."""
-    around = (
-        context for up in module.syntax.ancestors(backward) if isinstance(up, ast.With) for context in contexts_of(up)
-    )
-    return any(
-        _SYNC.search(last_name(context.func))
-        or any(
-            isinstance(part, ast.Attribute) and part.attr in _SWITCHES
-            for helper in project.fact(Resolver).callees(module, context)
-            for part in walk(helper.node)
-        )
-        for context in around
+def _skips(project: Project, module: ModuleIndex, backward: ast.Call, calls: list[ast.Call]) -> bool:
+    """``with ddp_sync(model, last):`` by its name, or a helper of the tree that the loop calls and that switches the
+    exchange itself."""
+    around = [
+        context
+        for up in module.syntax.ancestors(backward)
+        if isinstance(up, ast.With)
+        for context in contexts_of(up)
         if isinstance(context, ast.Call)
+    ]
+    return any(_SYNC.search(last_name(context.func)) for context in around) or any(
+        isinstance(part, ast.Attribute) and part.attr in _SWITCHES
+        for call in (*around, *calls)
+        for helper in project.fact(Resolver).callees(module, call)
+        for part in walk(helper.node)
     )
+
+
+def _passes_wrapper_by(module: ModuleIndex, backward: ast.Call) -> bool:
+    """``loss = model.module(batch)``: DDP exchanges nothing after a forward pass that is not its own."""
+    loss = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    values = [loss]
+    if isinstance(loss, ast.Name):
+        values = [binding.value for binding in reaching(module, module.scope(loss).lookup(loss.id), loss)]
+    calls = [part for value in values if value is not None for part in walk(value) if isinstance(part, ast.Call)]
+    return any(isinstance(part, ast.Attribute) and part.attr == "module" for call in calls for part in walk(call.func))
 
 
 def _in_turns(
@@ -96,6 +107,8 @@ def _is_used_at_once(
     after = [call for call in calls if call.lineno > backward.lineno]
     following = next((call.lineno for call in after if last_name(call.func) == "backward"), math.inf)
     return any(
+        call.lineno < following and _hands_optimizer(call) and not any(conditions(module, call, loop)) for call in after
+    ) or any(
         call.lineno < following
         and last_name(call.func) == "step"
         and not _is_seldom(project, module, call, loop)
@@ -103,6 +116,11 @@ def _is_used_at_once(
         and (_updates(call) or _is_of_optimizer(project, module, call))
         for call in after
     )
+
+
+def _hands_optimizer(call: ast.Call) -> bool:
+    """``clip_and_step(model, optimizer)``"""
+    return isinstance(call.func, ast.Name) and any("optim" in last_name(value).lower() for value in call.args)
 
 
 def _is_of_optimizer(project: Project, module: ModuleIndex, step: ast.Call) -> bool:

@@ -61,6 +61,8 @@ _SKIPS = frozenset(
         b"Accelerator",
         b"LightningModule",
         b"ddp_comm_hooks",
+        b"register_comm_hook",
+        b"PeriodicModelAverager",
         b"_set_static_graph",
     }
 )
@@ -75,6 +77,8 @@ with contextlib.nullcontext() if {last} else {model}.no_sync():
 
 _OWN = "\nAll processes must skip the same exchanges: `{}` may differ between them."
 _SHARDED = "if the unsharded gradients, as many bytes as the trained parameters, fit on each GPU, "
+_HANDS = (ast.Call, ast.keyword, ast.Assign, ast.Tuple, ast.List, ast.Dict)
+"""What a name hands its value on in."""
 _FSDP = frozenset({"FullyShardedDataParallel", "FSDP"})
 
 
@@ -93,10 +97,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _horovod(document, module, project)
     if project.word_index.of(document.path) & _SKIPS or "accumulate" in module.calls_by_name:
         return
-    if _is_static(project, module):
+    if _is_static(project, module) or _is_of_apex(project, module):
         return
     for found in accumulations(project, module):
         if not wraps_in_ddp(module, project) or in_one_process(project, module, found):
+            continue
+        if _wraps_another(module, found):
             continue
         if not only_on_one_gpu(project, document.path):
             sharded, own = _is_sharded(module, found, project), own_length(module, found)
@@ -137,6 +143,35 @@ def _is_static(project: Project, module: ModuleIndex) -> bool:
         for call in where.calls_by_name.get(name, ())
         for keyword in call.keywords
     )
+
+
+def _is_of_apex(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the module, or else each one that names DDP, wraps its models in the DDP of apex, which has no
+    ``no_sync``."""
+    paths = [module.path]
+    if not any(name in module.calls_by_name for name in WRAPPERS):
+        paths = sorted(project.python_files_with(b"DistributedDataParallel"))
+    modules = [found for path in paths if (found := project.module_at(path)) is not None]
+    calls = [(where, call) for where in modules for name in WRAPPERS for call in where.calls_by_name.get(name, ())]
+    names = [project.fact(Resolver).call_names(where, call) for where, call in calls]
+    return bool(names) and all(found and all(name.startswith("apex.") for name in found) for found in names)
+
+
+def _wraps_another(module: ModuleIndex, found: Accumulation) -> bool:
+    """Return whether the function of the loop wraps models of its own, and the loop names none of them."""
+    calls = [call for name in sorted(WRAPPERS) for call in module.calls_by_name.get(name, ())]
+    statements = [module.syntax.parents.get(call) for call in calls]
+    if not statements or any(module.function(call) is not module.function(found.loop) for call in calls):
+        return False
+    targets = {ast.unparse(one.targets[0]) for one in statements if isinstance(one, ast.Assign)}
+    inside = set(walk(found.loop))
+    named = {ast.unparse(part) for part in inside if isinstance(part, ast.Name | ast.Attribute)}
+    handed = any(
+        isinstance(up := module.syntax.parents.get(use), _HANDS) and up not in calls and use not in inside
+        for target in targets
+        for use in module.uses.get(target, ())
+    )
+    return all(isinstance(one, ast.Assign) for one in statements) and not handed and targets.isdisjoint(named)
 
 
 def _wrapped_name(module: ModuleIndex, found: Accumulation) -> str:

@@ -46,6 +46,7 @@ from gpulint.libraries.programs import Spawner
 from gpulint.programs.cpu_starts import keeps_on_cpu
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.programs.side_engines import leaves_gpus_to_others
+from gpulint.programs.unproven_use import assumption, has_several_each
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -82,6 +83,17 @@ class TooFew:
     """Whether each of several processes would do the whole work."""
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A launch, the GPUs that it has on a node, how many processes it starts there and where that is written, and what
+    is not proven of it."""
+
+    start: JobLaunch
+    gpus: DeclaredCount
+    counted: tuple[int, Place | None]
+    unproven: str
+
+
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main":
         return
@@ -99,15 +111,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         program = project.fact(MultiGpuUse).started(start)
         if leaves_gpus_to_others(project, start, program):
             continue
+        if program is not None and counted[0] > 1 and has_several_each(program):
+            continue
+        unproven = assumption(project, job, start, gpus.value, program, counted[0])
+        found = Found(start, gpus, counted, unproven)
         if program is None:
             if start.launch.trains and counted[0] > 1:
-                yield _finding(start, gpus, counted, Severity.ERROR)
+                yield _finding(found, Severity.ERROR)
             elif start.launch.launcher == "torchrun" and counted[1] is not None and _TRAINS.match(_name(start)):
-                yield _finding(start, gpus, counted, Severity.WARNING)
+                yield _finding(found, Severity.WARNING)
         elif counted[0] == 1 and (option := _launcher_option(job, start, project)) is not None:
-            yield _finding(start, gpus, counted, Severity.WARNING, at=start.place, evidence=option, advice=_PASS_ON)
+            yield _finding(found, Severity.WARNING, at=start.place, evidence=option, advice=_PASS_ON)
         elif program.use is Use.YES and program.trains and not _starts_launcher(program):
-            yield from _of_program(start, gpus, counted, program, project)
+            yield from _of_program(found, program, project)
 
 
 def _is_told_of_several(start: JobLaunch) -> bool:
@@ -156,24 +172,24 @@ def _name(start: JobLaunch) -> str:
     return PurePosixPath(start.launch.program or start.launch.module or "").stem
 
 
-def _of_program(
-    start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], program: Program, project: Project
-) -> Iterator[Finding]:
+def _of_program(found: Found, program: Program, project: Project) -> Iterator[Finding]:
+    start, gpus, counted = found.start, found.gpus, found.counted
     ways = {sign.approach for sign in program.parallel if sign.name not in _MODEL_NAMES}
     spawned = _spawned(program, project)
     if counted[0] == 1 and spawned is not None:
         number, where = spawned
         if number is not None and number < (gpus.value or 0):
-            yield _finding(start, gpus, (number, where), Severity.ERROR, where=where)
+            yield _finding(Found(start, gpus, (number, where), found.unproven), Severity.ERROR, where=where)
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
-        yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
+        alone_there = Found(start, gpus, (1, None), found.unproven)
+        yield _finding(alone_there, Severity.ERROR, at=gpus.place, evidence=program.pinned)
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
     elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
         serial = start.launch.launcher == "srun" and not ways and not program.loads_by_name
-        yield _finding(start, gpus, counted, Severity.ERROR, serial=serial)
+        yield _finding(found, Severity.ERROR, serial=serial)
     elif ways == {Approach.PER_PROCESS}:
-        yield _finding(start, gpus, counted, Severity.WARNING)
+        yield _finding(found, Severity.WARNING)
 
 
 def _may_hold_more(program: Program, count: int, ways: set[Approach]) -> bool:
@@ -206,13 +222,12 @@ def _spawners(program: Program, project: Project) -> Iterator[tuple[ModuleIndex,
 
 
 def _finding(
-    start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], severity: Severity,
-    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None, serial: bool = False,
-    advice: str = "",
+    found: Found, severity: Severity, *, where: Place | None = None, at: Place | None = None,
+    evidence: Place | None = None, serial: bool = False, advice: str = "",
 ) -> Finding:  # fmt: skip
     """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's;
     ``serial`` if each of several processes would do the whole work."""
-    count, written = counted
+    start, gpus, (count, written) = found.start, found.gpus, found.counted
     place = at or written or start.place
     where = where or start.place
     held = "visible" if "VISIBLE" in gpus.text else "on each node" if gpus.text == PER_NODE else "requested"
@@ -240,7 +255,7 @@ def _finding(
         severity=severity,
         payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial) if fixable else None,
         related=tuple(related),
-        cost=idle(count, gpus.value),
+        cost=idle(count, gpus.value, found.unproven),
     )
 
 

@@ -35,6 +35,7 @@ https://docs.docker.com/build/cache/optimize/
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -51,10 +52,11 @@ from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint_rules.library.install_advice import advice
 from gpulint_rules.library.install_words import is_build, items, listed, pip, short
 
@@ -69,6 +71,8 @@ _SET_UP = frozenset({"pip", "venv", "virtualenv", "ensurepip"})
 _NOTHING = frozenset({("pip", "install"), ("pip3", "install")})
 """Installers without a package; others read the project's file."""
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
+_ELSEWHERE = regex.compile(r"find_spec|installed|colab|kaggle|\bwhich\(|missing", re.IGNORECASE)
+"""Tests for packages that are missing, or for services of notebooks."""
 _UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
 """What it does is unknown; many such scripts find that nothing is missing (assumed)."""
 _OWN_CODE = regex.compile(r"\.{0,2}(/|$)")
@@ -248,6 +252,7 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
             not any(install in text for install in _SHELL_INSTALL)
             or _TOOLS_ONLY.search(text)
             or _falls_back(module, call)
+            or any(_ELSEWHERE.search(source_text(module, test)) for test, _ in conditions(module, call))
             or any(span.line <= line <= span.end_line for line in reported if (span := module.syntax.span(call)))
         ):
             continue

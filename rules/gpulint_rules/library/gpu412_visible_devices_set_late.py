@@ -27,12 +27,14 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import devices
+from gpulint.launch.gpu_counts import alone, devices
+from gpulint.launch.job import Job, JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.environment_variables import settings
@@ -55,6 +57,8 @@ _INITIALISES = frozenset(
 )
 
 _SELECTS = {"set_device": frozenset({"torch.cuda.set_device"}), "device": frozenset({"torch.device"})}
+_BY_NUMBER = regex.compile(r"\bset_device\((?!0\))|\bdevice_ids=\[(?!0\])|cuda:\{|\.cuda\((?!0\)|\))")
+"""How a process selects its GPU."""
 _FIRST = (0, "0", "cuda", "cuda:0", "cpu")
 """Devices of a program that has selected none."""
 
@@ -78,7 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if found is None:
             continue
         call, late = found
-        if _selects_device(project, module, setting.node):
+        if _selects_device(project, module, setting.node) or _keeps(module, setting.node, setting.name):
             continue
         text = module.syntax.text(call).splitlines()[0]
         yield RULE.finding(
@@ -93,8 +97,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _cost(project: Project, module: ModuleIndex, value: str | None) -> Cost | None:
-    """Low where no GPU is idle: the first one is used as wanted, or all of them are. One process that no job starts
-    takes one GPU as it would take another."""
+    """Low where no GPU is idle: the first one is used as wanted, or all of them are. One process takes
+    one GPU as it would take another."""
     if value is not None and devices(value) in ((), ("0",)):
         return Cost("idle-gpus", assumed="assuming that the first GPU is not the one to use")
     program = project.fact(MultiGpuUse).of(module.path)
@@ -103,9 +107,24 @@ def _cost(project: Project, module: ModuleIndex, value: str | None) -> Cost | No
     )
     if signs & {Approach.ONE_PROCESS, Approach.MODEL}:
         return Cost("idle-gpus", assumed="assuming that others need the GPUs that it takes beyond those named")
-    if not signs and not any(project.fact(JobIndex).launches_of(module.path)):
-        return Cost("first-gpu")
-    return None
+    starts = [*project.fact(JobIndex).launches_of(module.path)]
+    if starts and all(found.job.gpus is not None and found.job.gpus.value == 1 for found in starts):
+        return Cost("idle-gpus", assumed="assuming that the job has other GPUs")
+    if (
+        starts
+        and not signs
+        and all(found.job.gpus is not None and _is_only(found.job, found.start) for found in starts)
+    ):
+        return Cost("idle-gpus", assumed="assuming that other processes use the first GPU")
+    if program.mentions(_BY_NUMBER):
+        return Cost("idle-gpus", assumed="assuming that no process selects its GPU by number")
+    return Cost("first-gpu") if not signs else None
+
+
+def _is_only(job: Job, start: JobLaunch) -> bool:
+    """Return whether one process at a time runs on the GPUs of a job."""
+    count = start.launch.processes_per_node
+    return alone(job, start) and count is not None and count.value == 1
 
 
 def _wraps_itself(program: Program) -> bool:
@@ -190,6 +209,14 @@ def _may_be_first(project: Project, module: ModuleIndex, argument: ast.expr, nam
 
 def _is_device(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and last_name(node.func) == "device" and bool(node.args)
+
+
+def _keeps(module: ModuleIndex, node: ast.AST, name: str) -> bool:
+    """Return whether a value is that of before: ``environ[name] = environ.get(name, "0")``."""
+    statement = next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), None)
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(part, ast.Constant) and part.value == name for part in walk(statement.value)
+    )
 
 
 def _spawns(module: ModuleIndex, node: ast.AST) -> bool:

@@ -45,6 +45,7 @@ from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.command_files import says
 from gpulint.programs.cpu_starts import computes_on_cpu, keeps_on_cpu
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
+from gpulint.programs.unproven_use import assumption
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -75,6 +76,11 @@ _STARTS = regex.compile(
 )
 """How a program starts a launcher, or itself once more."""
 _NUMBERED = regex.compile(r"(?<![\w-])--?[\w-]{0,40}(?:gpu|device|dev)(?:[_-]?ids?)?[ =](\d+)(?!\S)", re.IGNORECASE)
+_EVALUATES = regex.compile(
+    r"(?<!\S)--?(?:do[-_])?(?:eval(?:uate|uation)?|test|infer(?:ence)?|predict|generate|sample|demo|export)(?:[-_]only|[-_]mode)?(?:$|\s|=(?:1|true)\b)",
+    re.IGNORECASE,
+)
+"""Options of programs that train otherwise."""
 _BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
 """A strategy or wrapper by the name that a setting has."""
 
@@ -135,16 +141,13 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
-            cost=_cost(project, job, start, gpus.value),
+            cost=idle(1, gpus.value, _unproven(project, job, start, gpus.value, program)),
         )
 
 
-def _cost(project: Project, job: Job, start: JobLaunch, gpus: int) -> Cost:
-    """Low for one of several stages where another has a process for each GPU."""
-    others = (processes(project, job, one) for one in job.launches if one is not start and one.script is None)
-    if any(found is not None and found[0] >= gpus for found in others):
-        return Cost("idle-gpus", assumed="assuming that this stage takes as long as that on all GPUs")
-    return idle(1, gpus)
+def _unproven(project: Project, job: Job, start: JobLaunch, gpus: int, program: Program) -> str:
+    words = " ".join(word.text for word in start.launch.args)
+    return "assuming that it trains" if _EVALUATES.search(words) else assumption(project, job, start, gpus, program)
 
 
 def _numbers(start: JobLaunch) -> set[str]:

@@ -1,0 +1,197 @@
+"""Whether what programs do by default leads to a place, as far as names tell: calls, instances, entries of tables."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.choices import is_other_choice
+from gpulint.query import query
+from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+MAX_STEPS = 12
+"""How many uses of names lead from a program to a place."""
+MAX_PLACES = 400
+"""How many uses are looked at before a place counts as reached."""
+MAX_USES = 40
+"""How many uses of one name are looked at."""
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_CALLED_BY_LIBRARIES = frozenset({"forward", "backward", "setup_context"})
+_TESTS = frozenset({"isinstance", "issubclass", "hasattr", "type"})
+_COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
+"""Makers of commands of which somebody chooses one."""
+_PLAIN_BASES = frozenset({"object", "ABC", "Generic"})
+"""Bases that call no method of a class."""
+
+
+def is_unreached(subject: Subject) -> bool:
+    """Return whether nothing that programs do by default is seen to lead to the place."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook:
+        return False
+    return not _is_reached(subject.project, module, node)
+
+
+@query
+def _is_reached(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    return _Search(project).reaches(module, node, MAX_STEPS)
+
+
+class _Search:
+    """One search, back from a place; what it looked at already leads to nothing new."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._seen = set[ast.AST]()
+
+    def reaches(self, module: ModuleIndex, node: ast.AST, steps: int) -> bool:
+        """Return whether a place runs, but for tests around it."""
+        owner = _owner(module, node)
+        if owner is None:
+            return not self._project.is_test(module.path)
+        if owner in self._seen:
+            return False
+        self._seen.add(owner)
+        if not steps or len(self._seen) > MAX_PLACES:
+            return True
+        if isinstance(owner, ast.ClassDef):
+            return self._uses(module, owner, steps)
+        above = module.class_of(owner)
+        if above is None or _outer(module, owner) is not above:
+            return self._uses(module, owner, steps)
+        return self._method(module, above, owner, steps)
+
+    def _method(self, module: ModuleIndex, above: ast.ClassDef, method: FunctionNode, steps: int) -> bool:
+        if method.name.startswith("__") or method.name in _CALLED_BY_LIBRARIES:
+            return self._uses(module, above, steps)
+        uses = [use for use in self._attributes(method.name) if _owner(use.module, use.node) is not method]
+        if uses:
+            return any(self._leads(use, steps) for use in uses)
+        users = map(self._project.module_at, self._project.word_index.mentioning(word_of(above.name)))
+        chosen = any(user is not None and not _COMMANDS.isdisjoint(user.calls_by_name) for user in users)
+        return not chosen and any(last_name(base) not in _PLAIN_BASES for base in above.bases)  # a library may call it
+
+    def _attributes(self, name: str) -> list[NodeRef]:
+        found = (
+            NodeRef(module, node)
+            for path in self._project.word_index.mentioning(word_of(name))
+            if (module := self._project.module_at(path)) is not None
+            for node in module.syntax.of(ast.Attribute)
+            if node.attr == name and isinstance(node.ctx, ast.Load)
+        )
+        return list(islice(found, MAX_USES))
+
+    def _uses(self, module: ModuleIndex, owner: _Definition, steps: int) -> bool:
+        """Return whether a use of a class or function leads there."""
+        if registered := _registered(owner):
+            return any(self._is_named_as_text(name) for name in registered)
+        uses = list(islice(self._named(module, owner.name), MAX_USES))
+        outside = [use for use in uses if not any(up is owner for up in use.module.syntax.ancestors(use.node))]
+        if any(self._leads(use, steps) for use in outside if not _is_idle(use)):
+            return True
+        return len(uses) == MAX_USES or self._is_named_as_text(owner.name)
+
+    def _named(self, module: ModuleIndex, name: str) -> Iterator[NodeRef]:
+        """Uses of a name of the module, there and in modules that import it, also under another name."""
+        yield from (NodeRef(module, node) for node in module.uses.get(name, ()))
+        for find in (importing_files, files_with_missing_imports):
+            for path in sorted(find(self._project, module.path, name)):
+                other = self._project.module_at(path)
+                if other is None:
+                    continue
+                for known in {name} | other.aliases.get(name, set()):
+                    yield from (NodeRef(other, node) for node in other.uses.get(known, ()))
+                yield from (NodeRef(other, node) for node in other.syntax.of(ast.Attribute) if node.attr == name)
+
+    def _leads(self, use: NodeRef, steps: int) -> bool:
+        module, node = use.module, use.node
+        entry = _entry(module, node)
+        if entry is not None and not self._is_named_as_text(entry):
+            return False
+        if is_other_choice(self._project, module, node, depth=0):
+            return False
+        return self.reaches(module, node, steps - 1)
+
+    def _is_named_as_text(self, name: str) -> bool:
+        """Return whether a configuration, command or text of a module names an entry, other than where it is kept."""
+        whole = re.compile(rb"(?<![\w.-])%b(?![\w-])" % re.escape(name.encode()))
+        for path in self._project.files_with(name.encode()):
+            if path.suffix not in (".py", ".pyc", ".md", ".rst", ".ipynb") and self._project.finds(path, whole):
+                return True
+        for path in self._project.word_index.mentioning(word_of(name)) if name.isidentifier() else ():
+            other = self._project.module_at(path)
+            if other is not None and any(_is_choice(other, text) for text in _texts(other, name)):
+                return True
+        return not name.isidentifier()
+
+
+def _texts(module: ModuleIndex, name: str) -> Iterator[ast.Constant]:
+    return (text for text in module.syntax.of(ast.Constant) if text.value == name)
+
+
+def _is_choice(module: ModuleIndex, text: ast.Constant) -> bool:
+    """Return whether a text is a value: no key, no member of a list of what may be chosen, and not compared."""
+    parent = module.syntax.parents.get(text)
+    if isinstance(parent, ast.Dict):
+        return text in parent.values
+    registers = isinstance(parent, ast.Call) and "regist" in ast.unparse(parent.func).lower()
+    return not registers and not isinstance(parent, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.Expr)
+
+
+def _owner(module: ModuleIndex, node: ast.AST) -> _Definition | None:
+    """The innermost function or class whose body holds a place. What is inside a function counts as the outer one's."""
+    inner = node
+    found: _Definition | None = None
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, FUNCTIONS) and inner in up.body:
+            found = up
+        if isinstance(up, ast.ClassDef) and inner in up.body:
+            return found or (None if _outer(module, up) is None else up)
+        inner = up
+    return found
+
+
+def _outer(module: ModuleIndex, node: ast.AST) -> _Definition | None:
+    return next((up for up in module.syntax.ancestors(node) if isinstance(up, (*FUNCTIONS, ast.ClassDef))), None)
+
+
+def _registered(owner: _Definition) -> set[str]:
+    """Names under which decorators put a class or function into a registry, if any do."""
+    found = [one for one in owner.decorator_list if "regist" in ast.unparse(one).lower()]
+    given = {
+        part.value
+        for one in found
+        for part in ast.walk(one)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    return given | {owner.name} if found else set()
+
+
+def _is_idle(use: NodeRef) -> bool:
+    """Return whether a use only tests or annotates."""
+    for up in use.module.syntax.ancestors(use.node):
+        if isinstance(up, ast.Call) and isinstance(up.func, ast.Name) and up.func.id in _TESTS:
+            return True
+        if isinstance(up, ast.arg) or (isinstance(up, ast.AnnAssign) and use.node is up.annotation):
+            return True
+        if isinstance(up, ast.stmt):
+            return False
+    return False
+
+
+def _entry(module: ModuleIndex, node: ast.AST) -> str | None:
+    """The key of a table under which a class or function is one of several."""
+    parent = module.syntax.parents.get(node)
+    if isinstance(parent, ast.Dict) and len(parent.values) > 1 and node in parent.values:
+        key = parent.keys[parent.values.index(node)]
+        return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    return None
