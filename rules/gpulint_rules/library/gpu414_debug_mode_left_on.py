@@ -12,8 +12,8 @@ run on slow fallbacks. API misuse is one of the study's 15 categories, in the li
 issues).
 
 When to ignore this rule
-While debugging. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
-reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
+While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
+later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
 group. A program without cuDNN loses nothing where it makes no convolutions and recurrent layers of PyTorch; the impact
 is low unless a program that runs the line names some, or a library's models that are made of them.
 
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpulint import reasons, regex
 from gpulint.documents.base import Document
@@ -64,6 +64,7 @@ from gpulint_rules.library.debug_places import (
     is_explained_elsewhere,
     is_switched_on,
 )
+from gpulint_rules.library.opposite_switches import is_switched_back
 
 _ANOMALY = frozenset(
     {
@@ -84,6 +85,9 @@ _VARIABLES = {
     "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
+_FEW = 20
+"""Steps of a run that only tries whether a training works."""
+_SETS = regex.compile("set_detect_anomaly")
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
@@ -136,6 +140,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             and not project.fact(Guards).is_error_path(module, call)
             and not is_switched_on(project, module, call)
             and not differentiates_nothing(project, module, call)
+            and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
             and not _is_wanted(document, module, call, project)
         ):
             yield RULE.finding(
@@ -186,9 +191,25 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
 def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
     arguments = project.fact(Arguments)
+    if any(
+        arguments.value(module, call, name).every(lambda value: type(value) is int and 0 < value <= _FEW)
+        for name in ("max_steps", "limit_train_batches", "overfit_batches")
+    ):
+        return True
     return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
         module, call, "accelerator"
     ).every(lambda value: value == "cpu")
+
+
+def _ends(project: Project) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
+    """A function that yields the calls of a module that may end anomaly detection."""
+
+    def found(module: ModuleIndex) -> Iterator[ast.Call]:
+        for call in module.calls_by_name.get("set_detect_anomaly", ()):
+            if not project.fact(Arguments).value(module, call, "mode", 0).every(lambda value: value is True):
+                yield call
+
+    return found
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
