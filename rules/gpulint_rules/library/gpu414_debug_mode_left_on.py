@@ -13,9 +13,10 @@ issues).
 
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
-later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
-group. A program without cuDNN loses nothing where it makes no convolutions and recurrent layers of PyTorch; the impact
-is low unless a program that runs the line names some, or a library's models that are made of them.
+later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
+one GPU or its program forms no group. A program without cuDNN loses nothing where it makes no convolutions and
+recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
+that are made of them.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
