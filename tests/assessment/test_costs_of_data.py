@@ -67,7 +67,10 @@ def test_the_side_of_images_decides_what_a_copy_costs(tmp_path: Path, more: str,
     [
         ("image = cv2.resize(crop(cv2.imread(path), 896), (64, 64)) / 255\n        return to(image)", ""),
         ("image = cv2.resize(cv2.imread(path), (96, 64))\n        return to_tensor(image), self.labels[index]", "9 MB"),
-        ("image = cv2.resize(cv2.imread(path), self.size)\n        return to_tensor(image), self.labels[index]", "9 MB"),
+        (
+            "image = cv2.resize(cv2.imread(path), self.size)\n        return to_tensor(image), self.labels[index]",
+            "9 MB",
+        ),
         ("image = cv2.resize(cv2.imread(path), self.given)\n        return to_tensor(image), self.labels[index]", ""),
         ("image = to_tensor(cv2.resize(cv2.imread(path), (64, 64)))\n        return image[:, ::2], 0", ""),
         ("image = to_tensor(cv2.resize(cv2.imread(path), (64, 64)))\n        return np.zoom(image, 2)", ""),
