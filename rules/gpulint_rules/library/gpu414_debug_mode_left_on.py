@@ -51,18 +51,21 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.bounded_loops import is_restarted
 from gpulint.training.differentiation import takes_gradients
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import is_left_off, switches
 from gpulint_rules.library.debug_places import (
+    comes_too_late,
     differentiates_nothing,
     gets_to_programs,
     is_explained_elsewhere,
+    is_in_unused_module,
     is_switched_on,
 )
 from gpulint_rules.library.opposite_switches import is_switched_back
@@ -82,8 +85,9 @@ _GUARDS_RUN = regex.compile(
 """Words of comments on what a mode protects a run from."""
 _WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
 """Names of calls that may train."""
+_LAUNCHES = "CUDA_LAUNCH_BLOCKING"
 _VARIABLES = {
-    "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
+    _LAUNCHES: frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
 _FEW = 20
@@ -118,6 +122,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 continue
             if is_unset_below(document, project, module, setting):
                 continue
+            if setting.name == _LAUNCHES and comes_too_late(project, module, setting.node):
+                continue
         elif not gets_to_programs(project, document, setting):
             continue
         if is_explained_elsewhere(project, setting.name, setting.value):
@@ -141,6 +147,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             and not project.fact(Guards).is_error_path(module, call)
             and not is_switched_on(project, module, call)
             and not differentiates_nothing(project, module, call)
+            and not is_in_unused_module(project, module, call)
             and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
             and not _is_wanted(document, module, call, project)
         ):
@@ -247,13 +254,15 @@ def _meets_no_backward_pass(module: ModuleIndex, call: ast.Call, project: Projec
 
 
 def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop."""
+    """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop,
+    and no loop that stops after a few batches."""
     block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(
-        loop in set(walk(block)) and project.fact(LoopContexts).role(module, loop) is Role.EPOCH
-        for loop in module.loops
+    inner = set(walk(block))
+    loops = [loop for loop in module.loops if loop in inner]
+    return any(project.fact(LoopContexts).role(module, loop) is Role.EPOCH for loop in loops) and not any(
+        is_restarted(project, NodeRef(module, loop)) for loop in loops
     )
 
 
