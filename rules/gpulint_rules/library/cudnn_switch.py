@@ -20,7 +20,9 @@ from gpulint_rules.library.opposite_switches import is_switched_back
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
 """Words of docstrings of functions that make two runs give the same results."""
-_AGAIN = regex.compile(r"\bcreate_graph\b|\bcaptum\b|\b(jacobian|hessian|jacrev|hvp|vhp)\(")
+_AGAIN = regex.compile(
+    r"\bcreate_graph\b|\bcaptum\b|\b(jacobian|hessian|jacrev|hvp|vhp)\(|\.grad\.(data\.)?(sign|abs)\(|\bsign\(\w+\.grad\b"
+)
 """Signs of gradients of gradients, or of gradients in evaluation mode."""
 _SETS = regex.compile(r"cudnn\.enabled\s*=")
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
@@ -48,6 +50,7 @@ def is_left_off(project: Project, module: ModuleIndex, statement: ast.stmt) -> b
         and not project.fact(Guards).is_conditional(module, statement)
         and not _for_determinism(module, statement)
         and not _is_switched_back(module, statement)
+        and not _is_for_workers(module, statement)
         and not is_explained(document, module.syntax.span(statement))
         and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
         and not _differentiates_recurrent_layers_twice(project, module, statement)
@@ -79,6 +82,15 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
         any(module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", []))
         or bool(_REPRODUCES.search(ast.get_docstring(function) or ""))
     )
+
+
+def _is_for_workers(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether the function around a statement is only handed to loaders, whose workers call it
+    (``worker_init_fn=set_up``)."""
+    function = module.function(statement)
+    uses = module.uses.get(function.name, ()) if function is not None else ()
+    around = [module.syntax.parents.get(use) for use in uses]
+    return bool(around) and all(isinstance(up, ast.keyword) and up.arg == "worker_init_fn" for up in around)
 
 
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:

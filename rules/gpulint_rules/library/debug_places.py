@@ -25,7 +25,7 @@ from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
-"""Names of images to write code in; others open a session for that."""
+"""Names of images to write code in, and of scripts to look for errors; others open a session for that."""
 _OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv"})
 """Suffixes of files that set no variables, or whose comments say nothing of it."""
 MAX_FILES = 60
@@ -63,7 +63,7 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
         )
-    if _looks_for_errors(document, setting):
+    if _looks_for_errors(document, setting) or _FOR_WORK.search(document.path.name):
         return False
     if document.kind is not Kind.SHELL:
         return True
