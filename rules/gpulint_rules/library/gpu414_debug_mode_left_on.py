@@ -120,9 +120,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if module is not None and setting.node is not None:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
                 continue
-            if is_unset_below(document, project, module, setting):
-                continue
-            if setting.name == _LAUNCHES and comes_too_late(project, module, setting.node):
+            late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
+            if late or is_unset_below(document, project, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
