@@ -27,7 +27,8 @@ _REASON = regex.compile(
 )
 """``re.ASCII``: a word may border on Chinese or Japanese without a space."""
 _TROUBLE = regex.compile(
-    r"debug|deadlock|\bhangs?\b|\bcrash|\b(windows|wsl ?\d?|mac(os)?|shm)\b|\bissues?\b|#\d{2,}|\bbugs?\b|pickl|\bfork",
+    r"debug|deadlock|\bhangs?\b|\bcrash|\b(windows\w?|wsl ?\d?|mac(os)?|mps|jupyter|shm)\b|\bissues?\b|#\d{2,}"
+    r"|\bbugs?\b|pickl|\bfork|\breproducib|\bdeterminis|\bnotebook[- ]safe",
     re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""

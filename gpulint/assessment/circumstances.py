@@ -231,6 +231,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("long steps of many passes", 1, step_lengths.passes_often, kinds=frozenset({"allocator-flush"})),
     Circumstance("a loop of few steps", TO_LOW, few_rounds.takes_few_steps, kinds=_IN_STEPS),
+    Circumstance("a loop of few steps", TO_LOW, few_rounds.draws_few, kinds=_OF_LOADER),
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),

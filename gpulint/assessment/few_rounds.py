@@ -1,13 +1,13 @@
-"""Loops that count to a small number: ``for _ in range(10)``."""
+"""Loops that count to a small number: ``for _ in range(10)``, ``if step == 10: break``."""
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.training.bounded_loops import stops_within
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import LOOPS, NodeRef
 
 if TYPE_CHECKING:
@@ -41,14 +41,16 @@ def looks_at_few(subject: Subject) -> bool:
     return len(loops) == 1 and _is_short(subject.project, NodeRef(module, loops[0]), FEW_SAMPLES)
 
 
+def draws_few(subject: Subject) -> bool:
+    """Return whether each loop over a loader stops after a small number of batches, and runs once."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node) if loader is not None else ()
+    return bool(reads) and all(_is_short(subject.project, read.where, FEW_STEPS) for read in reads)
+
+
 def _is_short(project: Project, loop: NodeRef, few: int) -> bool:
     module, node = loop.module, loop.node
-    match node:
-        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
-            known = project.fact(Constants).of(module, count)
-        case _:
-            return False
-    if not known.every(lambda value: isinstance(value, int) and value <= few):
+    if not stops_within(project, loop, few):
         return False
     contexts, function = project.fact(LoopContexts), module.function(node)
     if next(contexts.around(module, node), None) is not None:

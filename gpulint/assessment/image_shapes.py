@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -51,7 +52,12 @@ def number(project: Project, module: ModuleIndex, node: ast.expr | None) -> int:
 
 
 def pair(project: Project, module: ModuleIndex, node: ast.expr | None) -> tuple[int, int] | None:
-    """Two numbers, as written (``(224, 224)``, ``[size, size]``); None if they are not known."""
+    """Two numbers, as written (``(224, 224)``, ``[size, size]``) or in a variable; None if they are not known."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        made = project.fact(Resolver).points_to(module, node)
+        if len(made) != 1 or made[0].path or not isinstance(made[0].node, ast.Tuple | ast.List):
+            return None
+        module, node = made[0].module, made[0].node
     if not isinstance(node, ast.Tuple | ast.List) or len(node.elts) != len(("height", "width")):
         return None
     first, second = (number(project, module, part) for part in node.elts)

@@ -136,7 +136,8 @@ class Stream(CallRow):
 
 @dataclass(frozen=True, slots=True)
 class GradientFree(CallRow):
-    """Functions and classes that make models which switch gradients off themselves when they are called."""
+    """Functions and classes that make models which switch gradients off themselves when they are called, or whose
+    weights are all frozen."""
 
     calls: tuple[str, ...]
     """Patterns of qualified names."""
@@ -144,6 +145,8 @@ class GradientFree(CallRow):
     """A pattern of the model, as the first argument names it; any model if nothing is given."""
     unless: str = ""
     """The parameter that makes a plain model, where it is passed as false."""
+    trains: str = ""
+    """The parameter that makes weights to train, where it is not passed as false."""
 
 
 @dataclass(frozen=True, slots=True)

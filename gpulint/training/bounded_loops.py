@@ -45,6 +45,28 @@ def _slices(source: ast.expr) -> Iterator[ast.expr]:
         source = source.args[0]
 
 
+def stops_within(project: Project, where: NodeRef, most: int) -> bool:
+    """Return whether a loop stops after a known number of rounds: ``range(n)``, ``zip(range(n), loader)``,
+    ``islice(loader, n)``, or ``if step >= n: break``."""
+    loop = where.node
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    limits = (*_limits(where.module, loop), *_slices(loop.iter), *_ranges(loop.iter))
+    return any(
+        project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= most)
+        for limit in limits
+    )
+
+
+def _ranges(source: ast.expr) -> Iterator[ast.expr]:
+    match source:
+        case ast.Call(func=ast.Name(id="range" | "trange"), args=[count]):
+            yield count
+        case ast.Call(func=ast.Name(id="zip" | "enumerate"), args=parts):
+            for part in parts:
+                yield from _ranges(part)
+
+
 def is_restarted(project: Project, where: NodeRef) -> bool:
     """Return whether a loop over batches is run again by each round of a loop around it, other than an epoch, and stops
     after a known small number of batches: each round starts the loader anew."""

@@ -31,6 +31,8 @@ _SWITCHES = frozenset(
 )
 """Words by which a function says that it deals with gradients itself."""
 _DISABLING = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
+MAX_CALLS = 2
+"""How many calls deep a forward pass is looked at."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
 _EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
@@ -158,17 +160,31 @@ def _runs_itself(method: NodeRef) -> bool:
 
 
 def forward_disables(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the class of the model that a call runs disables gradients in its ``forward``, or a part of it."""
+    """Return whether the class of the model that a call runs disables gradients in its ``forward``, or in a part of it,
+    by itself or in methods and parts of its own that it calls."""
+    return any(
+        method is not None and _disables(project, method, MAX_CALLS)
+        for where, owner in project.fact(Resolver).classes_of(module, call.func)
+        for method in (project.fact(Resolver).method(where, owner, name) for name in ("forward", "__call__"))
+    )
+
+
+@query
+def _disables(project: Project, method: NodeRef, calls: int) -> bool:
+    if not isinstance(method.node, FUNCTIONS):
+        return False
+    inside = (context for part in walk(method.node) for context in contexts_of(part))
+    if any(last_name(context) in _DISABLING for context in inside) or _wraps(project, method, method.node):
+        return True
+    own = (call for call in method.module.calls_of(method.node) if calls and dotted(call.func).startswith("self."))
+    return any(_disables(project, one, calls - 1) for call in own for one in _run_by(project, method.module, call))
+
+
+def _run_by(project: Project, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
+    """The methods that ``self.encode(x)`` calls, or the forward passes of the part that it runs."""
     resolver = project.fact(Resolver)
-    for where, owner in resolver.classes_of(module, call.func):
-        for name in ("forward", "__call__"):
-            method = resolver.method(where, owner, name)
-            if method is None or not isinstance(method.node, FUNCTIONS):
-                continue
-            inside = (context for part in walk(method.node) for context in contexts_of(part))
-            if any(last_name(context) in _DISABLING for context in inside) or _wraps(project, method, method.node):
-                return True
-    return False
+    parts = (resolver.method(*one, "forward") for one in resolver.classes_of(module, call.func))
+    return [*resolver.callees(module, call), *(one for one in parts if one is not None)]
 
 
 def _wraps(project: Project, method: NodeRef, function: FunctionNode) -> bool:

@@ -23,6 +23,11 @@ _FREEZES = regex.compile(
 )
 """Names of what freezes the whole of a model."""
 _THAWS = regex.compile(r"^_?(un_?freeze|thaw)")
+_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "Linear Sequential ReLU GELU SiLU Tanh Sigmoid Dropout LayerNorm BatchNorm1d Identity Flatten".split()
+)
+"""Layers of a head, which run on one vector for each sample."""
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 _PARTS = frozenset({"children", "named_children", "modules", "named_modules"})
 _LOOPS = (ast.For, ast.ListComp, ast.Call)
@@ -66,16 +71,47 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
 @query
 def _runs_frozen(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether the forward pass of a class runs nothing but models that the class freezes: a moving average."""
+    run, frozen = _run_in_forward(owner), _frozen_names(project, module, owner)
+    return bool(run) and all(f"self.{name}" in frozen for name in run)
+
+
+def ends_in_layers(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a class of the tree freezes the models that its forward pass runs, but for single layers, which
+    keep little for a backward pass."""
+    owners = project.fact(Resolver).classes_of(module, model)
+    return bool(owners) and all(_has_small_rest(project, *one) for one in owners)
+
+
+@query
+def _has_small_rest(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    run, frozen = _run_in_forward(owner), _frozen_names(project, module, owner)
+    rest = {name for name in run if f"self.{name}" not in frozen}
+    init = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
+    assigned = [part for part in walk(init) if isinstance(part, ast.Assign)] if init is not None else []
+    values = {name: [one.value for one in assigned if f"self.{name}" in map(dotted, one.targets)] for name in rest}
+    return len(rest) < len(run) and all(
+        bool(made) and all(_is_layer(project, module, value) for value in made) for made in values.values()
+    )
+
+
+def _is_layer(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    """``nn.Linear(512, 10)``, ``nn.Sequential(nn.Dropout(0.1), nn.Linear(512, 10))``"""
+    calls = [part for part in walk(value) if isinstance(part, ast.Call)]
+    return isinstance(value, ast.Call) and all(
+        project.fact(Resolver).call_names(module, one) & _LAYERS for one in calls
+    )
+
+
+def _run_in_forward(owner: ast.ClassDef) -> set[str]:
+    """The attributes of a model that its forward pass calls, if it sets any itself."""
     methods = {part.name: part for part in owner.body if isinstance(part, FUNCTIONS)}
     if (forward := methods.get("forward")) is None or "__init__" not in methods:
-        return False
-    run = {
+        return set()
+    return {
         part.func.attr
         for part in walk(forward)
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and dotted(part.func.value) == "self"
     }
-    frozen = _frozen_names(project, module, owner)
-    return bool(run) and all(f"self.{name}" in frozen for name in run)
 
 
 def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> bool:

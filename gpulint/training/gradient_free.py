@@ -35,9 +35,21 @@ def _is_gradient_free(project: Project, module: ModuleIndex, model: ast.expr) ->
     rows: tuple[GradientFree, ...] = project.models.rows("gradient-free")
     made = project.fact(Resolver).points_to(module, model)
     return bool(made) and all(
-        isinstance(ref.node, ast.Call) and any(_makes(project, ref.module, ref.node, row) for row in rows)
+        isinstance(ref.node, ast.Call)
+        and (
+            any(_makes(project, ref.module, ref.node, row) for row in rows)
+            or ((base := _merged(ref.node)) is not None and _is_gradient_free(project, ref.module, base))
+        )
         for ref in made
     )
+
+
+def _merged(call: ast.Call) -> ast.expr | None:
+    """``model`` of ``model.merge_and_unload()``, which gives the base model back with its weights as they are"""
+    match call.func:
+        case ast.Attribute(value=base, attr="merge_and_unload"):
+            return base
+    return None
 
 
 def _makes(project: Project, module: ModuleIndex, call: ast.Call, row: GradientFree) -> bool:
@@ -45,6 +57,9 @@ def _makes(project: Project, module: ModuleIndex, call: ast.Call, row: GradientF
         return False
     plain = keyword_value(call, row.unless) if row.unless else None
     if isinstance(plain, ast.Constant) and not plain.value:
+        return False
+    trained = keyword_value(call, row.trains) if row.trains else None
+    if trained is not None and not (isinstance(trained, ast.Constant) and trained.value is False):
         return False
     return not row.named or bool(call.args and re.match(row.named, ast.unparse(call.args[0])))
 

@@ -28,6 +28,10 @@ _DERIVATIVES = regex.compile(
 _WRAPS = regex.compile(r"(^|\.)(torch|accelerate|lightning|deepspeed|apex|timm|tqdm|torchmetrics|torchinfo|thop)\.")
 """Packages whose objects get a model, and take no gradients of their own accord."""
 
+_LOADS = frozenset({"torch.load", "torch.jit.load"})
+_BUILDS = frozenset({"instantiate", "instantiate_from_config", "build_from_cfg", "build_from_config"})
+"""Functions of libraries that make what a configuration names."""
+
 
 def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, forward: ast.Call, model: str) -> bool:
     """Return whether something in a region of a function may differentiate what ``forward`` computes: an object of
@@ -112,7 +116,10 @@ def _is_known(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
     made = resolver.points_to(module, model)
     return bool(made) and all(
         isinstance(ref.node, ast.Call)
-        and any("." in name and name != "torch.load" for name in resolver.call_names(ref.module, ref.node))
+        and any(
+            "." in name and name not in _LOADS and name.rpartition(".")[2] not in _BUILDS
+            for name in resolver.call_names(ref.module, ref.node)
+        )
         for ref in made
     )
 

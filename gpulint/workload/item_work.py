@@ -15,6 +15,7 @@ from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import parts_of
@@ -187,14 +188,20 @@ class ItemWorks:
     # -- functions -----------------------------------------------------------------------------------------------------
 
     def _of_callable(self, made: NodeRef) -> set[str]:
-        """The work of a function, with those of the tree that it calls and that do not keep their results."""
+        """The work of a function, with those of the tree that it calls and that do not keep their results; none that
+        defaults rule out (``if self.preloaded: return self.samples[index]``)."""
         found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
         while todo and len(seen) < MAX_FUNCTIONS:
             ref, depth = todo.pop()
             if ref.node in seen or not isinstance(ref.node, (*FUNCTIONS, ast.Lambda)):
                 continue
             seen.add(ref.node)
-            calls = [part for part in walk(ref.node) if isinstance(part, ast.Call)]
+            guards, inside = self._project.fact(Guards), walk(ref.node)
+            calls = [
+                part
+                for part in inside
+                if isinstance(part, ast.Call) and not guards.is_off_by_default(ref.module, part, ref.node)
+            ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
             if any(map(_is_loop, walk(ref.node))):
                 found.add("loop")

@@ -67,6 +67,11 @@ def test_the_side_of_images_decides_what_a_copy_costs(tmp_path: Path, more: str,
     [
         ("image = cv2.resize(crop(cv2.imread(path), 896), (64, 64)) / 255\n        return to(image)", ""),
         ("image = cv2.resize(cv2.imread(path), (96, 64))\n        return to_tensor(image), self.labels[index]", "9 MB"),
+        (
+            "image = cv2.resize(cv2.imread(path), self.size)\n        return to_tensor(image), self.labels[index]",
+            "9 MB",
+        ),
+        ("image = cv2.resize(cv2.imread(path), self.given)\n        return to_tensor(image), self.labels[index]", ""),
         ("image = to_tensor(cv2.resize(cv2.imread(path), (64, 64)))\n        return image[:, ::2], 0", ""),
         ("image = to_tensor(cv2.resize(cv2.imread(path), (64, 64)))\n        return np.zoom(image, 2)", ""),
         ("image = to_tensor(Image.open(path).convert('RGB').resize((64, 64)))\n        return image", "6 MB"),
@@ -101,6 +106,9 @@ two = Twice(cut)
 augment = A.Compose([A.RandomCrop(512, 512), A.Resize(128, 128), A.HorizontalFlip(), A.Normalize(), ToTensorV2()])
 
 class Photos(Dataset):
+    size = 96, 64
+    given = sys.argv[1]
+
     def __getitem__(self, index):
         path = self.paths[index]
         {getter}

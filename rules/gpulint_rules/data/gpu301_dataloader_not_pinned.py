@@ -62,6 +62,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
+from gpulint_rules.data import worker_reasons
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
@@ -88,6 +89,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     feeding, undrawn = project.fact(HostToDevice), project.fact(UndrawnLoaders)
     for loader in project.fact(LoaderFlow).in_module(module):
         if feeding.is_pinned(loader) is not False or undrawn.only_first_batches(module, loader.node):
+            continue
+        if worker_reasons.is_tried(loader):
             continue
         copies = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         transfers = tuple(

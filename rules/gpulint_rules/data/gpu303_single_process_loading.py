@@ -121,7 +121,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
-        if worker_reasons.is_fallback(loader) or worker_reasons.is_explained(project, loader, argument.refs):
+        if worker_reasons.is_fallback(loader) or worker_reasons.is_tried(loader):
+            continue
+        if worker_reasons.is_explained(project, loader, argument.refs):
             continue
         if (
             _takes_everything(loader)

@@ -83,6 +83,16 @@ def _is_chosen(project: Project, path: Path, span: Span) -> bool:
     return any(map(_ZERO.search, above)) and not any(map(_RAISES.search, above))
 
 
+def is_tried(loader: Loader) -> bool:
+    """Return whether a loop makes the loader with one number of workers after the other, to find out which is best."""
+    workers = keyword_value(loader.node, "num_workers")
+    names = {part.id for part in walk(workers) if isinstance(part, ast.Name)} if workers is not None else set[str]()
+    return any(
+        isinstance(up, ast.For) and any(isinstance(part, ast.Name) and part.id in names for part in walk(up.target))
+        for up in loader.module.syntax.ancestors(loader.node)
+    )
+
+
 def is_fallback(loader: Loader) -> bool:
     """Return whether an ``except`` handler makes the loader that the ``try`` body makes with workers."""
     parents = loader.module.syntax.parents

@@ -55,7 +55,7 @@ MAX_PROGRAMS = 12
 def has_no_layers(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether nothing in the programs that run a statement, nor in their modules, names a convolution, a
     recurrent layer, a norm over batches or a library with models, and others are there."""
-    programs = _programs(project, module, statement)
+    programs = programs_of(project, module, statement)
     return 0 < len(programs) <= MAX_PROGRAMS and all(_is_without(project, path) for path in programs)
 
 
@@ -64,7 +64,7 @@ def has_layers(project: Project, module: ModuleIndex, statement: ast.stmt) -> bo
     library that is made of them."""
     return any(
         _makes_layers(project, part)
-        for path in _programs(project, module, statement)
+        for path in programs_of(project, module, statement)
         for part in project.fact(MultiGpuUse).of(path).modules_where(_may_make_layers)
     )
 
@@ -120,7 +120,7 @@ def _is_without(project: Project, path: Path) -> bool:
     )
 
 
-def _programs(project: Project, module: ModuleIndex, statement: ast.stmt) -> list[Path]:
+def programs_of(project: Project, module: ModuleIndex, statement: ast.AST) -> list[Path]:
     """The modules that nothing imports among those that run a statement; more than ``MAX_PROGRAMS`` if there are too
     many to look at all."""
     function = module.function(statement)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpulint import regex
 from gpulint.programs.environment_variables import is_explained
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
-from gpulint_rules.library.cudnn_layers import has_no_layers
+from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, has_no_layers, programs_of
+from gpulint_rules.library.opposite_switches import is_switched_back
 
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
 """Words of docstrings of functions that make two runs give the same results."""
+_AGAIN = regex.compile(
+    r"\bcreate_graph\b|\bcaptum\b|\b(jacobian|hessian|jacrev|hvp|vhp)\(|\.grad\.(data\.)?(sign|abs)\(|\bsign\(\w+\.grad\b"
+)
+"""Signs of gradients of gradients, or of gradients in evaluation mode."""
+_SETS = regex.compile(r"cudnn\.enabled\s*=")
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
 """Methods that switch something, and those that switch it back."""
 MAX_COPIES = 20
@@ -43,8 +50,10 @@ def is_left_off(project: Project, module: ModuleIndex, statement: ast.stmt) -> b
         and not project.fact(Guards).is_conditional(module, statement)
         and not _for_determinism(module, statement)
         and not _is_switched_back(module, statement)
+        and not _is_for_workers(module, statement)
         and not is_explained(document, module.syntax.span(statement))
-        and not _differentiates_recurrent_layers_twice(module)
+        and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
+        and not _differentiates_recurrent_layers_twice(project, module, statement)
         and not has_no_layers(project, module, statement)
     )
 
@@ -75,6 +84,15 @@ def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
     )
 
 
+def _is_for_workers(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether the function around a statement is only handed to loaders, whose workers call it
+    (``worker_init_fn=set_up``)."""
+    function = module.function(statement)
+    uses = module.uses.get(function.name, ()) if function is not None else ()
+    around = [module.syntax.parents.get(use) for use in uses]
+    return bool(around) and all(isinstance(up, ast.keyword) and up.arg == "worker_init_fn" for up in around)
+
+
 def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether the same function switches cuDNN on again further down, or back to what it was, after an operation
     that it cannot do; of a context manager, the method that leaves it."""
@@ -93,7 +111,27 @@ def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     )
 
 
-def _differentiates_recurrent_layers_twice(module: ModuleIndex) -> bool:
-    """Return whether the module computes gradients of gradients and names recurrent layers: cuDNN cannot do both."""
-    twice = any(keyword.arg == "create_graph" for call in module.calls for keyword in call.keywords)
-    return twice and _RECURRENT.search(module.syntax.source.text) is not None
+def _may_switch_on(project: Project) -> Callable[[ModuleIndex], Iterator[ast.stmt]]:
+    """A function that yields the statements of a module that set ``torch.backends.cudnn.enabled`` to anything else."""
+
+    def found(module: ModuleIndex) -> Iterator[ast.stmt]:
+        for target, value, statement in module.stores.get("cudnn", []):
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr == "enabled"
+                and value is not None
+                and not project.fact(Constants).of(module, value).every(lambda constant: constant is False)
+            ):
+                yield statement
+
+    return found
+
+
+def _differentiates_recurrent_layers_twice(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a program that runs a statement computes gradients of gradients, or explains a model by its
+    gradients, and names recurrent layers: cuDNN cannot do both."""
+    programs = programs_of(project, module, statement)
+    if len(programs) > MAX_PROGRAMS:
+        return False
+    found = [project.fact(MultiGpuUse).of(path) for path in programs]
+    return any(program.mentions(_AGAIN) and program.mentions(_RECURRENT) for program in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 
 from gpulint import regex
@@ -10,18 +11,21 @@ from gpulint.documents.base import Document
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import JobLaunch
 from gpulint.launch.job_index import JobIndex
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.devices import Device
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
-from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _FOR_WORK = regex.compile(r"(^|[/._-])(\.?dev(container|el(opment)?)?|debug(ging)?)([/._-]|$)", re.IGNORECASE)
-"""Names of images to write code in; others open a session for that."""
+"""Names of images to write code in, and of scripts to look for errors; others open a session for that."""
 _OTHERS = frozenset({".ipynb", ".json", ".md", ".rst", ".txt", ".csv"})
 """Suffixes of files that set no variables, or whose comments say nothing of it."""
 MAX_FILES = 60
@@ -59,18 +63,66 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
         )
-    if _looks_for_errors(document, setting):
+    if _looks_for_errors(document, setting) or _FOR_WORK.search(document.path.name):
         return False
     if document.kind is not Kind.SHELL:
         return True
     index = project.fact(JobIndex)
     starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
+    if starts and all(_stays_on_cpu(project, start) for start in starts):
+        return False
     trains = [start for start in starts if _may_train(project, start)]
     trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
     return not trains or any(
         (_gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line)
         and not _is_examined(start)
         for start in trains
+    )
+
+
+def _stays_on_cpu(project: Project, start: JobLaunch) -> bool:
+    """Return whether a program that is known uses no GPU."""
+    program = project.fact(MultiGpuUse).started(start) if start.program is not None else None
+    return program is not None and (program.stays_on_cpu or program.use is Use.NO)
+
+
+def comes_too_late(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether what the CUDA driver reads once, when the first tensor moves to a GPU, is set after that: in the
+    same function, or in one that is only called after it."""
+    function = module.function(node)
+    if _follows_move(project, module, node):
+        return True
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
+    return bool(sites) and all(_follows_move(project, site.module, site.node) for site in sites)
+
+
+def _follows_move(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    function, line = module.function(node), getattr(node, "lineno", 0)
+    return any(
+        transfer.node.lineno < line
+        and module.function(transfer.node) is function
+        and (transfer.to_gpu or Device.CUDA in transfer.devices)
+        and not project.fact(Guards).is_conditional(module, transfer.node)
+        for transfer in project.fact(DeviceTransfers).transfers(module)
+    )
+
+
+def is_in_unused_module(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place at the top of a module is in one that only defines, trains nothing, and that no
+    other file names."""
+    if module.function(node) is not None or module.path.suffix != ".py" or module.path.name == "__init__.py":
+        return False
+    parts = [part for part in module.syntax.tree.body if part not in module.syntax.ancestors(node)]
+    defined = [part for part in parts if isinstance(part, (*FUNCTIONS, ast.ClassDef))]
+    rest = [part for part in parts if part not in defined]
+    texts = [part for part in rest if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
+    return (
+        bool(defined)
+        and all(part in texts or isinstance(part, ast.Import | ast.ImportFrom | ast.Assign) for part in rest)
+        and next(project.fact(GpuPrograms).users(module.path), None) is None
+        and not project.fact(MultiGpuUse).of(module.path).trains
+        and not project.fact(MultiGpuUse).of(module.path).trains
+        and not project.is_in_other_files(os.fsencode(module.path.stem))
     )
 
 

@@ -12,10 +12,11 @@ run on slow fallbacks. API misuse is one of the study's 15 categories, in the li
 issues).
 
 When to ignore this rule
-While debugging. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
-reported, nor is a variable that only groups of processes read where the job holds one GPU or its program forms no
-group. A program without cuDNN loses nothing where it makes no convolutions and recurrent layers of PyTorch; the impact
-is low unless a program that runs the line names some, or a library's models that are made of them.
+While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
+later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
+one GPU or its program forms no group. A program without cuDNN loses nothing where it makes no convolutions and
+recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
+that are made of them.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -36,7 +37,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpulint import reasons, regex
 from gpulint.documents.base import Document
@@ -50,20 +51,24 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.bounded_loops import is_restarted
 from gpulint.training.differentiation import takes_gradients
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import is_left_off, switches
 from gpulint_rules.library.debug_places import (
+    comes_too_late,
     differentiates_nothing,
     gets_to_programs,
     is_explained_elsewhere,
+    is_in_unused_module,
     is_switched_on,
 )
+from gpulint_rules.library.opposite_switches import is_switched_back
 
 _ANOMALY = frozenset(
     {
@@ -80,10 +85,14 @@ _GUARDS_RUN = regex.compile(
 """Words of comments on what a mode protects a run from."""
 _WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
 """Names of calls that may train."""
+_LAUNCHES = "CUDA_LAUNCH_BLOCKING"
 _VARIABLES = {
-    "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
+    _LAUNCHES: frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
+_FEW = 20
+"""Steps of a run that only tries whether a training works."""
+_SETS = regex.compile("set_detect_anomaly")
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
@@ -111,7 +120,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if module is not None and setting.node is not None:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
                 continue
-            if is_unset_below(document, project, module, setting):
+            late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
+            if late or is_unset_below(document, project, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
@@ -136,6 +146,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             and not project.fact(Guards).is_error_path(module, call)
             and not is_switched_on(project, module, call)
             and not differentiates_nothing(project, module, call)
+            and not is_in_unused_module(project, module, call)
+            and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
             and not _is_wanted(document, module, call, project)
         ):
             yield RULE.finding(
@@ -186,9 +198,25 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
 def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
     arguments = project.fact(Arguments)
+    if any(
+        arguments.value(module, call, name).every(lambda value: type(value) is int and 0 < value <= _FEW)
+        for name in ("max_steps", "limit_train_batches", "overfit_batches")
+    ):
+        return True
     return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
         module, call, "accelerator"
     ).every(lambda value: value == "cpu")
+
+
+def _ends(project: Project) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
+    """A function that yields the calls of a module that may end anomaly detection."""
+
+    def found(module: ModuleIndex) -> Iterator[ast.Call]:
+        for call in module.calls_by_name.get("set_detect_anomaly", ()):
+            if not project.fact(Arguments).value(module, call, "mode", 0).every(lambda value: value is True):
+                yield call
+
+    return found
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
@@ -225,13 +253,15 @@ def _meets_no_backward_pass(module: ModuleIndex, call: ast.Call, project: Projec
 
 
 def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop."""
+    """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop,
+    and no loop that stops after a few batches."""
     block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(
-        loop in set(walk(block)) and project.fact(LoopContexts).role(module, loop) is Role.EPOCH
-        for loop in module.loops
+    inner = set(walk(block))
+    loops = [loop for loop in module.loops if loop in inner]
+    return any(project.fact(LoopContexts).role(module, loop) is Role.EPOCH for loop in loops) and not any(
+        is_restarted(project, NodeRef(module, loop)) for loop in loops
     )
 
 

@@ -43,7 +43,7 @@ from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.differentiation import takes_gradients
-from gpulint.training.frozen_models import is_frozen
+from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
@@ -56,6 +56,7 @@ from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
+_HEAD = Cost("gradients", assumed="assuming that the layers behind the frozen model are large")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
 
@@ -91,7 +92,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled",
             help=_advice(project, first),
             payload=first,
-            cost=_FEW if first.loop is None and _is_given_few(project, first) else None,
+            cost=_cost(project, first),
             cause=_decorated(project, first),
             related=tuple(
                 Place(document.path, module.syntax.span(one.forward), _note(one)) for one in (first, *others)
@@ -126,6 +127,12 @@ def _note(found: InferenceLoop) -> str:
     return (
         "each call here keeps its activations" if _run(found) is found.forward.func else "the model runs in this call"
     )
+
+
+def _cost(project: Project, found: InferenceLoop) -> Cost | None:
+    if found.loop is None and _is_given_few(project, found):
+        return _FEW
+    return _HEAD if ends_in_layers(project, found.module, _run(found)) else None
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:

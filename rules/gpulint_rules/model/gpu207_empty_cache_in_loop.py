@@ -10,8 +10,8 @@ garbage collection stops the host while the GPU idles. Insufficient GPU memory, 
 accounts for 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in programs of
-MinkowskiEngine, whose documentation says to call it in each step.
+Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in loops that move models
+back to the host, and in programs of MinkowskiEngine, whose documentation says to call it in each step.
 
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
@@ -109,8 +109,21 @@ def _stays_on_host(project: Project, loop: NodeRef) -> bool:
 
 
 def _makes_room(loop: ast.stmt) -> bool:
-    """Return whether an inference engine with an allocator of its own takes turns with the training on one GPU."""
-    return any(isinstance(part, ast.Call) and last_name(part.func) in _TURNS for part in walk(loop))
+    """Return whether an inference engine with an allocator of its own takes turns with the training on one GPU, or the
+    loop moves models back to the host (``teacher.to("cpu")`` as a statement)."""
+    return any(
+        (isinstance(part, ast.Call) and last_name(part.func) in _TURNS) or _moves_model_away(part)
+        for part in walk(loop)
+    )
+
+
+def _moves_model_away(part: ast.AST) -> bool:
+    match part:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="cpu"), args=[])):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value="cpu"), *_])):
+            return True
+    return False
 
 
 def _is_by_hand(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
