@@ -29,6 +29,8 @@ spec:
     image: me/train
     command: ["torchrun", "--nproc_per_node=2", "train.py"]
     resources: {limits: {nvidia.com/gpu: 2, cpu: "14"}}
+    volumeMounts: [{name: memory, mountPath: /dev/shm}]
+  volumes: [{name: memory, emptyDir: {medium: Memory}}]
 """
 
 

@@ -25,6 +25,8 @@ _CLIENT = regex.compile(
     re.IGNORECASE,
 )
 """Names of clients that callers pass."""
+_OWN_RANDOM = frozenset({"random.Random", "numpy.random.RandomState", "numpy.random.default_rng", "torch.Generator"})
+"""Random states that an object may have of its own; PyTorch seeds only the global ones of each worker."""
 _OF_CONTAINERS = frozenset("append copy count extend get index items keys pop update values".split())
 """Methods of lists and dictionaries, which are no clients."""
 _SHARED = "a client of the parent process, whose connections"
@@ -70,7 +72,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
     if (get := methods.get("__getitem__")) is None:
         return ""
-    opened = dict(_opened(project, module, owner))
+    opened, states = dict(_opened(project, module, owner)), _random_states(project, module, owner)
     for method in reached(methods, get):
         for part in walk(method):
             match part:
@@ -81,9 +83,24 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
                     )
                 case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                     return f"each sample changes `self.{name}`, of which each worker would have its own copy"
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()) if name in states:
+                    return (
+                        f"each sample draws from `self.{name}`, of which each worker would have a copy in the same "
+                        "state: the workers would draw the same numbers"
+                    )
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()) if name in opened:
                     return f"`self.{name}` is {opened[name]} forked workers would share"
     return ""
+
+
+def _random_states(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> set[str]:
+    """The attributes that are made as random states of the object."""
+    resolver = project.fact(Resolver)
+    return {
+        name
+        for name, made in kept_attributes(owner)
+        if isinstance(made, ast.Call) and resolver.call_names(module, made) & _OWN_RANDOM
+    }
 
 
 def _opened(

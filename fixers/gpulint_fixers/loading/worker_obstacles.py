@@ -31,6 +31,7 @@ from gpulint_fixers.loading.loader_lifetimes import (
     is_one_of_many,
     is_short_lived,
 )
+from gpulint_fixers.loading.shared_memory import with_little_memory
 from gpulint_fixers.loading.shared_states import shared_state
 
 SENT_BY_TRAINER = ("data_collator", "train_dataset", "eval_dataset")
@@ -63,6 +64,11 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
     if has_few_batches(project, loader):
         return ONE_BATCH
+    if file := with_little_memory(project, loader.module.path):
+        return (
+            f"containers of {file} have 64 MB of shared memory, through which workers hand over batches: give them "
+            "more first (an `emptyDir` with `medium: Memory` at /dev/shm, `shm_size` in Compose)"
+        )
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
     if name := gpu_part(project, loader):

@@ -14,7 +14,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
+from gpulint.workspace.module_index import Binding, BindingKind, LoopNode, ModuleIndex, dotted
 from gpulint_fixers.model.kept_graphs import carries_no_graph
 
 _STEPS = 4
@@ -41,12 +41,12 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
             parts[binding] = certain or parts.get(binding, False)
     own = {binding for loss in losses for binding in _bound(module, loss)}
     tensors, unknown, without = list[ast.expr](), "", detached(module, loop)
-    for kept, into in kept_in(loop):
+    for kept, into, is_entry in (*((*one, False) for one in kept_in(loop)), *((*one, True) for one in _entries(loop))):
         for value in carried(kept, ()):
             bound = _bound(module, value)
-            if not isinstance(value, ast.Name) or value.id in without or not bound or own & {*bound}:
+            if not isinstance(value, ast.Name) or value.id in without or not bound:
                 continue
-            if not all(one in parts for one in bound):
+            if not all(one in parts or (is_entry and one in own) for one in bound) or (own & {*bound} and not is_entry):
                 continue
             if function is not None and carries_no_graph(project, module, function, value):
                 continue
@@ -54,11 +54,23 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
                 continue
             if project.fact(Guards).is_without_gradients(module, kept):
                 continue
-            if all(parts[one] and _is_made(project, module, one) for one in bound):
+            if all(one in own or (parts[one] and _is_made(project, module, one)) for one in bound):
                 tensors.append(value)
             else:
                 unknown = unknown or value.id
     return KeptParts(tuple(tensors), unknown)
+
+
+def _entries(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
+    """Yield what a loop adds to entries of tables, of which no finding says anything: ``totals["ce"] += ce``."""
+    for node in walk(loop):
+        match node:
+            case ast.AugAssign(op=ast.Add(), target=ast.Subscript(value=table), value=value):
+                yield value, dotted(table)
+            case ast.Assign(
+                targets=[ast.Subscript(value=table) as target], value=ast.BinOp(left=left, op=ast.Add(), right=right)
+            ) if ast.unparse(target) == ast.unparse(left):
+                yield right, dotted(table)
 
 
 def _bound(module: ModuleIndex, value: ast.expr) -> tuple[Binding, ...]:

@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.deferred_reads import defer
 from gpulint_fixers.waits.device_reads import has_doubles, reads_of
 from gpulint_fixers.waits.element_types import is_integer
@@ -55,9 +55,20 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     edits = list(made.edits)
     for read in reads:
         copied = "" if is_integer(module, read.tensor) else kept_value(read.tensor)
-        if doubles:  # which is a copy unless the model is in double precision itself
+        if doubles and not plain and _is_sum_of_doubles(module, read.tensor):
+            copied = ""
+        elif doubles:  # which is a copy unless the model is in double precision itself
             base = read.tensor.value if isinstance(read.tensor, ast.Subscript) else read.tensor
             needless = is_fresh(module, loop, base) or not any(map(project.word_index.mentioning, _DOUBLES))
             copied = f"{copied.replace('.clone()', '') if needless else copied}.double()"
         edits.append(read.replaced(module, copied))
     return Fix("; ".join(dict.fromkeys([*reasons, *made.reasons])), Safety.UNSAFE, tuple(dict.fromkeys(edits)))
+
+
+def _is_sum_of_doubles(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """``total``, which starts as a number and only gets ``total += norm.detach().double() ** 2``."""
+    if not isinstance(tensor, ast.Name):
+        return False
+    bindings = module.scope(tensor).lookup(tensor.id)
+    added = [ast.unparse(one.node.value) for one in bindings if isinstance(one.node, ast.AugAssign)]
+    return bool(added) and all(".detach().double()" in text for text in added)

@@ -43,9 +43,10 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
     number, syntax, edits = reads_each(convert), module.syntax, list[Edit]()
     if not number:
         return None
+    function = number.removesuffix("({})") if number.endswith("({})") else ""
     for node in nodes:
         up = syntax.parents.get(node)
-        if counts(up):
+        if counts(up) or (isinstance(up, ast.Subscript) and counts(syntax.parents.get(up))):
             continue
         if not isinstance(up, ast.expr) or not re.fullmatch(rf"{node.id}\[.+\]", syntax.text(up), re.DOTALL):
             return None  # it is taken whole, or is in an f-string, whose places are not exact before Python 3.12
@@ -55,7 +56,7 @@ def partial_reads(module: ModuleIndex, nodes: list[ast.Name], convert: str) -> l
             case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None), ctx=ast.Load()) if _is_few(
                 lower
             ):
-                around = convert
+                around = f"map({function}, {{}})" if function and _goes_through(syntax.parents.get(up)) else convert
             case ast.Subscript(slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant()), ctx=ast.Load()):
                 around = number
             case _:
@@ -104,6 +105,14 @@ def counts(up: ast.AST | None) -> bool:
     """``len(losses)``, which reads no value."""
     match up:
         case ast.Call(func=ast.Name(id="len"), args=[_], keywords=[]):
+            return True
+    return False
+
+
+def _goes_through(up: ast.AST | None) -> bool:
+    """``sum(losses[-100:])``, which takes the values one by one."""
+    match up:
+        case ast.Call(func=ast.Name(id="sum" | "max" | "min"), args=[_], keywords=[]):
             return True
     return False
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
@@ -28,6 +29,8 @@ from gpulint_fixers.waits.device_reads import (
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.waits.unread_values import unread
+
+_GPU = regex.compile(r"cuda:\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ def added_up(
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
+    if _may_be_apart(variable, value, reads):
+        return Declined(f"the tensors that `{variable.name}` adds up may be on different GPUs")
     whole = integers and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
     doubles = has_doubles(project)
@@ -149,6 +154,16 @@ def added_up(
     if reasons or not certain:
         return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
+
+
+def _may_be_apart(variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> bool:
+    """Return whether a sum adds up several tensors in a file that names more than one GPU: they can be added only where
+    they are on the same one."""
+    added = {ast.unparse(one) for one in (value, *(one.value for one in additions(variable)))}
+    syntax = variable.module.syntax
+    several = len(added) > 1 or len({ast.unparse(read.tensor) for read in reads}) > 1
+    named = {one.value for one in syntax.of(ast.Constant) if isinstance(one.value, str) and _GPU.fullmatch(one.value)}
+    return several and len(named) > 1
 
 
 def _without_detach(suffix: str, read: DeviceRead) -> str:
