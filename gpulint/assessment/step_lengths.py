@@ -23,7 +23,7 @@ from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -136,7 +136,7 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
         return "each step runs other processes"
     if isinstance(loop.node, LOOPS) and _generates_always(project, loop):
         return "each step generates token by token"
-    if _networks(loop.node) > 1 and side_of(loop.module) >= LARGE_SIDE:
+    if _networks(_stepping(loop)) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
     return "long steps of a large model" if _has_large_model(project, loop.module) else ""
 
@@ -210,6 +210,16 @@ def _runs_processes(call: ast.Call) -> bool:
 def _calls_of_body(loop: ast.AST) -> Iterator[ast.Call]:
     for statement in getattr(loop, "body", ()):
         yield from (part for part in walk(statement) if isinstance(part, ast.Call))
+
+
+def _stepping(loop: NodeRef) -> ast.AST:
+    """The loop, or the next one around whose optimizers step where its own rounds only accumulate gradients."""
+    for up in (loop.node, *loop.module.syntax.ancestors(loop.node)):
+        if isinstance(up, FUNCTIONS):
+            break
+        if isinstance(up, LOOPS) and _networks(up):
+            return up
+    return loop.node
 
 
 def _networks(loop: ast.AST) -> int:

@@ -14,6 +14,7 @@ from gpulint.libraries.names import matches, words
 from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
+from gpulint.placement.record_fields import given_field
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -68,7 +69,8 @@ class HostValues:
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 return bool(bindings) and all(self._is_bound(module, name, one, path) for one in bindings)
             case ast.Attribute(value=base):
-                return self._is_field(module, node) or self._is_kept(module, node) or self._is_host(module, base, ())
+                known = self._is_field(module, node) or self._is_kept(module, node) or self._is_given(module, node)
+                return known or self._is_host(module, base, ())
             case ast.Subscript(value=base, slice=ast.Constant(value=int(index))):
                 return self._is_host(module, base, (index, *path)[:MAX_PATH])
             case ast.Subscript(value=base):
@@ -81,6 +83,8 @@ class HostValues:
                 return bool(parts) and all(self._is_host(module, part, path) for part in parts)
             case ast.UnaryOp(operand=inner) | ast.NamedExpr(value=inner):
                 return self._is_host(module, inner, path)
+            case ast.IfExp(body=one, orelse=other):
+                return self._is_host(module, one, path) and self._is_host(module, other, path)
             case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part) | ast.DictComp(value=part):
                 return self._is_host(module, part, path[1:])
             case ast.Call():
@@ -184,6 +188,21 @@ class HostValues:
             )
         )
 
+    def _is_given(self, module: ModuleIndex, node: ast.Attribute) -> bool:
+        """Return whether an attribute is a field of named tuples or data classes, all of which get a value in host
+        memory for it."""
+        resolver = self._project.fact(Resolver)
+        origins = [(ref.module, ref.node) for ref in resolver.points_to(module, node.value) if not ref.path]
+        given = [
+            (where, given_field(owner, made, node.attr))
+            for where, made in origins
+            if isinstance(made, ast.Call)
+            for _, owner in resolver.classes_of(where, made)
+        ]
+        return len(given) == len(origins) > 0 and all(
+            value is not None and self._is_host(where, value, ()) for where, value in given
+        )
+
     def _is_result(self, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> bool:
         """Return whether a call copies to the host, computes there, or is known to return what is there."""
         func, name = call.func, last_name(call.func)
@@ -191,13 +210,17 @@ class HostValues:
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
             return False
+        resolver = self._project.fact(Resolver)
         if self._is_known(module, call) or _makes_tokens(module, call):
             return True
         if isinstance(func, ast.Name) and func.id in ("float", "int", "bool", "len"):
             return True
+        if isinstance(func, ast.Name) and func.id == "map" and call.args:
+            made = resolver.points_to(module, call.args[0])
+            values = [(one.module, value) for one in made for value in self._returned(one.node)]
+            return bool(values) and all(self._is_host(where, value, path[1:]) for where, value in values)
         if isinstance(func, ast.Name) and func.id in _CONTAINERS and call.args:
             return all(self._is_host(module, part, path) for part in call.args)
-        resolver = self._project.fact(Resolver)
         names = resolver.names(module, func)
         if any(one.startswith("torch.") for one in names):
             of_models = any(one.startswith(_OF_MODELS) for one in names)

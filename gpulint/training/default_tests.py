@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.absent_keys import is_absent_key
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, dotted
 
@@ -43,6 +44,8 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
     constants = project.fact(Constants)
     if (found := _fails_for_environment(project, module, test, wanted)) is not None:
         return found
+    if wanted and is_absent_key(project, test):
+        return True
     match test:
         case ast.Call(args=[ast.Constant(value=str()), *_]):
             return _fails_for_text(constants, module, test, wanted)

@@ -186,9 +186,11 @@ class LoopRoles:
         inner = self.inner_loops(module, function)
         found = {self.role(module, loop) for loop in inner} - {Role.OTHER, Role.EVAL}
         if self._steps(module, function):
-            # A helper that draws a whole loader and then steps fits something of its own.
-            draws = any(isinstance(loop, ast.For) and self.over_loader(module, loop) for loop in inner)
-            found.add(Role.EPOCH if draws else Role.OTHER)
+            # A helper that draws a whole loader, or makes L-BFGS, and then steps fits something of its own.
+            fits = any(isinstance(loop, ast.For) and self.over_loader(module, loop) for loop in inner) or any(
+                last_name(call.func) == "LBFGS" for call in module.calls_of(function)
+            )
+            found.add(Role.EPOCH if fits else Role.OTHER)
         for call in self.calls_in(module, function):
             for helper in self._helpers(module, call):
                 if isinstance(helper.node, FUNCTIONS):

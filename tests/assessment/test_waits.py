@@ -269,7 +269,7 @@ def test_waits_beside_volumes_that_the_step_decodes_cost_little(
         "    def __getitem__(self, index):\n        return nib.load(self.paths[index]).get_fdata()[:, :, 3], 1\n\n\n"
         f"loader = DataLoader(Scans(), batch_size=16, num_workers={workers})\n"
     )
-    write(tmp_path, data + STEP + READS)
+    write(tmp_path, data + STEP + READS + "    tops.append(output.min().item())\n")
     found = [one["impact"] for one in scanned(tmp_path, capsys, "GPU305", "low")]
     assert {max(found, key=lambda one: one["level"] == "medium")["level"]} == levels
     assert all(("each step decodes volumes" in one["basis"]) == (workers == "0") for one in found)

@@ -18,8 +18,8 @@ from gpulint_rules.data.wait_counts import is_at_end
 def waiting_copy(
     project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]
 ) -> ast.expr | None:
-    """The first of the copies of a loop, where all of them block, from pinned memory that workers fill ahead, and the
-    reads come after all work of the step: only what the host does between the two could overlap with the GPU."""
+    """The first of the copies of a loop, where all of them block, workers make the batches ahead, and the reads come
+    after all work of the step: only what the host does between the two could overlap with the GPU."""
     loop = found[0][1].loop
     if loop.module is not module or any(context.calls for _, context in found):
         return None
@@ -35,8 +35,13 @@ def waiting_copy(
         or not is_at_end(module, [sync for sync, _ in found], loop.node)
     ):
         return None
-    ahead = all(
-        project.fact(HostToDevice).is_pinned(one) is True and not loads_in_process(project, one)
-        for one in loaders.values()
-    )
+    ahead = not any(loads_in_process(project, one) for one in loaders.values())
     return min((copy.node for copy in copies), key=lambda node: node.lineno) if ahead else None
+
+
+def pins(project: Project, module: ModuleIndex, copy: ast.expr | None) -> bool:
+    """Return whether something is copied, and the loaders of it pin their batches."""
+    moved = project.fact(DeviceTransfers).transfer_at(module, copy) if isinstance(copy, ast.Call) else None
+    if moved is None or moved.batch_read is None:
+        return False
+    return all(project.fact(HostToDevice).is_pinned(one) is True for one in moved.batch_read.loaders)

@@ -58,6 +58,7 @@ from gpulint.placement.host_values import HostValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.ray_tasks import is_in_task_without_gpus
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -185,6 +186,7 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
         if context.role is Role.STEP
         and not is_full_batch(context.loop.node)
         and not is_of_cpu_program(project, module, context.loop.module)
+        and not is_in_task_without_gpus(project, context.loop.module, context.loop.node)
     ]
     facts: tuple[HostOutputs | HostValues, ...] = (project.fact(HostOutputs), project.fact(HostValues))
     on_host = found and sync.value is not None and any(fact.holds(module, sync.value) for fact in facts)

@@ -24,14 +24,7 @@ from gpulint_rules.data.gradient_scalers import is_disabled, scales_in_half_prec
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.value_checks import (
-    checks_values,
-    decomposes,
-    mask_tests,
-    solves_on_host,
-    validates_parameters,
-    waits_itself,
-)
+from gpulint_rules.data.value_checks import looks_at_values, mask_tests, solves_on_host, waits_itself
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
@@ -237,7 +230,7 @@ def _set_to(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
     """Yield those of them that wait for a value: a solver of the host, a metric that checks what it is given, a result
     of unknown size, a test for numbers that are none."""
-    yield from _calls(project, module, block, _looks_at_values)
+    yield from _calls(project, module, block, looks_at_values)
     yield from sized_waits(project, module, block)
     yield from _checks(project, module, block)
 
@@ -270,15 +263,6 @@ def _unguarded(project: Project, module: ModuleIndex, block: ast.AST, checks: It
             continue
         if not guards.is_debugging(module, check) and not guards.is_off_by_default(module, check, block):
             yield check
-
-
-def _looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    return (
-        checks_values(project, module, call)
-        or validates_parameters(project, module, call)
-        or solves_on_host(project, module, call)
-        or decomposes(project, module, call)
-    )
 
 
 @query
@@ -341,7 +325,7 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Attribute() if name == "synchronize":
             statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
             return takes_time(module, statement)
-    return _looks_at_values(project, module, call)
+    return looks_at_values(project, module, call)
 
 
 def _waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -10,6 +10,7 @@ from typing import Literal
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
+from gpulint_rules.data.shown_values import reads_of_entry
 
 Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "stored", "kept"]
 _SIZED = frozenset(
@@ -51,6 +52,8 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         return "stored"
     if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
         return "computes"
+    if any(_use(module, part) == "decides" for part in reads_of_entry(module, node) if _is_below(module, part, around)):
+        return "decides"
     whole = is_whole_copy(module, node)
     if whole and _is_stored_back(module, node, around):
         return "stored"
@@ -58,10 +61,7 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     while names - seen:
         seen |= names
         reads = [
-            part
-            for name in sorted(names)
-            for part in module.uses.get(name, ())
-            if around is None or around in module.syntax.ancestors(part)
+            part for name in sorted(names) for part in module.uses.get(name, ()) if _is_below(module, part, around)
         ]
         uses = [_use(module, part) for part in reads]
         if found := next((use for use in ("decides", "sizes", "indexes") if use in uses), None):
@@ -73,6 +73,10 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         added = added or next(filter(None, (_added(module, part) for part in reads)), None)
         names = {name for part in reads for name in _names_of(module, part)}
     return added or "kept"
+
+
+def _is_below(module: ModuleIndex, node: ast.AST, around: ast.AST | None) -> bool:
+    return around is None or around in module.syntax.ancestors(node)
 
 
 def _is_option(module: ModuleIndex, node: ast.expr) -> bool:

@@ -176,6 +176,17 @@ def _entry(module: ModuleIndex, node: ast.expr) -> tuple[str, object]:
     return "", None
 
 
+def reads_of_entry(module: ModuleIndex, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield what reads, further down, the entry of a table that a value is stored as: ``logs["loss"]`` after
+    ``logs["loss"] = loss.item()``."""
+    name, key = _entry(module, node)
+    for use in module.uses.get(name, ()) if name else ():
+        match module.syntax.parents.get(use):
+            case ast.Subscript(slice=ast.Constant(value=other), ctx=ast.Load()) as entry if other == key:
+                if entry.lineno > node.lineno:
+                    yield entry
+
+
 def _may_be_entry(module: ModuleIndex, use: ast.expr, key: object) -> bool:
     match up := module.syntax.parents.get(use):
         case ast.Subscript(slice=ast.Constant(value=other), ctx=ast.Load()) if up.value is use:

@@ -24,6 +24,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.empty_tests import is_of_mask
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.detection_models import matches_targets
 
 _WRITES = frozenset({"add_histogram", "add_image", "add_images", "add_video", "save_image"})
 """Functions that copy tensors to write them."""
@@ -112,6 +113,17 @@ def decomposes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return False
     on_host = project.fact(HostValues).holds(module, call.args[0])
     return not on_host and not known.isdisjoint(project.fact(Resolver).call_names(module, call))
+
+
+def looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call waits for a value: of a metric, a distribution, a solver, a detection model."""
+    return (
+        checks_values(project, module, call)
+        or validates_parameters(project, module, call)
+        or solves_on_host(project, module, call)
+        or decomposes(project, module, call)
+        or matches_targets(project, module, call)
+    )
 
 
 def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

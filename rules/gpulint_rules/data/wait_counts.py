@@ -43,6 +43,7 @@ PARAMETERS = 64
 _WEIGHTS = regex.compile(r"(^|_)(params|param(eter)?s?_dict|parameters|grads|gradients|state_?dict)$", re.IGNORECASE)
 """Names of tables of what a model is made of."""
 _PARAMETERS = frozenset({"parameters", "named_parameters", "modules", "named_modules"})
+_EMBEDDING = regex.compile(r"(^|_|\b)(word_?)?emb(edding)?s?(_|\b)", re.IGNORECASE)
 _STATE = regex.compile(r"(^|_)(hidden|lstm_states?|rnn_states?)$", re.IGNORECASE)
 """Names of the state of a recurrent layer: what it puts out, and its cell."""
 TERMS = 4
@@ -127,7 +128,22 @@ def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> flo
 def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
     """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
     say it. One that runs the model once for a part of the batch counts as one: a wait in it is one beside that work."""
-    return _product(module, [one for one in inner_loops(module, node, loop) if not _runs_model(module, one)])
+    inner = inner_loops(module, node, loop)
+    return _product(module, [one for one in inner if not (_runs_model(module, one) or _picks_one(module, node, one))])
+
+
+def _picks_one(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether a place in a loop over the parameters of a model is for the embedding alone, of which a model has
+    one or two: ``if emb_name in name``."""
+    return is_over_parameters(loop) and any(
+        holds
+        and isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.In)
+        and isinstance(part.comparators[0], ast.Name)
+        and _EMBEDDING.search(source_text(module, part.left)) is not None
+        for test, holds in conditions(module, node, loop)
+        for part in walk(test)
+    )
 
 
 def all_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:

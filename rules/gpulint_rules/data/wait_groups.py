@@ -20,7 +20,8 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.batch_waits import waiting_copy
+from gpulint_rules.data.adjacent_waits import are_beside
+from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
 from gpulint_rules.data.exclusive_branches import exclude
@@ -30,7 +31,6 @@ from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_valu
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
-    is_beside_one,
     rounds,
     runs_few,
     tells_rounds,
@@ -47,6 +47,9 @@ BEFORE_COPY = 0.6
 """What reads of values that each step shows cost at its end, in such reads, where the next step waits for a copy from
 pinned memory (assumed: work of the host between the two is all that could overlap; readers passed over 3 of 3 such
 findings)."""
+BEFORE_ANY_COPY = 0.8
+"""What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
+copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
 ON_GPU = "assuming that the value is on the GPU"
 """Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
 of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
@@ -127,16 +130,15 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     run = in_one_round(module, syncs, loop)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
     firm = _unconditional(project, module, (*needed, *others), loop)
-    few = all(
-        runs_few(module, sync.node, loop) and is_beside_one(module, firm, sync.node) for sync in run if sync in deep
-    )
+    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
-    copy = waiting_copy(project, module, found) if shown else None
+    small = not deep and _are_small(module, run, found)
+    copy = waiting_copy(project, module, found) if shown or small else None
     first = min(_unconditional(project, module, staying, loop), key=lambda node: node.lineno, default=None)
     return Group(
-        max(saved, 0.0) * (BESIDE if called or (firm and few) else 1)
-        + NEEDED * (BEFORE_COPY if copy is not None else 1) * waits(module, own, loop),
+        max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and small else 1)
+        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop),
         waits(module, needed, loop),
         len(run),
         len(deep),
@@ -147,7 +149,11 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         f"line {first.lineno}" if first is not None else place_of_wait(project, module, called),
         first,
         any(inner_loops(module, sync.node, loop) for sync in needed),
+<<<<<<< HEAD
         shallow and _are_small(module, run, found),
+=======
+        small,
+>>>>>>> r2
     )
 
 
