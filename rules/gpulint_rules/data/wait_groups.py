@@ -133,7 +133,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
     shallow = all(runs_few(module, sync.node, loop) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
-    small = not deep and _are_small(module, run, found)
+    small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
     first = min(_unconditional(project, module, staying, loop), key=lambda node: node.lineno, default=None)
     return Group(
@@ -149,11 +149,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         f"line {first.lineno}" if first is not None else place_of_wait(project, module, called),
         first,
         any(inner_loops(module, sync.node, loop) for sync in needed),
-<<<<<<< HEAD
-        shallow and _are_small(module, run, found),
-=======
         small,
->>>>>>> r2
     )
 
 
