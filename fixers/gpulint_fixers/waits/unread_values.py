@@ -7,14 +7,14 @@ import ast
 from gpulint_rules.data.unread_totals import unread_total
 
 from gpulint import regex
-from gpulint.documents.python import walk
+from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.source import Span
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.comments import code_in_comments
-from gpulint_fixers.edits.statements import remove_statement, without_gaps
+from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
 
@@ -33,7 +33,7 @@ _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
 def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
     """Remove the statement that adds to a variable, and what it starts as; None if anything reads the variable."""
     nodes = variable.occurrences()
-    if nodes is None or not _is_own(project, variable):
+    if nodes is None or not _is_own(project, variable) or _is_given(variable):
         return None
     statement = _emptied(variable, statement)
     own, starts = set(walk(statement)), list[ast.stmt]()
@@ -145,7 +145,9 @@ def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> 
     if edit is None or edit.text:
         return None
     return Removal(
-        f"remove this value of `{variable.name}`, which nothing reads", Safety.SAFE, (_with_gap(variable, edit),)
+        f"remove this value of `{variable.name}`, which nothing reads",
+        Safety.SAFE,
+        (_with_gap(variable, _with_comment(module.syntax, edit)),),
     )
 
 
@@ -164,6 +166,12 @@ def _is_own(project: Project, variable: Variable) -> bool:
         return True
     users = (path for path in project.files_using(module.path, variable.name) if path != module.path)
     return document.python is not None and variable.name not in module.strings and not any(users)
+
+
+def _is_given(variable: Variable) -> bool:
+    """Return whether callers hand in what a variable holds, and may read what is added to it."""
+    bindings = variable.module.scope(variable.loop).bindings.get(variable.name, [])
+    return any(binding.kind is BindingKind.PARAMETER for binding in bindings)
 
 
 def _is_start(statement: ast.stmt) -> bool:
@@ -193,7 +201,12 @@ def _without(variable: Variable, statement: ast.stmt) -> Edit | None:
             targets, sources = (", ".join(map(syntax.text, part)) for part in zip(*left, strict=True))
             return Edit(syntax.path, syntax.span(statement), f"{targets} = {sources}")
     edit = remove_statement(syntax, statement)
-    return None if edit is None or edit.text else edit
+    return None if edit is None or edit.text else _with_comment(syntax, edit)
+
+
+def _with_comment(syntax: PythonModule, edit: Edit) -> Edit:
+    """A removal with the comment that describes what is removed."""
+    return edit if edit.span.cell is not None else with_own_comment(syntax.source, edit)
 
 
 def _is_of_itself(statement: ast.stmt, name: str) -> bool:
