@@ -182,7 +182,9 @@ def defer(
     made = _inside(project, variable, convert, inside)
     if isinstance(made, Declined):
         return made
-    after = kept_as_tensor(project, variable.module, outside) if "float(" in convert else None
+    after: list[Edit] | Declined | None = None
+    if "float(" in convert:
+        after = kept_as_tensor(project, variable.module, outside)
     if after is None:
         after = read_below_all(variable, convert, own, outside) or _outside(
             variable, convert, outside, in_place=in_place

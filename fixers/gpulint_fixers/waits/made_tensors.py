@@ -20,7 +20,7 @@ def kept_as_tensor(project: Project, module: ModuleIndex, uses: list[ast.Name]) 
     of a number."""
     if len(uses) != 1 or not isinstance(uses[0].ctx, ast.Load):
         return None
-    inner: ast.AST = uses[0]
+    inner: ast.expr = uses[0]
     while isinstance(up := module.syntax.parents.get(inner), ast.BinOp) and isinstance(up.op, _ARITHMETIC):
         inner = up
     if not isinstance(up, ast.Call) or up.args != [inner] or not isinstance(up.func, ast.Attribute):
