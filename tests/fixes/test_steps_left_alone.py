@@ -12,6 +12,25 @@ from tests.fixes.training_jobs import STEP, check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "a permutation on whose order nothing depends": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    order = torch.randperm(len(x)).cuda()
+                    picked = output[order]
+                    loss = torch.max(picked) - picked.min() + output[order].sum()
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "nothing depends on the order",
+    ),
     "a list that a caller hands in and may read": (
         "GPU305",
         {
