@@ -204,8 +204,8 @@ def _mentions(value: ast.expr, name: str) -> bool:
 
 
 def without_cast(module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]) -> tuple[ast.expr, tuple[Edit, ...]]:
-    """What ``float(...)`` makes a float of after a read (``float(norm.item() ** 2)``), and the edits that take it away;
-    any other expression as it is."""
+    """Return the argument of a ``float(...)`` around a read (``float(norm.item() ** 2)``), and the edits that take the
+    call away; any other expression as it is."""
     match value:
         case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if (
             "\n" not in module.syntax.text(value)

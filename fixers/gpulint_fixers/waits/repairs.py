@@ -100,6 +100,13 @@ def _made_anew(
     return gathered(project, found, statement, loop, target, more, rows=True)
 
 
+def _set_anew(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``losses = np.append(losses, loss.item())`` that nothing reads, and other assignments."""
+    name = _variable_set(statement)
+    removed = unread_array(project, variable_of(project, found, loop, name), statement) if name else None
+    return assigned(project, found, statement, loop) if removed is None else removed
+
+
 def _variable_set(statement: ast.Assign) -> str:
     """The variable that an assignment sets; empty if it sets others."""
     match statement.targets:
@@ -148,12 +155,8 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             if (removed := unread_meter(found.module, statement, added)) is not None:
                 return removed
             return added if isinstance(added, Fix) else made
-        case ast.Assign(targets=[ast.Name(id=name)]) if (
-            removed := unread_array(project, variable_of(project, found, loop, name), statement)
-        ) is not None:
-            return removed
         case ast.Assign():
-            return assigned(project, found, statement, loop)
+            return _set_anew(project, found, statement, loop)
         case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
             made = added_by_object(project, found, call)
             if isinstance(made, Fix):
