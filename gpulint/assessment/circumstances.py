@@ -100,7 +100,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
     Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
-    Circumstance("its calls pass an argument that it does not take", TO_LOW, place_facts.fails_before),
+    Circumstance("its calls do not fit its parameters", TO_LOW, place_facts.fails_before),
     Circumstance("the loop or function around raises an error", TO_LOW, failing_places.fails_there),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),

@@ -19,6 +19,7 @@ from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import only_predicts
+from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import ModuleIndex
+    from gpulint.workspace.module_index import LoopNode, ModuleIndex
 
 _BEST = regex.compile(
     r"(^|_)(best|lowest|highest)(_|$)|^(min|max)(imum)?_(\w+_)?(loss|acc(uracy)?|score|error|dice|m?iou|f1|auc|psnr|bleu)",
@@ -230,7 +231,9 @@ def draws_held_out(project: Project, loader: Loader) -> bool:
     if _is_for_evaluation(loader) or only_predicts(loader):
         return True
     if Role.STEP in roles:  # perhaps for a function that gives out a loader to train with as well
-        return is_held_out(loader.variable) and any(_passes_beside(project, read.where) for read in reads)
+        return is_held_out(loader.variable) and any(
+            _passes_beside(project, read.where) or _passes_without_steps(project, loader, read.where) for read in reads
+        )
     if roles and roles <= {Role.EVAL, Role.EPOCH} and Role.EVAL in roles:
         return True
     function = loader.module.function(loader.node)
@@ -241,6 +244,17 @@ def _passes_beside(project: Project, read: NodeRef) -> bool:
     """Return whether batches are read by a loop that takes no training steps itself, whatever is around it."""
     loop = read.node
     return isinstance(loop, LOOPS) and project.fact(LoopContexts).role(read.module, loop) in (Role.EVAL, Role.OTHER)
+
+
+def _passes_without_steps(project: Project, loader: Loader, read: NodeRef) -> bool:
+    return isinstance(read.node, LOOPS) and only_evaluates(project, loader, read.module, read.node)
+
+
+def only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether the function around a loop gets the loader with arguments that keep the loop from training."""
+    loops = project.fact(LoopContexts)
+    steps = [call for call in loops.calls_in(module, loop) if loops.is_training_step(module, call)]
+    return bool(steps) and all(is_kept_from(project, loader, module, step) for step in steps)
 
 
 @query

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
 from gpulint.assessment.constants import figure, middle
-from gpulint.assessment.frequency import draws_held_out
+from gpulint.assessment.frequency import draws_held_out, only_evaluates
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow, BatchRead
@@ -21,7 +21,6 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training import bounded_loops
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
-from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import LoopNode, ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex
 
 
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
@@ -213,7 +212,7 @@ def _is_drawn_once(project: Project, loader: Loader) -> bool:
         and loops.has_training_step(read.where.module)
         and (
             loops.role(read.where.module, read.where.node) is Role.EVAL
-            or _only_evaluates(project, loader, read.where.module, read.where.node)
+            or only_evaluates(project, loader, read.where.module, read.where.node)
         )
         and not is_repeated(project, loader, read)
         for read in reads
@@ -226,13 +225,6 @@ def _is_collected(project: Project, read: BatchRead) -> bool:
     if not isinstance(node, (*COMPREHENSIONS, ast.comprehension)):
         return False
     return loops.has_training_step(module) and next(iter(loops.enclosing_loops(module, node)), None) is None
-
-
-def _only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether the function around a loop gets the loader with arguments that keep the loop from training."""
-    loops = project.fact(LoopContexts)
-    steps = [call for call in loops.calls_in(module, loop) if loops.is_training_step(module, call)]
-    return bool(steps) and all(is_kept_from(project, loader, module, step) for step in steps)
 
 
 def is_left_at_once(subject: Subject) -> bool:

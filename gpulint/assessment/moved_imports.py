@@ -8,19 +8,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.libraries.gpu_libraries import Libraries
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
+_CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
+"""Names of classes, of more than one word."""
+
 
 def cannot_start(subject: Subject) -> bool:
-    """Return whether the module of a place, or each that calls the function around it, imports a module of the tree
-    from where it was once (``from model.unet import UNet``, which is in ``src/model/seg/unet.py`` by now)."""
+    """Return whether the module of a place, or each that calls the function around it, imports a module of the tree by
+    an old name, or from where it was once (``from model.unet import UNet``, which is in ``src/model/seg/unet.py`` by
+    now)."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
@@ -35,14 +41,42 @@ def cannot_start(subject: Subject) -> bool:
 
 @query
 def _is_broken(project: Project, module: ModuleIndex) -> bool:
-    return any(_is_moved(project, module, name, wanted) for name, wanted in _imports(module))
+    imports = [*_imports(module)]
+    return any(_is_moved(project, module, *one) for one in imports if "." in one[0]) or any(
+        _is_renamed(project, module, *one) for one in imports if "." not in one[0]
+    )
+
+
+def _is_renamed(project: Project, module: ModuleIndex, name: str, wanted: tuple[str, ...]) -> bool:
+    """Return whether nothing in the tree is called like a module, and other modules have all classes that are imported
+    from it (``from online_pair import PairDataset``, which is in ``pairs.py`` by now)."""
+    libraries = project.models.derived(Libraries)
+    if name in sys.stdlib_module_names | libraries.gpu | libraries.no_gpu or not all(map(_CLASS.match, wanted)):
+        return False
+    if project.module_path(name, module.path) is not None or any(path.stem == name for path in project.files):
+        return False
+    word = word_of(name)
+    if not wanted or name in _folder_names(project) or project.is_in_other_files(word):
+        return False
+    users = map(project.module_at, project.word_index.mentioning(word))
+    return all(
+        user is not None
+        and {name} == {one for one, _ in _imports(user)} & {name}
+        and not any(name in text for text in user.strings)
+        for user in users
+    ) and all(_is_defined(project, one) for one in wanted)
+
+
+def _is_defined(project: Project, name: str) -> bool:
+    modules = map(project.module_at, project.word_index.mentioning(word_of(name)))
+    return any(module is not None and name in module.classes_by_name for module in modules)
 
 
 def _imports(module: ModuleIndex) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the dotted modules that a module imports in any case, with what it takes from them."""
     for statement in module.syntax.tree.body:
         match statement:
-            case ast.ImportFrom(module=str(name), level=0, names=names) if "." in name:
+            case ast.ImportFrom(module=str(name), level=0, names=names):
                 yield name, tuple(alias.name for alias in names)
 
 

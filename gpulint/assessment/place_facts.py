@@ -77,7 +77,7 @@ def is_in_uncalled_loop(subject: Subject) -> bool:
 
 
 def fails_before(subject: Subject) -> bool:
-    """Return whether all calls of the function around the place raise an error, as they pass what it does not take."""
+    """Return whether all calls of the function around the place raise an error, as they do not fit its parameters."""
     module, node = subject.module, subject.node
     return module is not None and node is not None and fails_each_call(subject.project, module, node)
 

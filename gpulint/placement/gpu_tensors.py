@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
+from gpulint.libraries.gpu_libraries import Libraries
 from gpulint.placement.devices import Device, Devices
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
@@ -16,6 +20,12 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _ON_GPU = frozenset({Device.CUDA, Device.XPU})
+_ON_GPU_BY_COMMENT = regex.compile(r"\b(gpu|cuda|nvjpeg|nvdec|hbm)\b", re.IGNORECASE)
+_NOT_THERE = regex.compile(
+    r"\b(cpu|host|no|not|never|without|before|later|until|faster|pin\w*|transfers?|copy|copies|moved?|sends?)\b|n't\b",
+    re.IGNORECASE,
+)
+"""Words of comments on what happens to samples that are on the host."""
 MAX_HELPERS = 2
 
 
@@ -67,3 +77,34 @@ def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         yield from call.args[:1]
+
+
+@query
+def decodes_on_gpu(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a function calls one of an unknown library, perhaps a compiled one, of which a comment beside the
+    call says that it uses the GPU: ``patches = decoder.decode(paths)  # on the GPU, by nvJPEG``."""
+    return any(
+        _ON_GPU_BY_COMMENT.search(text) and not _NOT_THERE.search(text)
+        for call in module.calls_of(function)
+        if _is_unknown(project, module, call)
+        for text in _comments_beside(module, call)
+    )
+
+
+def _is_unknown(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call is of a function from outside of the tree, and of no library that computes on the host
+    unless it is told otherwise."""
+    resolver = project.fact(Resolver)
+    roots = {name.split(".", 1)[0] for name in resolver.call_names(module, call) if "." in name}
+    libraries = project.models.derived(Libraries)
+    on_host = libraries.no_gpu | libraries.if_moved | sys.stdlib_module_names
+    return bool(roots) and roots.isdisjoint(on_host) and not resolver.callees(module, call)
+
+
+def _comments_beside(module: ModuleIndex, call: ast.Call) -> Iterator[str]:
+    """The comments in the lines of a call, and in the line above its statement."""
+    lines = module.syntax.source.line
+    first = next((up.lineno for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call.lineno)
+    yield from (lines(number).partition("#")[2] for number in range(first, (call.end_lineno or first) + 1))
+    if first > 1 and (above := lines(first - 1).strip()).startswith("#"):
+        yield above

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.semantic.type_tests import is_for_several
 from gpulint.training.given_values import is_for_missing_argument
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
@@ -136,23 +138,36 @@ def _makes_new(
 def _returns_new(
     project: Project, module: ModuleIndex, function: FunctionNode, path: tuple[int, ...], calls: int
 ) -> bool:
-    returned = project.fact(Resolver).returns(function)
+    returned = list[ast.expr]()
+    for value in project.fact(Resolver).returns(function):
+        if path and (not isinstance(value, ast.Tuple) or path[0] >= len(value.elts)):
+            return False
+        returned.append(value.elts[path[0]] if path and isinstance(value, ast.Tuple) else value)
     for value in returned:
-        if path:
-            if not isinstance(value, ast.Tuple) or path[0] >= len(value.elts):
-                return False
-            value = value.elts[path[0]]
-        values: list[ast.expr | None] = [value]
+        if isinstance(value, ast.Name) and any(is_for_several(module, one, value.id) for one in returned):
+            continue  # what is no list is handed on
+        values: list[tuple[ast.expr, tuple[int, ...]] | None] = [(value, ())]
         if isinstance(value, ast.Name):
             bound = reaching(module, module.scope(value).lookup(value.id), value)
-            values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bound]
+            values = list(map(_given, _but_handed_on(module, value.id, bound)))
         if not values or not all(
-            is_new(module, one)
-            or (calls and isinstance(one, ast.Call) and _makes_new(project, module, one, (), calls - 1))
-            for one in values
+            one is not None and _is_made_new(project, module, one[0], one[1], calls) for one in values
         ):
             return False
     return bool(returned)
+
+
+def _is_made_new(project: Project, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], calls: int) -> bool:
+    if not path and is_new(module, value):
+        return True
+    return bool(calls) and isinstance(value, ast.Call) and _makes_new(project, module, value, path, calls - 1)
+
+
+def _but_handed_on(module: ModuleIndex, name: str, bound: Sequence[Binding]) -> list[Binding]:
+    """The bindings of a variable without the parameter that another one replaces where it is a list: ``if
+    isinstance(images, list): images = torch.cat(images)``. Such a function is there to make one tensor of several."""
+    others = [one for one in bound if one.kind is not BindingKind.PARAMETER]
+    return others if any(is_for_several(module, one.node, name) for one in others) else list(bound)
 
 
 def original_text(project: Project, transfer: Transfer) -> str:

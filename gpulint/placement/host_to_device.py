@@ -16,7 +16,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Devices
-from gpulint.placement.gpu_tensors import makes_on_gpu
+from gpulint.placement.gpu_tensors import decodes_on_gpu, makes_on_gpu
 from gpulint.placement.kept_on_gpu import getters, is_moved, keeps_on_gpu
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
@@ -155,6 +155,8 @@ class HostToDevice:
             for made in resolver.points_to(ref.module, ref.node):
                 if isinstance(made.node, FUNCTIONS) and self._moves(made.module, made.node):
                     return True
+                if isinstance(made.node, ast.Lambda) and self._moves_inside(made.module, made.node):
+                    return True
                 if isinstance(made.node, ast.Call) and (
                     binds_to_gpu(self._project, made.module, made.node) or self._makes_collator(made)
                 ):
@@ -216,7 +218,17 @@ class HostToDevice:
         """Return whether the function, or a helper that it calls, moves anything to a GPU, or makes it there."""
         if self._moves_of(module, function):
             return True
-        return makes_on_gpu(self._project, module, function)
+        return makes_on_gpu(self._project, module, function) or decodes_on_gpu(self._project, module, function)
+
+    def _moves_inside(self, module: ModuleIndex, function: ast.Lambda) -> bool:
+        """``lambda batch: [x.to(device) for x in default_collate(batch)]``, or one that calls such a function"""
+        moves = self._project.fact(DeviceTransfers).transfers(module)
+        return any(move.to_gpu and function in module.syntax.ancestors(move.node) for move in moves) or any(
+            isinstance(called.node, FUNCTIONS) and self._moves(called.module, called.node)
+            for call in walk(function)
+            if isinstance(call, ast.Call)
+            for called in self._project.fact(Resolver).callees(module, call)
+        )
 
     def _makes_collator(self, made: NodeRef) -> bool:
         """Return whether a call makes an object that moves what it is called with to a GPU (``Collator(device)``)."""

@@ -12,6 +12,7 @@ from gpulint.placement.tensor_location import TensorLocations
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.semantic.type_tests import TypeTest, type_tests, variables_of_other_types
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ _COLLECTIONS = frozenset(
 )
 """Types of what holds several tensors."""
 _MOVES = frozenset({"to", "cuda"})
+_JOINS = frozenset("cat stack tensor zeros ones full where mean sum as_tensor from_numpy zeros_like ones_like".split())
+_OF_TENSORS = frozenset(
+    "detach float double half long squeeze unsqueeze view reshape permute flatten contiguous mean sum expand".split()
+)
+"""Methods that a tensor has and a batch in another container has not."""
 MAX_ROWS = 3
 """Most loops between a parameter and an element of its rows."""
 
@@ -31,30 +37,14 @@ def is_collection(module: ModuleIndex, value: ast.expr) -> bool:
     (``if isinstance(losses, list)``), by its annotation, or by what it was made of."""
     if not isinstance(value, ast.Name):
         return isinstance(value, ast.List | ast.Tuple | ast.ListComp | ast.Dict | ast.DictComp)
-    if any(_tells_collection(test, value.id, holds) for test, holds in conditions(module, value)):
+    if any(_tells_collection(test, value.id) for test in type_tests(module, value)):
         return True
     bindings = reaching(module, module.scope(value).lookup(value.id), value)
     return bool(bindings) and all(map(_binds_collection, bindings))
 
 
-def _tells_collection(test: ast.expr, name: str, holds: bool) -> bool:
-    match test:
-        case ast.BoolOp(op=ast.And(), values=parts) if holds:
-            return any(_tells_collection(part, name, True) for part in parts)
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return _tells_collection(inner, name, not holds)
-        case ast.Call(func=func, args=[ast.Name(id=tested), kinds]) if tested == name:
-            named = {last_name(kind) for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])}
-            return last_name(func) == "isinstance" and (named <= _COLLECTIONS if holds else "Tensor" in named)
-        case ast.Call(func=func, args=[ast.Name(id=tested)]) if tested == name:
-            return last_name(func) == "is_tensor" and not holds
-        case ast.Compare(
-            left=ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=tested)]),
-            ops=[ast.Is() | ast.Eq()],
-            comparators=[ast.Name(id=kind)],
-        ):
-            return holds and tested == name and kind in _COLLECTIONS
-    return False
+def _tells_collection(test: TypeTest, name: str) -> bool:
+    return test.variable.id == name and (test.types <= _COLLECTIONS if test.holds else "Tensor" in test.types)
 
 
 def _binds_collection(binding: Binding) -> bool:
@@ -84,6 +74,37 @@ def gets_no_tensor(tensors: TensorLocations, module: ModuleIndex, value: ast.exp
         return False
     given = list(_handed(module, value, call.node))
     return bool(given) and not any(tensors.is_tensor(call.module, part) for part in given)
+
+
+def gets_tensor_instead(module: ModuleIndex, value: ast.expr, call: NodeRef) -> bool:
+    """Return whether ``value`` is read only if a parameter is no tensor, and ``call`` passes one for it."""
+    function = module.function(value)
+    if not isinstance(function, FUNCTIONS) or not isinstance(call.node, ast.Call):
+        return False
+    for variable in variables_of_other_types(module, value):
+        bindings = reaching(module, module.scope(variable).lookup(variable.id), variable)
+        if bindings and all(binding.kind is BindingKind.PARAMETER for binding in bindings):
+            given = argument_of(function, call.node, variable.id)
+            if given is not None and _is_surely_tensor(call.module, given):
+                return True
+    return False
+
+
+def _is_surely_tensor(module: ModuleIndex, value: ast.expr, depth: int = MAX_ROWS) -> bool:
+    """Return whether an expression can be nothing but a tensor or an array: ``x[:, 0]``, ``x.detach()``,
+    ``torch.cat(parts)``."""
+    match value:
+        case ast.Name(id=name) if depth:
+            bindings = reaching(module, module.scope(value).lookup(name), value)
+            values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bindings]
+            return bool(values) and all(one is not None and _is_surely_tensor(module, one, depth - 1) for one in values)
+        case ast.Subscript(slice=ast.Tuple(elts=parts)):
+            return any(isinstance(part, ast.Slice) for part in parts)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr)):
+            return attr in _JOINS
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)):
+            return attr in _OF_TENSORS or (attr in _MOVES and _is_surely_tensor(module, inner, depth))
+    return False
 
 
 def gets_host_value(

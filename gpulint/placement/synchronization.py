@@ -12,7 +12,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
-from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, is_collection
+from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -265,11 +265,13 @@ class SyncPoints:
         return through if known else []
 
     def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
-        """Return whether the calls that lead to the sync pass it numbers, which it leaves as they are, or what is in
-        host memory already."""
+        """Return whether the calls that lead to the sync pass it numbers, which it leaves as they are, what is in host
+        memory already, or what takes another branch."""
         value = sync.value
         if not calls or value is None:
             return False
+        if gets_tensor_instead(module, value, calls[-1]):
+            return True
         return gets_no_tensor(self._tensors, module, value, calls[-1]) or gets_host_value(
             self._project, self._tensors, module, value, calls[-1]
         )

@@ -32,6 +32,7 @@ from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.semantic.type_tests import is_of_other_type
 from gpulint.training.forward_calls import forward_calls
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -40,9 +41,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
-_TENSOR_NAME = regex.compile(
-    r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
-)
+_TENSOR_NAME = regex.compile(r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$", re.IGNORECASE)
 _TELLS = regex.compile(
     r"^_?(format|print|log|str|show|display|describe)_|^to_str|(2|to_?|_)(str|string|text|message|msg)$"
 )
@@ -196,7 +195,7 @@ class TensorLocations:
     def _is_tensor(self, _: bool, module: ModuleIndex, node: ast.expr) -> bool:
         match node:
             case ast.Name(id=name):
-                return self._is_tensor_name(module, node, name)
+                return not is_of_other_type(module, node) and self._is_tensor_name(module, node, name)
             case ast.Attribute(value=base, attr=attr):
                 if attr in ("loss", "logits") or self._is_placed(module, base):
                     return True

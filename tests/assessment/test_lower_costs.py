@@ -646,6 +646,11 @@ def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, 
         ("from src.seg import UNet", "high"),
         ("from seg import unet", "high"),
         ("from installed.unet import UNet", "high"),
+        ("from online_pair import PairDataset", "low"),
+        ("from online_pair import PairDataset, OtherDataset", "high"),
+        ("from online_pair import UNet", "high"),
+        ("from listed import PairDataset", "high"),
+        ("from compiled import PairDataset", "high"),
     ],
 )
 def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line: str, level: str) -> None:
@@ -655,6 +660,9 @@ def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line
         "src/seg/unet.py": "class UNet:\n    pass\n",
         "other/seg.py": "class UNet:\n    unet = 1\n",
         "src/model/net.py": "",
+        "pairs_v2.py": "class PairDataset:\n    pass\n",
+        "requirements.txt": "listed==1.0\n",
+        "compiled.pyx": "",
         "train.py": HEAD + line + "\n" + IMAGES + TRAINING,
     }
     assert levels(tmp_path, files, "GPU303") == [level]

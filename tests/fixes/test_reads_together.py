@@ -94,9 +94,10 @@ print(*seen, sep="\\n")
 )
 
 
-def test_norms_of_all_gradients_are_read_once(job: MakeJob) -> None:
+@pytest.mark.parametrize("square", ["p.grad.data.norm(2).item() ** 2", "float(p.grad.data.norm(2).item() ** 2)"])
+def test_norms_of_all_gradients_are_read_once(job: MakeJob, square: str) -> None:
     pytest.importorskip("torch")
-    made = job({"train.py": NORMS})
+    made = job({"train.py": NORMS.replace("p.grad.data.norm(2).item() ** 2", square)})
     fixes, before, after = made.repaired("train.py", "GPU305")
     text = made.text("train.py")
     assert fixes == 2

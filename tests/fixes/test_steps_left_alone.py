@@ -12,6 +12,73 @@ from tests.fixes.training_jobs import STEP, check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "a permutation on whose order nothing depends": (
+        "GPU306",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader):
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    order = torch.randperm(len(x)).cuda()
+                    picked = output[order]
+                    loss = torch.max(picked) - picked.min() + output[order].sum()
+                    loss.backward()
+                    optimizer.step()
+            """
+        },
+        "nothing depends on the order",
+    ),
+    "a list that a caller hands in and may read": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader, distances):
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    loss = criterion(output, y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    distances.append(loss.item())
+
+
+            distances = []
+            for epoch in range(10):
+                train(train_loader, distances)
+            print(distances)
+            """
+        },
+        "distances",
+    ),
+    "a table that a caller hands in and may read": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            def train(train_loader, totals):
+                for x, y in train_loader:
+                    output = model(x.cuda(non_blocking=True))
+                    loss = criterion(output, y.cuda(non_blocking=True))
+                    loss.backward()
+                    optimizer.step()
+                    totals["loss"] += loss.item()
+
+
+            totals = {"loss": 0.0}
+            for epoch in range(10):
+                train(train_loader, totals)
+            print(totals)
+            """
+        },
+        "totals",
+    ),
     "a number of an unknown type that is an index": (
         "GPU305",
         {

@@ -19,6 +19,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 from gpulint_fixers.data.constant_buffers import as_buffers, is_changed
+from gpulint_fixers.data.unordered_uses import without_order
 from gpulint_fixers.data.unread_tensors import without_unread
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.statements import comment_behind, insert_above, remove_statement
@@ -47,6 +48,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     function = payload.transfer.call.module.function(move)
     if function is not None and (held := as_buffers(project, payload.transfer.call.module, function)) is not None:
         return held
+    if (plain := without_order(payload.transfer.call.module, move, made)) is not None:
+        return plain
     if reason := _gains_nothing(project, payload.transfer.call.module, move):
         return Declined(reason)
     chosen = _device(syntax, move, made)

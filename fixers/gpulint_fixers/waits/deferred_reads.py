@@ -1,8 +1,7 @@
 """Sums and lists of numbers that are kept on the GPU while a loop runs, and read after it or where they are logged.
 
-A variable that holds such a sum is a tensor inside of the loop and a number again after it, so that nothing but the
-loop has to know. Sums in double precision on the GPU are those of Python's numbers, bit for bit.
-"""
+A variable that holds such a sum is a tensor inside of the loop and a number again after it, so that only the loop has
+to know. Sums in double precision on the GPU are those of Python's numbers, bit for bit."""
 
 from __future__ import annotations
 
@@ -36,8 +35,9 @@ from gpulint_fixers.waits.lists.list_reads import (
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.made_tensors import kept_as_tensor
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
-from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, joined
+from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, is_repeated, joined
 from gpulint_fixers.waits.repeated_sums import read_below_all
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -182,7 +182,13 @@ def defer(
     made = _inside(project, variable, convert, inside)
     if isinstance(made, Declined):
         return made
-    after = read_below_all(variable, convert, own, outside) or _outside(variable, convert, outside, in_place=in_place)
+    after: list[Edit] | Declined | None = None
+    if "float(" in convert:
+        after = kept_as_tensor(project, variable.module, outside)
+    if after is None:
+        after = read_below_all(variable, convert, own, outside) or _outside(
+            variable, convert, outside, in_place=in_place
+        )
     return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs, made.reasons)
 
 
@@ -316,24 +322,13 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name], *, in_plac
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     plain = not in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
     in_place = in_place and not (is_of_list(convert) and loops_around(module, loop))
-    if in_place and len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
+    if in_place and len(reads) == 1 and plain and not is_repeated(module, reads[0], loop):
         made = _converted(variable, {variable.statement(reads[0]): reads}, convert)
         return made if isinstance(made, Declined) else [*edits, *made]
     if any(is_after_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [*edits, edit] if edit is not None else Declined("the loop shares a line with another statement")
-
-
-def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
-    """Return whether a use is repeated for one run of the loop, stands before it, or keeps what it reads."""
-    around = set(module.syntax.ancestors(loop))
-    if node.lineno < loop.lineno:  # type: ignore[attr-defined]
-        return True
-    return any(isinstance(up, (*LOOPS, *_COMPREHENSIONS)) and up not in around for up in module.syntax.ancestors(node))
-
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def additions(variable: Variable) -> Iterator[ast.AugAssign]:

@@ -203,6 +203,21 @@ def _mentions(value: ast.expr, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
 
 
+def without_cast(module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]) -> tuple[ast.expr, tuple[Edit, ...]]:
+    """Return the argument of a ``float(...)`` around a read (``float(norm.item() ** 2)``), and the edits that take the
+    call away; any other expression as it is."""
+    match value:
+        case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if (
+            "\n" not in module.syntax.text(value)
+            and value not in {read.whole for read in reads}
+            and not isinstance(inner, ast.Starred)
+        ):
+            (start, end), (first, last) = module.syntax.offsets(value), module.syntax.offsets(inner)
+            places = (module.syntax.span_at(start, first), module.syntax.span_at(last, end))
+            return inner, tuple(Edit(module.path, place, "") for place in places)
+    return value, ()
+
+
 def host_tensors(found: HostWait) -> list[DeviceRead]:
     """Numbers of which a statement keeps a copy as a tensor of the host: ``(prediction == label).cpu().sum()``; none
     if it copies anything else."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TypeAlias
 
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.edits.places import formats
 
 Block: TypeAlias = tuple[ast.AST, str]
@@ -59,3 +59,11 @@ def joined(
 def _around(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
     place = module.syntax.place(statement)
     return (module.syntax.parents[statement], place[0]) if place is not None else (statement, "")
+
+
+def is_repeated(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
+    """Return whether a use is repeated for one run of the loop, stands before it, or keeps what it reads."""
+    around = set(module.syntax.ancestors(loop))
+    if node.lineno < loop.lineno:  # type: ignore[attr-defined]
+        return True
+    return any(isinstance(up, (*LOOPS, *COMPREHENSIONS)) and up not in around for up in module.syntax.ancestors(node))

@@ -35,13 +35,13 @@ from gpulint_fixers.waits.step_tests import (
     is_read_by_optimizer,
     summing_loop,
 )
-from gpulint_fixers.waits.sums.device_sums import accumulated
+from gpulint_fixers.waits.sums.device_sums import accumulated, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
 from gpulint_fixers.waits.sums.object_sums import kept_in_object
 from gpulint_fixers.waits.sums.running_extremes import extreme
 from gpulint_fixers.waits.sums.summing_objects import added_by_object
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
-from gpulint_fixers.waits.unread_values import unread_meter, without_discarded
+from gpulint_fixers.waits.unread_values import unread_array, unread_meter, without_discarded
 
 _MOST = 200
 """Statements of a loop's body, all of which are looked at for each finding."""
@@ -100,6 +100,13 @@ def _made_anew(
     return gathered(project, found, statement, loop, target, more, rows=True)
 
 
+def _set_anew(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``losses = np.append(losses, loss.item())`` that nothing reads, and other assignments."""
+    name = _variable_set(statement)
+    removed = unread_array(project, variable_of(project, found, loop, name), statement) if name else None
+    return assigned(project, found, statement, loop) if removed is None else removed
+
+
 def _variable_set(statement: ast.Assign) -> str:
     """The variable that an assignment sets; empty if it sets others."""
     match statement.targets:
@@ -149,7 +156,7 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
                 return removed
             return added if isinstance(added, Fix) else made
         case ast.Assign():
-            return assigned(project, found, statement, loop)
+            return _set_anew(project, found, statement, loop)
         case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[_, *_]) as call):
             made = added_by_object(project, found, call)
             if isinstance(made, Fix):

@@ -7,14 +7,14 @@ import ast
 from gpulint_rules.data.unread_totals import unread_total
 
 from gpulint import regex
-from gpulint.documents.python import walk
+from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.source import Span
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.comments import code_in_comments
-from gpulint_fixers.edits.statements import remove_statement, without_gaps
+from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
 
@@ -24,6 +24,8 @@ _READS = frozenset(
 """What computes a value and does nothing else."""
 _JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack", "hstack"})
 """Functions that join the values of a list, and do nothing else."""
+_EMPTY = frozenset({"array", "empty", "zeros", "tensor"})
+"""Functions that make an array, perhaps an empty one."""
 _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
 _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
@@ -33,7 +35,7 @@ _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
 def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
     """Remove the statement that adds to a variable, and what it starts as; None if anything reads the variable."""
     nodes = variable.occurrences()
-    if nodes is None or not _is_own(project, variable):
+    if nodes is None or not _is_own(project, variable) or _is_given(variable):
         return None
     statement = _emptied(variable, statement)
     own, starts = set(walk(statement)), list[ast.stmt]()
@@ -54,6 +56,28 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
     return Removal(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
+
+
+def unread_array(project: Project, variable: Variable, statement: ast.Assign) -> Fix | Declined | None:
+    """Remove an array that nothing reads, and that a statement joins another one to: ``losses = np.append(losses,
+    loss.item())``; None for other statements."""
+    joins = isinstance(statement.value, ast.Call) and _joins_to(statement.value, variable.name)
+    return unread(project, variable, statement) if joins else None
+
+
+def _joins_to(call: ast.Call, name: str) -> bool:
+    """``np.append(losses, loss.item())``, ``torch.cat([losses, loss.detach().cpu()])``"""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr="append"), args=[first, _]):
+            pass
+        case ast.Call(func=func, args=[ast.List(elts=[first, _]) | ast.Tuple(elts=[first, _])]) if (
+            last_name(func) in _JOINS
+        ):
+            pass
+        case _:
+            return False
+    plain = all(isinstance(key.value, ast.Constant) for key in call.keywords)
+    return isinstance(first, ast.Name) and first.id == name and plain
 
 
 def _emptied(variable: Variable, statement: ast.stmt) -> ast.stmt:
@@ -145,7 +169,9 @@ def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> 
     if edit is None or edit.text:
         return None
     return Removal(
-        f"remove this value of `{variable.name}`, which nothing reads", Safety.SAFE, (_with_gap(variable, edit),)
+        f"remove this value of `{variable.name}`, which nothing reads",
+        Safety.SAFE,
+        (_with_gap(variable, _with_comment(module.syntax, edit)),),
     )
 
 
@@ -166,6 +192,12 @@ def _is_own(project: Project, variable: Variable) -> bool:
     return document.python is not None and variable.name not in module.strings and not any(users)
 
 
+def _is_given(variable: Variable) -> bool:
+    """Return whether callers hand in what a variable holds, and may read what is added to it."""
+    bindings = variable.module.scope(variable.loop).bindings.get(variable.name, [])
+    return any(binding.kind is BindingKind.PARAMETER for binding in bindings)
+
+
 def _is_start(statement: ast.stmt) -> bool:
     """``total = 0.0``, ``losses = []``"""
     match statement:
@@ -175,10 +207,25 @@ def _is_start(statement: ast.stmt) -> bool:
             return all(isinstance(one, ast.Constant) for one in values)
         case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id=made), args=[])):
             return made in ("list", "dict", "float", "int")
+        case ast.Assign(
+            targets=[ast.Name()], value=ast.Call(func=ast.Attribute(attr=made), args=[size], keywords=keys)
+        ):
+            plain = all(isinstance(key.value, ast.Constant | ast.Attribute) for key in keys)
+            return made in _EMPTY and plain and _is_nothing(size)
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
             plain = all(isinstance(one, ast.Constant) or (isinstance(one, ast.List) and not one.elts) for one in values)
             return plain and len(names) == len(values) and all(isinstance(one, ast.Name) for one in names)
     return False
+
+
+def _is_nothing(size: ast.expr) -> bool:
+    """``[]``, ``0``, ``(0, 3)``"""
+    match size:
+        case ast.List(elts=[]):
+            return True
+        case ast.Tuple(elts=sizes) | ast.List(elts=sizes):
+            return all(isinstance(one, ast.Constant) for one in sizes)
+    return isinstance(size, ast.Constant)
 
 
 def _without(variable: Variable, statement: ast.stmt) -> Edit | None:
@@ -193,7 +240,12 @@ def _without(variable: Variable, statement: ast.stmt) -> Edit | None:
             targets, sources = (", ".join(map(syntax.text, part)) for part in zip(*left, strict=True))
             return Edit(syntax.path, syntax.span(statement), f"{targets} = {sources}")
     edit = remove_statement(syntax, statement)
-    return None if edit is None or edit.text else edit
+    return None if edit is None or edit.text else _with_comment(syntax, edit)
+
+
+def _with_comment(syntax: PythonModule, edit: Edit) -> Edit:
+    """A removal with the comment that describes what is removed."""
+    return edit if edit.span.cell is not None else with_own_comment(syntax.source, edit)
 
 
 def _is_of_itself(statement: ast.stmt, name: str) -> bool:
@@ -209,6 +261,8 @@ def _is_of_itself(statement: ast.stmt, name: str) -> bool:
 
 def _only_computes(call: ast.Call, name: str) -> bool:
     """``loss.item()``, and the ``append`` of the list itself or the ``get`` of the table itself."""
+    if _joins_to(call, name):
+        return True
     if isinstance(call.func, ast.Attribute) and call.func.attr == "get":
         return isinstance(call.func.value, ast.Name) and call.func.value.id == name  # of a queue, it takes something
     return last_name(call.func) in _READS or (last_name(call.func) in ("append", "extend") and len(call.args) == 1)

@@ -56,12 +56,14 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 from gpulint_rules.data import worker_reasons
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
 
@@ -100,6 +102,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
         if len(transfers) < len(copies) and _moves_numbers(project, transfers):
             transfers = ()  # what is large was computed on the host
+        if _train(project, copies) and not _train(project, transfers):
+            transfers = ()  # the training would pay for pinning, and gain nothing
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
@@ -149,6 +153,16 @@ def _cost(project: Project, loader: Loader, transfers: tuple[Transfer, ...]) -> 
 def _moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
     """Return whether what moves is a number for each sample by its names: labels."""
     return bool(transfers) and all(NUMBER.search(original_text(project, one)) for one in transfers)
+
+
+def _train(project: Project, transfers: tuple[Transfer, ...]) -> bool:
+    """Return whether one of the copies is in a loop that trains, rather than in one that evaluates or shows samples."""
+    loops = project.fact(LoopContexts)
+    return any(
+        isinstance(read.where.node, LOOPS) and loops.role(read.where.module, read.where.node) is Role.STEP
+        for one in transfers
+        if (read := one.batch_read) is not None
+    )
 
 
 def _is_partly_off(transfer: Transfer) -> bool:

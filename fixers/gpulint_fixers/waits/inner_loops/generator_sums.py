@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
@@ -10,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of, without_cast
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness
 
@@ -28,7 +29,8 @@ def summed_once(project: Project, found: HostWait) -> Fix | None:
         sums.setdefault(around, []).append(read)
     edits, reasons = list[Edit](), list[str]()
     for call, own in sums.items():
-        element = call.args[0].elt  # type: ignore[attr-defined]
+        element, uncast = without_cast(module, call.args[0].elt, own)  # type: ignore[attr-defined]
+        edits += uncast
         exact = exactness(project, module, element, own)
         if isinstance(exact, Declined):
             return None
@@ -46,7 +48,7 @@ def summed_once(project: Project, found: HostWait) -> Fix | None:
 def _sum_around(module: ModuleIndex, node: ast.expr) -> ast.Call | None:
     """The ``sum(...)`` of a comprehension whose element a read is part of."""
     inner: ast.AST = node
-    while isinstance(up := module.syntax.parents.get(inner), ast.BinOp):
+    while isinstance(up := module.syntax.parents.get(inner), ast.BinOp) or _is_float(up):
         inner = up
     if not isinstance(up, ast.GeneratorExp | ast.ListComp) or up.elt is not inner:
         return None
@@ -55,6 +57,10 @@ def _sum_around(module: ModuleIndex, node: ast.expr) -> ast.Call | None:
         case ast.Call(func=ast.Name(id="sum"), args=[only], keywords=[]) if only is up:
             return None if module.scope(call).lookup("sum") else call
     return None
+
+
+def _is_float(node: ast.AST | None) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
 
 
 def _bare(read: DeviceRead) -> str:

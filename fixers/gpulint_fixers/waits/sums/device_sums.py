@@ -25,6 +25,7 @@ from gpulint_fixers.waits.device_reads import (
     is_torch_tensor,
     reads_of,
     torch_of,
+    without_cast,
 )
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
@@ -124,6 +125,7 @@ def added_up(
     initial = variable.initial()
     if not initial or not all(is_number(value) or _is_own(value, variable.name) for value in initial):
         return Declined(f"`{variable.name}` does not start as a number in this function")
+    value, uncast = without_cast(module, value, reads)
     exact = exactness(project, module, value, reads)
     if isinstance(exact, Declined):
         return exact
@@ -148,7 +150,7 @@ def added_up(
     reasons += made.reasons
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
-    edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *made.edits)
+    edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *uncast, *made.edits)
     certain = exact.is_certain or counts
     description = "add up on the GPU and read the sum when it is used"
     if reasons or not certain:
