@@ -82,7 +82,7 @@ def import_torch(module: ModuleIndex) -> tuple[Edit, ...] | None:
 
 
 def import_partial(module: ModuleIndex) -> tuple[str, tuple[Edit, ...]] | None:
-    """How a module names ``functools.partial``, with its import where it has none; None if it cannot be added."""
+    """Return how a module names ``functools.partial``, with its import where it has none; None if it gets none."""
     for name, bindings in module.top.bindings.items():
         targets = {binding.target for binding in bindings}
         if targets == {"functools.partial"} or targets == {"functools"}:
