@@ -58,7 +58,41 @@ def replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]
         if end < start:
             raise ValueError(f"an edit ends before it starts, at character {start}")
         at = end
-    return ordered
+    return _without_gaps(text, ordered)
+
+
+def _without_gaps(text: str, ordered: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Removals of several lines, one below the other, with the empty lines below them of which there are as many above:
+    none of them is the only one between these."""
+    found, first = ordered[:1], 0
+    for number, (start, end, new) in enumerate(ordered[1:], 1):
+        found.append((start, end, new))
+        if new or ordered[number - 1][2] or ordered[number - 1][1] != start:
+            first = number
+            continue
+        after = ordered[number + 1][0] if number + 1 < len(ordered) else len(text)
+        begin = ordered[first][0]
+        if after > end and text[:begin][-1:] in ("", "\n") and text[end - 1] == "\n":
+            found[-1] = (start, _below_gap(text, end, after, _empty_above(text, begin)), new)
+    return found
+
+
+def _empty_above(text: str, begin: int) -> int:
+    """The number of empty lines above an offset."""
+    found = 0
+    while begin and not text[(start := text.rfind("\n", 0, begin - 1) + 1) : begin].strip():
+        found, begin = found + 1, start
+    return found
+
+
+def _below_gap(text: str, end: int, limit: int, most: int) -> int:
+    """The offset below the empty lines from ``end`` on, of which it passes so many at most."""
+    for _ in range(most):
+        line = text.find("\n", end, limit)
+        if line < 0 or text[end:line].strip():
+            break
+        end = line + 1
+    return end
 
 
 def _line_break(source: SourceText, line: int) -> str:

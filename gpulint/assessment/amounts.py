@@ -65,7 +65,7 @@ _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _GROUPS = frozenset({"batched", "batch"})
 _OF_GRAPHS = ("torch_geometric.", "dgl.")
 """Libraries whose loaders make batches of graphs."""
-_WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset"})
+_WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset", "random_split"})
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _WHOLE = regex.compile(r"\b(PILToTensor|pil_to_tensor)\(")
 """What makes tensors of images as they are: a byte for each number of a pixel."""

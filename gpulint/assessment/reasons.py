@@ -36,7 +36,17 @@ _NAMES_WAITS = regex.compile(
     re.IGNORECASE,
 )
 """Comments whose authors know that the host waits for the GPU there."""
+_COMPARES_DEVICES = regex.compile(
+    r"\b(faster|quicker|slow(er)?|cheaper)\b.{0,40}\b(on|with|using|than) (the )?(cpu|gpu|cuda|host|device)\b"
+    r"|\b(cpu|host)\b.{0,30}\b(is|was|runs?|seems|looks) .{0,20}(faster|quicker|cheaper|better)\b"
+    r"|\b(gpu|cuda)\b.{0,30}\b(is|was|runs?|seems|looks) .{0,20}slow(er)?\b"
+    r"|\b(not|isn'?t|un)[ -]?(implemented|supported|available) (on|for|with) (the )?(gpu|cuda|mps)",
+    re.IGNORECASE,
+)
+"""Comments whose authors have measured, or know, why something runs on the CPU: also below the line."""
 _TO_DO = regex.compile(r"\b(todo|fixme|xxx|hack)\b", re.IGNORECASE)
+MAX_BELOW = 3
+"""Most lines of a comment below a statement that are read."""
 MAX_PARAGRAPH = 40
 """Most lines of a block without empty lines that a comment in it is about."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
@@ -77,7 +87,7 @@ def has_reason(subject: Subject) -> bool:
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _says_why(text) and (text == own or words & _words(text)):
             return True
-    if _explains_argument(subject, words):
+    if _explains_argument(subject, words) or _compares_devices_below(subject):
         return True
     if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
         return True
@@ -103,6 +113,25 @@ def _explains_argument(subject: Subject, words: frozenset[str]) -> bool:
         if any(text and not _CODE.match(text) and _says_why(text) for text in said):
             return True
     return False
+
+
+def _compares_devices_below(subject: Subject) -> bool:
+    """Return whether the comment in the lines below the statement says that the CPU does this faster, or the GPU
+    cannot."""
+    document, module, node = subject.document, subject.module, subject.node
+    if document is None or module is None or node is None:
+        return False
+    ups = (node, *module.syntax.ancestors(node))
+    statement = next((up for up in ups if isinstance(up, ast.stmt) and not hasattr(up, "body")), None)
+    if statement is None:
+        return False
+    span = module.syntax.span(statement)
+    source, said = document.cell_source(span.cell), list[str]()
+    for number in range(span.end_line + 1, span.end_line + 1 + MAX_BELOW):
+        if not source.line(number).lstrip().startswith("#"):
+            break
+        said.append(_comment(source.line(number)))
+    return _COMPARES_DEVICES.search(" ".join(said)) is not None
 
 
 def names_waits(subject: Subject) -> bool:

@@ -16,6 +16,7 @@ from gpulint.documents.python import walk
 from gpulint.identifiers import words_in
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs import cpu_workers
+from gpulint.programs.own_names import names_only_own_classes
 from gpulint.query import query, stored
 from gpulint.semantic.hardware_words import GpuWords, is_for_tpu, runs_on_other_hardware
 from gpulint.semantic.path_conditions import conditions
@@ -172,7 +173,7 @@ class GpuPrograms:
 
     def _runs(self, module: ModuleIndex) -> bool:
         text = module.syntax.source.text.encode("utf-8", "replace")
-        if self.words.computes_on_gpu(text) or self._takes_device(module.path, text):
+        if self._names_gpu(module.path, text) or self._takes_device(module.path, text):
             aside = self.is_separate(module.path) or _serves(module)
             return not (aside and not self._project.fact(LoopContexts).has_training_step(module))
         users = [user for user in self.users(module.path) if not self.is_separate(user)]
@@ -188,8 +189,13 @@ class GpuPrograms:
     def computes(self, path: Path) -> bool:
         """Return whether a program computes on a GPU, by its text and by jobs that start it."""
         text = self._project.data(path)
-        found = self.words.computes_on_gpu(text) or self._takes_device(path, text)
+        found = self._names_gpu(path, text) or self._takes_device(path, text)
         return found and not (cpu_workers.may_use_no_gpus(text) and self._elsewhere(path))
+
+    def _names_gpu(self, path: Path, text: bytes) -> bool:
+        """Return whether the words of a program say that it computes on a GPU. A class of the tree that has the name of
+        a library's class does not."""
+        return self.words.computes_on_gpu(text) and not names_only_own_classes(self._project, path)
 
     def _drives(self, program: Path) -> bool:
         """Return whether a program leaves training to a module that it imports (``TrainLoop(model, data).run()``)."""

@@ -57,6 +57,9 @@ _COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$
 """Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
 
 
+_CAPITALIZED = regex.compile(rb"[A-Z]+[a-z]\w*")
+
+
 _COMMENT = regex.compile(rb"#.*")
 
 
@@ -109,6 +112,16 @@ class GpuWords:
             return self.name_gpu(words, text)
         code = _COMMENTED_OUT.sub(b"", text)
         return self.name_gpu(_words(code), code)
+
+    def only_classes(self, text: bytes) -> frozenset[bytes]:
+        """Return the words of a text that say that a program uses a GPU, if all of them are names of classes, and
+        nothing else names a device."""
+        words = _words(text)
+        found = words & self.gpu
+        if not all(map(_CAPITALIZED.fullmatch, found)):
+            return frozenset()
+        others = (words - found) & (_NAMED | _OTHERS | _DEVICE)
+        return frozenset() if others or b".to(" in text or _CHOSEN.search(text) else found
 
 
 def runs_on_other_hardware(text: bytes) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.absent_keys import is_absent_key
@@ -146,6 +147,23 @@ def ways_to_be_set(module: ModuleIndex, part: ast.expr, wanted: bool) -> list[li
         if not (isinstance(one.value, ast.Constant) and not one.value.value)
     ]
     return ways if all(ways) else []
+
+
+@query
+def is_by_choice(module: ModuleIndex, test: ast.expr) -> bool:
+    """Return whether a test asks for what is only there if a setting is one of several names: ``self.contrast is not
+    None`` after ``self.contrast = Contrast() if loss_type == "contrast" else None``."""
+    ways = ways_to_be_set(module, test, True)
+    return bool(ways) and all(any(_names_choice(*part) for part in way) for way in ways)
+
+
+def _names_choice(part: ast.expr, wanted: bool) -> bool:
+    match part:
+        case ast.Compare(ops=[ast.Eq() | ast.In() as compares], comparators=[named]) if wanted:
+            names = named.elts if isinstance(named, ast.List | ast.Tuple | ast.Set) else [named]
+            is_list = isinstance(compares, ast.In) is isinstance(named, ast.List | ast.Tuple | ast.Set)
+            return is_list and all(isinstance(name, ast.Constant) and isinstance(name.value, str) for name in names)
+    return False
 
 
 def _bindings(module: ModuleIndex, name: ast.Name | ast.Attribute) -> Sequence[Binding]:

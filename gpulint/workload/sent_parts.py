@@ -26,15 +26,21 @@ _LOCKS = ("threading.*Lock", "threading.Condition", "threading.*Semaphore", "thr
 _PICKLES = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
 _MOST = 40
 """Most expressions that are looked at for what a worker could not be sent."""
+_NAMES_MAC = regex.compile(r"""["']mps["']""")
+"""The device of a Mac, perhaps as the choice of an option."""
 _SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spawn|forkserver)""")
 
 
 def may_spawn(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module, or one that imports it, may run on Windows or a Mac, as its documentation may say, or
     spawns all its processes."""
+    programs = list(_programs(project, module))
     return any(
-        may_run_on_macos(one) or spawns(one) or may_be_set_up_on_desktop(project, one.path)
-        for one in _programs(project, module)
+        may_run_on_macos(one) or spawns(one) or may_be_set_up_on_desktop(project, one.path) for one in programs
+    ) or any(
+        project.matches(path, _NAMES_MAC)
+        for one in programs
+        for path in (one.path, *sorted(project.imported(one.path)))
     )
 
 
@@ -82,6 +88,11 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
         ),
         "",
     )
+
+
+def can_be_sent(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether nothing says that a value cannot be pickled."""
+    return not any(_is_inner(project, ref) for ref in _held(project, module, value))
 
 
 def defined_in_notebook(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:

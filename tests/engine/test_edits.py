@@ -49,6 +49,15 @@ def test_line_breaks_become_those_of_the_place(text: str, expected: str) -> None
     assert apply("a\n", [edit(1, 2, 1, 2, "\r\nb")]) == "a\r\nb\n"
 
 
+def test_lines_removed_one_below_the_other_leave_no_second_gap() -> None:
+    first, second = edit(3, 1, 4, 1, ""), edit(4, 1, 5, 1, "")
+    assert apply("a\n\nb\nc\n\nd\n", [first, second]) == "a\n\nd\n"
+    assert apply("a\r\n\r\nb\r\nc\r\n\r\n\r\nd\r\n", [first, second]) == "a\r\n\r\n\r\nd\r\n"
+    assert apply("a\nx\nb\nc\n\nd\n", [first, second]) == "a\nx\n\nd\n"
+    assert apply("a\n\nb\nc\n\nd\n", [first, second, edit(5, 1, 5, 1, "e\n")]) == "a\n\ne\n\nd\n"
+    assert apply("a\n\nb\nc\n", [first, second]) == "a\n\n"
+
+
 def test_overlapping_edits_are_refused() -> None:
     with pytest.raises(Overlap):
         apply("abcdef", [edit(1, 1, 1, 4, "x"), edit(1, 3, 1, 5, "y")])

@@ -127,3 +127,88 @@ def test_what_is_a_tensor_is_copied(job: MakeJob, old: str, new: str) -> None:
     made = job({"train.py": PARTS.replace(old, new, 1)})
     made.repair("GPU305")
     assert "float(loss_parts_cpu[i])" in made.text("train.py") or "loss_parts.tolist()" in made.text("train.py")
+
+
+INVARIANT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+train_loader = DataLoader(TensorDataset(torch.randn(8, 2, 6), torch.rand(8, 3) + 1), batch_size=4)
+
+
+class Bands(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, series, scales: torch.Tensor):
+        batch_size, _, length = series.shape
+        num_bands = scales.shape[1]
+        found = torch.zeros(batch_size, num_bands, length, device=device)
+        # each band by itself
+        for b in range(batch_size):
+            one = series[b]
+            for s in range(num_bands):
+                scale = scales[b, s].item()
+
+                try:
+                    # the transform needs arrays
+                    signal = one.detach().cpu().numpy()
+
+                    found[b, s] = torch.from_numpy(signal.sum(0) * scale).to(device)
+                except ValueError:
+                    found[b, s] = 0
+        return found * self.weight.unsqueeze(1)
+
+
+model = Bands().to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+sums = []
+for series, scales in train_loader:
+    output = model(series.to(device), scales.to(device))
+    optimizer.zero_grad()
+    output.mean().backward()
+    optimizer.step()
+    sums.append(output.detach())
+print([one.tolist() for one in sums])
+"""
+
+
+def test_copies_that_rounds_repeat_are_made_once(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": INVARIANT})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert fixes == 2
+    assert "        scales_list = scales.tolist()\n        # each band by itself\n        for b in range" in text
+    moved = "            # the transform needs arrays\n            signal = one.detach().cpu().numpy()\n"
+    assert f"{moved}            for s in range(num_bands):\n                scale = scales_list[b][s]\n" in text
+    assert "                try:\n                    found[b, s]" in text
+    assert after == before
+
+
+CHANGES = {
+    "the loop changes the copy": (
+        "                    found[b, s] = torch",
+        "                    signal[0] = 0\n                    found[b, s] = torch",
+    ),
+    "the loop changes the tensor": ("                try:", "                one.mul_(2)\n                try:"),
+    "a round may leave it out": (
+        "                try:",
+        "                if scale > 2:\n                    continue\n                try:",
+    ),
+    "another round reads the last one": (
+        "                try:",
+        "                last = signal if s else None\n                try:",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES)
+def test_copies_that_differ_stay(job: MakeJob, old: str, new: str) -> None:
+    made = job({"train.py": INVARIANT.replace(old, new)})
+    made.repaired("train.py", "GPU305")
+    assert "                    signal = one.detach().cpu().numpy()" in made.text("train.py")

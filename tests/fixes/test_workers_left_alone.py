@@ -77,6 +77,72 @@ CASES = {
         },
         "`dataset` holds a lambda, or a function or class that is local to a function",
     ),
+    "a function that makes batches within another one, where a module names the device of a Mac": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from devices import choose
+
+
+            def main(paths, model, pad):
+                def collate(rows):
+                    return pad_rows(rows, pad)
+
+                device = choose("cuda")
+                loader = DataLoader(Images(paths), batch_size=64, pin_memory=True, collate_fn=collate)
+                for epoch in range(90):
+                    for x, y in loader:
+                        criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+
+
+            if __name__ == "__main__":
+                main(["a", "b"], model, 0)
+            """,
+            "devices.py": """\
+            import torch
+
+
+            def choose(name):
+                return torch.device("mps" if name == "mps" else "cuda")
+            """,
+        },
+        "`collate_fn` holds a lambda, or a function or class that is local to a function",
+    ),
+    "a lambda that is given what the object gets later": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+            from batches import collate
+
+
+            class Run:
+                def __init__(self, paths):
+                    self.loader = DataLoader(
+                        Images(paths), batch_size=64, pin_memory=True, collate_fn=lambda rows: collate(rows, pad=self.pad)
+                    )
+                    self.pad = 0
+
+                def train(self, model, device="mps"):
+                    for epoch in range(90):
+                        for x, y in self.loader:
+                            criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+
+
+            if __name__ == "__main__":
+                Run(["a", "b"]).train(model)
+            """,
+            "batches.py": """\
+            import torch
+
+
+            def collate(rows, pad):
+                return torch.nn.utils.rnn.pad_sequence(rows, padding_value=pad)
+            """,
+        },
+        "`collate_fn` holds a lambda, or a function or class that is local to a function",
+    ),
     "a reason in the documentation": (
         "GPU303",
         {

@@ -30,6 +30,7 @@ from gpulint_fixers.edits.versions import predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
+from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
@@ -81,7 +82,9 @@ def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Load
 @query
 def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     loader = payload.loader
-    if reason := obstacle(project, loader, payload.workers):
+    collate = sendable_collate(project, loader)
+    sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
+    if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
@@ -114,9 +117,9 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     lasting = " and stay alive" if persistent and any(persistent in edit.text for edit in edits) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
-        f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader)}",
+        f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
-        edits,
+        with_collate(loader.module, edits, collate),
     )
 
 
@@ -222,9 +225,9 @@ def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...]
     return replace_number(project, places.pop(), 0, workers)
 
 
-def _not_pickled(project: Project, loader: Loader) -> str:
+def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str:
     """Return what spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
-    part = unpicklable(project, loader.call, SENT)
+    part = unpicklable(project, loader.call, sent)
     if not part:
         return ""
     if part == "dataset":

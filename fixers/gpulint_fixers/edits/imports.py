@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from gpulint.fix import Declined, Edit
@@ -77,6 +79,39 @@ def import_torch(module: ModuleIndex) -> tuple[Edit, ...] | None:
             )
             return None if edit is None else (edit,)
     return None
+
+
+def import_partial(module: ModuleIndex) -> tuple[str, tuple[Edit, ...]] | None:
+    """Return how a module names ``functools.partial``, with its import where it has none; None if it gets none."""
+    for name, bindings in module.top.bindings.items():
+        targets = {binding.target for binding in bindings}
+        if targets == {"functools.partial"} or targets == {"functools"}:
+            return (name if targets == {"functools.partial"} else f"{name}.partial"), ()
+    leading = list(
+        takewhile(
+            lambda node: isinstance(node, ast.Import | ast.ImportFrom) or _stays_first(node), module.syntax.tree.body
+        )
+    )
+    imports = [node for node in leading if not _stays_first(node)]
+    if not imports or "partial" in module.named or "partial" in module.top.bindings:
+        return None
+    own = list(takewhile(_is_standard, imports))
+    later = (node for node in own if isinstance(node, ast.ImportFrom) and (node.module or "") > "functools")
+    line = "from functools import partial"
+    if (below := next(later, None)) is not None:
+        edit = insert_above(module.syntax, below, line)
+    elif own:
+        edit = insert_below(module.syntax, own[-1], line)
+    else:
+        edit = insert_above(module.syntax, imports[0], f"{line}\n")
+    return None if edit is None else ("partial", (edit,))
+
+
+def _is_standard(node: ast.stmt) -> bool:
+    """Return whether an import is of Python's own library."""
+    names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+    return bool(names) and all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
 
 
 def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: str) -> tuple[Edit, ...] | Declined:

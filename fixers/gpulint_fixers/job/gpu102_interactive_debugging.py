@@ -40,6 +40,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("it ends the module's own test, to look at the results")
     if _empties_block(document.python, found.statement):
         return Declined(_ALL)
+    if found.asks:
+        return _without_question(document, document.python, found.statement)
     if found.is_prompt:
         return _without_prompt(module, found.statement)
     import_ = _own_import(document.python, found.statement)
@@ -80,6 +82,19 @@ def _without_prompt(module: ModuleIndex | None, statement: ast.stmt) -> Fix | De
     unused = _unused_import(module, statement)
     what = "remove the prompt at the end of the program" + (" and its import" if unused else "")
     return Fix(f"{what}, unless somebody looks at the results there", Safety.UNSAFE, (edit, *unused))
+
+
+def _without_question(document: Document, module: PythonModule, statement: ast.stmt) -> Fix | Declined:
+    """Remove an ``input()`` of which nothing uses the answer."""
+    calls = [part for part in walk(statement) if isinstance(part, ast.Call)]
+    if not all(last_name(call.func) in _PURE | {"input", "format", "str", "numpy", "cpu"} for call in calls):
+        return Declined("what is shown is made by calls that may do something else")
+    edit = remove_statement(module, statement)
+    if edit is None or edit.text:
+        return Declined("the call is all that its block does, or shares its line with another statement")
+    return Fix(
+        "remove the prompt, unless somebody is there to answer it", Safety.UNSAFE, (_with_comment(document, edit),)
+    )
 
 
 def _made(description: str, edit: Edit, error: bool, unused: tuple[Edit, ...] = ()) -> Fix:

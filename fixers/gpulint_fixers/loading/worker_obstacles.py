@@ -46,8 +46,9 @@ _HELPERS = 2
 """How many calls deep the helpers of a data set are followed."""
 
 
-def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
-    """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so."""
+def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tuple[str, ...] = SENT) -> str:
+    """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so. Its
+    workers are ``sent`` the arguments of these names as they are."""
     if may_have_no_workers(project, loader):
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
     if is_for_missing_argument(project, loader.module, loader.node, _users_of_default(project, workers)):
@@ -79,7 +80,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None) -> str:
         return reason
     if _looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
-    if reason := not_sent(project, loader.call, SENT):
+    if reason := not_sent(project, loader.call, sent):
         return reason
     if would_run_again(project, loader.call):
         return (

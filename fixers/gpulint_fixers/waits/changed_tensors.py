@@ -55,3 +55,13 @@ def _receivers(site: NodeRef, returned: ast.expr, text: str) -> Iterator[str]:
                     yield ast.unparse(target)
         case ast.Assign(targets=[target]), _ if ast.unparse(returned) == text:
             yield ast.unparse(target)
+
+
+def stored(loop: ast.AST) -> set[str]:
+    """The variables that a loop sets, or into which it writes."""
+    found = set[str]()
+    for part in walk(loop):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                found.add(name)
+    return found

@@ -26,6 +26,7 @@ from gpulint_fixers.waits.logs.abort_tests import test_less_often
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
+from gpulint_fixers.waits.needless_uploads import without_upload
 from gpulint_fixers.waits.removed_waits import remove_wait
 from gpulint_fixers.waits.returns.returned_numbers import returned_numbers
 from gpulint_fixers.waits.returns.returned_reads import returned
@@ -52,6 +53,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
     """The repair of one wait, whatever other waits of the loop do to its gain."""
     if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
+    if (left := without_upload(found)) is not None:
+        return left
     statement = found.statement
     if not isinstance(statement, ast.stmt):
         return test_less_often(project, found)

@@ -19,6 +19,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
@@ -41,7 +42,7 @@ def holds_in_all_steps(module: ModuleIndex, test: ast.expr, loop: ast.AST | None
         case ast.Compare(
             left=ast.Name() | ast.Attribute() as left, ops=[ast.IsNot()], comparators=[ast.Constant(None)]
         ):
-            return loop is None or ast.unparse(left) not in _set_in(module, loop)
+            return not is_by_choice(module, test) and (loop is None or ast.unparse(left) not in _set_in(module, loop))
         case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In()]):
             return True  # what batches and outputs have, they have in all steps
         case ast.Call(func=ast.Attribute(attr="any" | "all"), args=[], keywords=[]):

@@ -49,12 +49,16 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
     if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     module = variable.module
-    if any(code_in_comments(module.syntax, module.function(variable.loop), variable.name)):
+    commented = any(code_in_comments(module.syntax, module.function(variable.loop), variable.name))
+    if commented and not _appends(statement):
         return Declined(f"code that is commented out reads `{variable.name}`")
     edits = [_without(variable, one) for one in (statement, *starts)]
     if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
+    if commented:
+        text = f"remove `{variable.name}`, which only code that is commented out reads"
+        return Removal(text, Safety.UNSAFE, removed)
     return Removal(f"remove `{variable.name}`, which nothing reads", Safety.SAFE, removed)
 
 
@@ -78,6 +82,14 @@ def _joins_to(call: ast.Call, name: str) -> bool:
             return False
     plain = all(isinstance(key.value, ast.Constant) for key in call.keywords)
     return isinstance(first, ast.Name) and first.id == name and plain
+
+
+def _appends(statement: ast.stmt) -> bool:
+    """``preds.append(logits.cpu().numpy())``, for which each step copies a batch."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append" | "extend"), args=[copied])):
+            return any(isinstance(part, ast.Call) and last_name(part.func) == "cpu" for part in walk(copied))
+    return False
 
 
 def _emptied(variable: Variable, statement: ast.stmt) -> ast.stmt:

@@ -19,6 +19,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.needed_waits import counted_masks, is_needed, looked_at
@@ -160,8 +161,8 @@ def _runs_always(
 
 
 def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    """Return whether a condition may not hold in a step that goes well: not one on the processes, on a type, or that
-    ends the program."""
+    """Return whether a condition may not hold in a step that goes well: not one on the processes, on a type, on what is
+    there unless it is one of several choices, or that ends the program."""
     branch = module.syntax.parents.get(test)
     if not holds and isinstance(branch, ast.If) and isinstance(branch.body[-1], ast.Raise):
         return False
@@ -169,7 +170,7 @@ def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
         case ast.Call(func=func) if holds and last_name(func) in ("isinstance", "is_tensor"):
             return False
         case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if holds:
-            return False
+            return is_by_choice(module, test)
     return not is_of_processes(module, test)
 
 

@@ -43,10 +43,12 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.program_launches import launches
+from gpulint.launch.job_index import JobIndex
+from gpulint.launch.program_launches import Launch, launches
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -237,7 +239,8 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
     if project.is_test(document.path) or _STAND_IN.search(project.place(document.path)):
         return
     if document.kind is Kind.JOBSPEC:
-        scripts = [script for task in document.tasks if task.resources.gpus is not None for script in task.scripts]
+        held = (task for task in document.tasks if task.resources.gpus is not None and task.resources.gpus.value != 0)
+        scripts = [script for task in held for script in task.scripts]
     else:
         scripts = list(document.scripts)
     seen = set[tuple[int | None, int]]()
@@ -245,12 +248,21 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         program = Path(launch.program).stem if launch.program else launch.module
         if not program or _PREPARES.search(program) or any(_ON_CPU.search(word.text) for word in launch.args):
             continue
+        if document.kind is not Kind.JOBSPEC and not _uses_gpu(document, launch, project):
+            continue
         for at, word in enumerate(launch.args):
             name, equals, value = word.text.partition("=")
             following = launch.args[at + 1].value if not equals and at + 1 < len(launch.args) else value
             if following == "0" and _OPTION.fullmatch(name) and (word.span.cell, word.span.line) not in seen:
                 seen.add((word.span.cell, word.span.line))
                 yield _written(document, word.span, f"{name} is 0", "the program")
+
+
+def _uses_gpu(document: Document, launch: Launch, project: Project) -> bool:
+    """Return whether a command starts a program that uses a GPU, as far as its text or its job tells."""
+    jobs = project.fact(GpuJobs)
+    linked = project.fact(JobIndex).launches_at(document.path, launch.span)
+    return launch.trains or any(jobs.uses_gpu(one.start) or jobs.evidence(one.job) is not None for one in linked)
 
 
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:

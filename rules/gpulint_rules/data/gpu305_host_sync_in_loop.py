@@ -23,7 +23,8 @@ steps on purpose and is not reported.
 Fix safety
 Safe where a sum of numbers that are read every iteration becomes a sum on the GPU in double precision (or of integers),
 read once after the loop or where it is logged every N steps, where nothing reads what is added up, so that it is
-removed, and where ``tensor.tolist()`` replaces the reads of a tensor's elements: the numbers are the same. Unsafe:
+removed, where a tensor that is only read stays on the host, and where ``tensor.tolist()`` replaces the reads of a
+tensor's elements: the numbers are the same. Unsafe: copies that each round of an inner loop makes, made once above it,
 logging every N steps instead of every step, one copy for the values of a list that an inner loop reads one by
 one (tensors of one type, on one device), sums in single precision where the tree also names devices without double
 precision, lists of labels and predictions that stay on the GPU until the loop ends, values that a step uses several

@@ -15,8 +15,8 @@ training with a person, who resets a robot or says which result is better.
 Fix safety
 Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
-prompt such as ``embed()`` that is the last statement of a script: it may be there to look at the results. Advice for
-the rest.
+prompt such as ``embed()`` that is the last statement of a script: it may be there to look at the results; and for an
+``input()`` of which nothing uses the answer. Advice for the rest.
 
 References
 https://docs.python.org/3/library/pdb.html
@@ -25,6 +25,7 @@ https://docs.python.org/3/library/pdb.html
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -45,7 +46,7 @@ from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
@@ -69,6 +70,8 @@ class Stop:
     statement: ast.stmt | None
     is_prompt: bool = False
     """Whether somebody may want it: a prompt at the end of a script, to look at the results."""
+    asks: bool = False
+    """Whether it is ``input()``, whose answer nothing uses."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -86,15 +89,33 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             return
         text = module.syntax.text(call).splitlines()[0]
         stop = _stop(module, call, debugger, prompt)
-        at_end = stop.is_prompt and stop.statement is not None
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
             f"`{text}` stops a GPU program until somebody answers",
             help=f"remove `{text}`, or guard it with a debug option that is off by default",
             payload=stop,
-            cost=Cost("breakpoint", assumed="assuming that nobody looks at the results there") if at_end else None,
+            cost=_cost(project, module, call, stop),
         )
+
+
+def _cost(project: Project, module: ModuleIndex, call: ast.Call, stop: Stop) -> Cost | None:
+    """A prompt at the end of a script may be wanted; one in a loop without a condition stops each round."""
+    if stop.is_prompt and stop.statement is not None:
+        return Cost("breakpoint", assumed="assuming that nobody looks at the results there")
+    if not stop.asks:
+        return None  # without a terminal, the first one ends the program
+    loop = next((up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)), None)
+    role = project.fact(LoopContexts).role(module, loop) if loop is not None else None
+    if loop is None or role not in (Role.STEP, Role.EPOCH) or not _is_done_each_round(module, call, loop):
+        return None
+    return Cost("breakpoint", per="step" if role is Role.STEP else "epoch")
+
+
+def _is_done_each_round(module: ModuleIndex, call: ast.Call, loop: LoopNode) -> bool:
+    """Return whether nothing but blocks without a condition is between a call and a loop around it."""
+    between = itertools.takewhile(lambda up: up is not loop, module.syntax.ancestors(call))
+    return not any(isinstance(up, (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, *FUNCTIONS)) for up in between)
 
 
 def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -202,6 +223,8 @@ def _stop(module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> 
     if debugger:
         return Stop(_statement(module, call))
     statement = _statement(module, call)
+    if not prompt:
+        return Stop(statement, asks=statement is not None)
     last = statement is not None and statement is module.syntax.tree.body[-1]
     return Stop(statement if prompt and last else None, is_prompt=prompt)
 

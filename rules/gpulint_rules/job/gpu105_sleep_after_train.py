@@ -30,17 +30,19 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
+from gpulint.documents.tasks import Task
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.idle_commands import endless, sleeps
+from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import server, waits_for_server
 from gpulint.launch.program_launches import launch
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.libraries.schedulers import batch_systems
+from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -62,7 +64,8 @@ _SERVER = regex.compile(
     r"|^[ \t]+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
     re.MULTILINE,
 )
-_TRAINS = regex.compile(r"TF_CONFIG|CUDA|[Tt]rain")
+_USES_GPUS = regex.compile(r"CUDA|\bNCCL|\bnvidia|\b(?:num_)?gpus?\b", re.IGNORECASE)
+"""Words of a wrapper that is for programs on GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Wait:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for script in document.scripts:
-        if (found := _in_shell(script)) is not None and _holds_gpus(document, found[1], project):
+        if (found := _in_shell(script)) is not None and _holds_gpus(document, *found, project):
             wait, work = found
             seconds, forever = sleeps(wait), endless(wait)
             message = f"`{forever or f'sleep {seconds:g}'}` keeps the GPUs after the work has ended"
@@ -140,31 +143,59 @@ def _works(command: Command) -> bool:
     return started.module not in ("pip", "venv", "http.server")
 
 
-def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
+def _holds_gpus(document: Document, wait: Command, work: Command, project: Project) -> bool:
     """Return whether GPUs are held while it waits, and what ran before is known to have ended rather than to serve."""
     if document.matches(_SERVER):
         return False
-    held = any(task.resources.gpus is not None and task.resources.gpus.value != 0 for task in document.tasks)
-    if work.words and work.words[0].raw in _ARGUMENTS:
-        return held or (document.kind is Kind.SHELL and document.matches(_TRAINS))
+    wraps = bool(work.words) and work.words[0].raw in _ARGUMENTS
     started = launch(work)
     linked = project.fact(JobIndex).launches_at(document.path, work.span)
-    if started is not None and started.launcher == "shell":
+    if not wraps and started is not None and started.launcher == "shell":
         scripts = [item.start.script for item in linked if item.start.script is not None]
         if not scripts or any(command.background for one in scripts for part in one.scripts for command in part.walk()):
             return False
-    if held or (started is not None and started.trains):
+    jobs = _jobs_around(document, wait, project)
+    if any(project.fact(GpuJobs).evidence(job) is not None for job in jobs):
         return True
-    if any(item.job.gpus is not None and item.job.gpus.value != 0 for item in linked):
+    if any(job.document is not document for job in jobs):
+        return False
+    if started is not None and started.distributed and any(_is_worker(document, task, work) for task in document.tasks):
         return True
-    programs = (project.fact(MultiGpuUse).started(item.start) for item in linked)
-    return any(program is not None and program.use is Use.YES and program.trains for program in programs)
+    if wraps and document.kind is Kind.SHELL:
+        return document.matches(_USES_GPUS)
+    return started is not None and started.trains and any(job.task.system in _unstated(job) for job in jobs)
+
+
+def _jobs_around(document: Document, wait: Command, project: Project) -> list[Job]:
+    """The jobs that wait: those that call the script, if there are any, which say what machine it is for."""
+    jobs = project.fact(JobIndex).jobs_with(document.path)
+    around = [
+        job
+        for job in jobs
+        if any(item.document.path == document.path and item.command.span == wait.span for item in job.commands)
+    ]
+    return [job for job in around if job.document is not document] or around
+
+
+def _is_worker(document: Document, task: Task, work: Command) -> bool:
+    """Return whether a task requests GPUs in the same object, so that what starts programs elsewhere uses them."""
+    first, last = sorted((task.span, work.span), key=lambda span: span.line)
+    lines = (document.source.line(number) for number in range(first.line, last.line))
+    return _requests(task) and not any(line.startswith("---") for line in lines)
+
+
+def _unstated(job: Job) -> frozenset[str]:
+    """The systems whose machines may have GPUs that nobody requests by number."""
+    return batch_systems(job.document.models) if job.gpus is None else frozenset()
+
+
+def _requests(task: Task) -> bool:
+    return task.resources.gpus is not None and task.resources.gpus.value != 0
 
 
 def _is_batch(document: Document) -> bool:
     return any(
-        task.system in batch_systems(document.models)
-        and (task.resources.gpus is None or task.resources.gpus.value != 0)
+        task.system in batch_systems(document.models) and (task.resources.gpus is None or _requests(task))
         for task in document.tasks
     )
 

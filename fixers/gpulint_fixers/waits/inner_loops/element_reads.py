@@ -15,6 +15,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, Binding, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_above
+from gpulint_fixers.waits.changed_tensors import stored
 from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
 from gpulint_fixers.waits.element_types import is_float, is_integer
 
@@ -54,7 +55,8 @@ def elements(project: Project, found: HostWait) -> Fix | None:
     edits, tensor = made
     copied = "copy the whole tensor once instead of each of its elements; the numbers are equal"
     if _is_only_annotated(module, tensor):
-        return Fix(f"{copied} if it has one axis", Safety.UNSAFE, edits)
+        axes = len(_path(element)[1]) if isinstance(element, ast.Subscript) else 1
+        return Fix(f"{copied} if it has {'one axis' if axes == 1 else f'{axes} axes'}", Safety.UNSAFE, edits)
     return Fix(copied, Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE, edits)
 
 
@@ -275,15 +277,16 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
     sync = next(sync for sync in found.syncs if sync.kind is SyncKind.READ)
     loops = [one for one in project.fact(SyncPoints).read_one_by_one(module, sync) if isinstance(one, ast.For)]
     tensor, indices = _path(element)
-    if not loops and isinstance(tensor, ast.Name) and _is_reduced(module, tensor):
+    if not loops and isinstance(tensor, ast.Name):
         loops = _indexing(module, element, tensor)
+        loops = loops if _is_reduced(module, tensor) or all(map(_counts_up, loops)) else []
     if not loops or not isinstance(tensor, ast.Name) or not _is_one_tensor(project, module, tensor):
         return None
     outermost = max(loops, key=lambda loop: len(set(walk(loop))))
     targets = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
     if not indices or not all(isinstance(index, ast.Name) and index.id in targets for index in indices):
         return None
-    if tensor.id in _stored(outermost) or outermost is found.context.loop.node:
+    if tensor.id in stored(outermost) or outermost is found.context.loop.node:
         return None
     name = f"{tensor.id}_list"
     flat = ".flatten()" if len(indices) == 1 and _is_reduced(module, tensor) else ""
@@ -319,6 +322,13 @@ def _indexing(module: ModuleIndex, element: ast.Subscript, tensor: ast.Name) -> 
     return found
 
 
+def _counts_up(loop: ast.For) -> bool:
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Name() | ast.Attribute() | ast.Subscript() | ast.Call()]):
+            return True
+    return False
+
+
 def _is_reduced(module: ModuleIndex, tensor: ast.Name) -> bool:
     """Return whether a tensor is what is left along some dimensions; another one of length 1 may be left beside them
     (``masks.mean(dim=(2, 3))[i].item()``)."""
@@ -334,13 +344,3 @@ def _path(element: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
         indices[:0] = own.elts if isinstance(own, ast.Tuple) else [own]
         element = element.value
     return element, indices
-
-
-def _stored(loop: ast.AST) -> set[str]:
-    """The variables that a loop sets, or into which it writes."""
-    found = set[str]()
-    for part in walk(loop):
-        match part:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
-                found.add(name)
-    return found

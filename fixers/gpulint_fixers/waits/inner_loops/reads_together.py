@@ -19,6 +19,7 @@ from gpulint_fixers.waits.inner_loops.generator_sums import summed_once
 from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
 from gpulint_fixers.waits.inner_loops.host_copies import copied_first
 from gpulint_fixers.waits.inner_loops.inner_lists import collected
+from gpulint_fixers.waits.inner_loops.invariant_copies import copied_above
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
 from gpulint_fixers.waits.lists.row_lists import extended
 
@@ -27,7 +28,13 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     """The fix for reads in an inner loop; None for all others."""
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
-    made = extended(found) or elements(project, found) or stacked(project, found) or _of_values(project, found)
+    made = (
+        copied_above(found)
+        or extended(found)
+        or elements(project, found)
+        or stacked(project, found)
+        or _of_values(project, found)
+    )
     return made or summed_once(project, found) or copied_first(project, found) or copied_where_made(found)
 
 

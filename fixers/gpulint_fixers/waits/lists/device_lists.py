@@ -198,7 +198,17 @@ def after_loop(
         return Declined(f"`{target.id}` is not read once after the loop")
     if sets_in_loop(module, loop, made.edits, target.id):
         return Declined(f"`{target.id}` is read in the loop, which fills it further")
-    return made.edits
+    return (*made.edits, *_of_any(module, initial))
+
+
+def _of_any(module: ModuleIndex, initial: list[ast.expr]) -> list[Edit]:
+    """``preds: list = []`` for ``preds: list[int] = []``, which the loop fills with tensors."""
+    starts = (module.syntax.parents.get(value) for value in initial)
+    return [
+        Edit(module.path, module.syntax.span(start.annotation), module.syntax.text(start.annotation.value))
+        for start in starts
+        if isinstance(start, ast.AnnAssign) and isinstance(start.annotation, ast.Subscript)
+    ]
 
 
 def _is_of_inner_loop(module: ModuleIndex, statement: ast.stmt, loop: LoopNode, tensor: ast.expr) -> bool:

@@ -7,7 +7,7 @@ import ast
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, dotted
 
 _LARGE = regex.compile(
     r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
@@ -18,6 +18,8 @@ _SCORES = frozenset({"logits"})
 """Words of what has a number for each class, be it of a sample, a pixel or a token."""
 _LABELS = regex.compile(r"^(?:y|lbls?|labels?|targets?|classes|gt_labels?)(?:_\w+)?$|_(?:y|labels?|targets?)$")
 _LOSSES = regex.compile(r"criterion|cross_entropy|loss")
+_LIBRARIES = frozenset({"torch", "F", "torch.nn.functional"})
+"""Modules whose functions take a tensor first."""
 _DENSE = regex.compile(
     r"segment|unet|dice|\biou|miou|mask|pixel|vocab|token|input_ids|lm_|causallm|caption|seq2seq|decode"
 )
@@ -33,14 +35,21 @@ def is_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
             return False
         case ast.Call(func=ast.Attribute(attr="argmax"), args=[_] | []):
             words -= _SCORES
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="argmax"), args=[ast.Name(), *_]):
+            words -= _SCORES
     return bool(words) and not (words <= _SCORES and _is_of_samples(module, tensor))
 
 
 def _is_of_samples(module: ModuleIndex, tensor: ast.expr) -> bool:
     """Return whether scores are for whole samples: a loss compares them with labels as they are, and the function
     speaks neither of pixels nor of tokens."""
-    while isinstance(tensor, ast.Call | ast.Attribute):
-        tensor = tensor.func if isinstance(tensor, ast.Call) else tensor.value
+    while isinstance(tensor, ast.Call | ast.Attribute | ast.Subscript):
+        if not isinstance(tensor, ast.Call):
+            tensor = tensor.value
+        elif isinstance(tensor.func, ast.Attribute) and dotted(tensor.func.value) in _LIBRARIES and tensor.args:
+            tensor = tensor.args[0]
+        else:
+            tensor = tensor.func
     if not isinstance(tensor, ast.Name) or tensor.id not in _compared(module):
         return False
     return not _is_dense(module, module.function(tensor) or module.syntax.tree)
