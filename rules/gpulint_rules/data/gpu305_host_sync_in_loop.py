@@ -30,10 +30,9 @@ one (tensors of one type, on one device), sums in single precision where the tre
 precision, lists of labels and predictions that stay on the GPU until the loop ends, values that a step uses several
 times (added up, listed, logged, metered) with what it computes of them, functions that return tensors where the
 training loop alone calls them, tests of the loss that end the program up to N steps later, scores of which only the
-last is read, computed below the loop, and removing
-``torch.cuda.synchronize()``, after which timings measure only the host. Other values that control the program are left
-alone, and so are all reads of a loop in which every step waits for such a value anyway. A fix that helps only with
-unsafe ones is unsafe as well.
+last is read, computed below the loop, and removing ``torch.cuda.synchronize()``, after which timings measure only the
+host. Other values that control the program are left alone, and so are all reads of a loop in which every step waits
+for such a value anyway. A fix that helps only with unsafe ones is unsafe as well.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
