@@ -213,6 +213,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
+    Circumstance(
+        "workers start in the time of an epoch", TO_LOW, loader_facts.starts_longer_than_it_loads, kinds=_IN_PROCESS
+    ),
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
