@@ -223,6 +223,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "chosen, as a comment says", TO_LOW, worker_facts.is_pinning_chosen, kinds=frozenset({"pageable-transfer"})
     ),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
+    Circumstance("its batches are only kept", TO_LOW, loader_facts.feeds_no_model, kinds=_COPIES),
     Circumstance("one pass beside the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),

@@ -21,6 +21,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import bounded_loops
+from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loader_passing import is_kept_from
@@ -220,6 +221,12 @@ def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader:
     return any(
         module.function(one.node) is module.function(call) and one.variable.rpartition(".")[2] == name for one in made
     )
+
+
+def feeds_no_model(subject: Subject) -> bool:
+    """Return whether the loops over a loader only move and keep its batches."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and only_collects(subject.project, loader)
 
 
 def is_drawn_once(subject: Subject) -> bool:
