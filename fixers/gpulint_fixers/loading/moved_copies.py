@@ -14,9 +14,10 @@ from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 
 _GENERATES = regex.compile(
     r"^(batch_)?(generate|beam_search|beam_decode|greedy_search|greedy_decode|sample_loop)(_|$)"
@@ -44,7 +45,7 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return ON_CPU
     if _is_first_batch(transfer.value):
         return "only a single batch is copied, so nothing overlaps with the copy"
-    if _joins(transfer.value):
+    if _joins(transfer.value) or _may_pick_rows(module, call):
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
@@ -239,6 +240,34 @@ def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
     return False
+
+
+def _may_pick_rows(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether what is moved is indexed by a variable that may be a mask: ``x[kept].cuda()`` with what a function
+    returned."""
+    func = call.func
+    for part in walk(func.value) if isinstance(func, ast.Attribute) else ():
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name):
+            bound = reaching(module, module.scope(part.slice).lookup(part.slice.id), part.slice)
+            if any(one.kind is BindingKind.ASSIGN and isinstance(one.value, ast.Call) for one in bound):
+                return True
+    return False
+
+
+def has_no_batch(project: Project, transfer: Transfer) -> bool:
+    """Return whether what is moved is a parameter for which some call passes anything but a batch, such as what a model
+    computed, which is on the GPU already."""
+    module, value = transfer.call.module, transfer.value
+    function = module.function(transfer.node)
+    while isinstance(value, ast.Attribute | ast.Subscript | ast.Call):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    if function is None or not isinstance(value, ast.Name) or value.id not in parameters(function):
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    calls = [(site.module, site.node) for site in sites if isinstance(site.node, ast.Call)]
+    passed = [(where, argument_of(function, call, value.id)) for where, call in calls]
+    flow = project.fact(BatchFlow)
+    return any(given is not None and flow.batch_of(where, given) is None for where, given in passed)
 
 
 def _joins(value: ast.expr) -> bool:
