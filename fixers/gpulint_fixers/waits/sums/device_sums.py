@@ -18,6 +18,7 @@ from gpulint_fixers.waits.device_reads import (
     DeviceRead,
     array_reads,
     has_doubles,
+    host_losses,
     host_tensors,
     is_detached,
     is_plain_number,
@@ -76,7 +77,7 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        if copied := host_tensors(found):
+        if copied := host_tensors(found) or host_losses(found):
             return _copied(project, variable, value, copied)
         if not (arrays := array_reads(found)):
             return reads
@@ -92,7 +93,8 @@ def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.
 def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
     """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
     module, torch = variable.module, torch_of(variable.module)
-    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+    losses = [read for read in reads if not is_integer(module, read.tensor)]
+    if torch is None or not all(is_about_loss(module.syntax.text(read.tensor)) for read in losses):
         return Declined("more is copied to the host than a number")
     if not (initial := variable.initial()) or not all(map(is_number, initial)):
         return Declined(f"`{variable.name}` does not start as a number in this function")
@@ -109,7 +111,9 @@ def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[D
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
-    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
+    suffixes = [_without_detach(".detach()", read) if read in losses else "" for read in reads]
+    edits = (read.replaced(module, suffix) for read, suffix in zip(reads, suffixes, strict=True))
+    return Fix(description, Safety.UNSAFE, (*edits, *made.edits))
 
 
 def added_up(
