@@ -66,12 +66,27 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
     value = variable_of(project, found, loop, target.id)
     nodes = value.occurrences() or []
     reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
-    if len(reads) != 1 or len(nodes) != 2 or not value.is_inside(reads[0]):
+    if not reads or len(nodes) != len(reads) + 1 or not all(map(value.is_inside, reads)):
         return used
     match addition := value.statement(reads[0]):
-        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add(), value=ast.Name()) if addition.value is reads[0]:
-            return _deferred(project, found, variable_of(project, found, loop, total), statement.value)
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add()) if _is_product(addition.value, reads):
+            made = _deferred(project, found, variable_of(project, found, loop, total), statement.value)
+            if isinstance(made, Declined) or addition.value is reads[0]:
+                return made
+            told = f"{made.description.removesuffix('; the sum is the same')}; products may be rounded differently"
+            return replace(made, safety=Safety.UNSAFE, description=f"{told} in the last digit")
     return used
+
+
+def _is_product(value: ast.expr, factors: list[ast.Name]) -> bool:
+    """Return whether a value is one of some factors, or their product or power with numbers, and has them all."""
+    parts = [part for part in walk(value) if isinstance(part, ast.expr)]
+    return {part for part in parts if isinstance(part, ast.Name)} == {*factors} and all(
+        isinstance(part, ast.Name)
+        or is_number(part)
+        or (isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Div | ast.Pow))
+        for part in parts
+    )
 
 
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
@@ -156,7 +171,7 @@ def added_up(
 
 
 def _without_detach(suffix: str, read: DeviceRead) -> str:
-    return suffix.replace(".detach()", "") if read.cut >= 0 and is_detached(read.tensor) else suffix
+    return suffix.replace(".detach()", "") if is_detached(read.tensor) else suffix
 
 
 def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
