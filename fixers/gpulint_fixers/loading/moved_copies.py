@@ -87,7 +87,7 @@ def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
 
 
 def _conversion(syntax: PythonModule, value: ast.expr) -> tuple[ast.expr, str] | None:
-    """What a call converts, and the text of a conversion that is as well done on the GPU: ``.float()``,
+    """Return what a call converts, and the text of a conversion that is as well done on the GPU: ``.float()``,
     ``.to(torch.float32)``, ``.long()`` for ``.type(torch.LongTensor)``, which names a type of the host."""
     match value:
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if name in WIDENS:

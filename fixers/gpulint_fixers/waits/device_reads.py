@@ -227,7 +227,7 @@ def array_reads(found: HostWait) -> list[DeviceRead]:
 
 
 def _reads_up_to(method: str, found: HostWait, is_one: Callable[[ModuleIndex, ast.expr], bool]) -> list[DeviceRead]:
-    """What a statement reads by chains of methods that end with one; none if one of them may copy more than a
+    """Return what a statement reads by chains of methods that end with one; none if one of them may copy more than a
     number."""
     module, reads = found.module, dict[ast.expr, DeviceRead]()
     for sync in found.syncs:
