@@ -123,6 +123,7 @@ def _beside(project: Project, payload: Blocking) -> list[Blocking]:
     return [one for one in near if one.transfers[0].node not in nodes]
 
 
+@query
 def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
     if reason := _obstacle(payload, elsewhere):
