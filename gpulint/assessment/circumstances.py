@@ -221,12 +221,16 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
+    Circumstance(
+        "workers start in the time of an epoch", TO_LOW, loader_facts.starts_longer_than_it_loads, kinds=_IN_PROCESS
+    ),
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("pin_memory=False is written out", TO_LOW, worker_facts.is_unpinned_by_choice, kinds=_PAGEABLE),
     Circumstance("few images of unknown size", TO_LOW, worker_facts.copies_few_images, kinds=_PAGEABLE),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
+    Circumstance("its batches are only kept", TO_LOW, loader_facts.feeds_no_model, kinds=_COPIES),
     Circumstance("one pass beside the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),
     Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),

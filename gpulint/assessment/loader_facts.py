@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
-from gpulint.assessment.constants import figure, middle
+from gpulint.assessment.constants import figure, kind, middle
 from gpulint.assessment.frequency import draws_held_out, only_evaluates
+from gpulint.assessment.image_sides import side
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow, BatchRead
@@ -19,6 +21,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import bounded_loops
+from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
@@ -40,6 +43,12 @@ if TYPE_CHECKING:
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
 """Collators of transformers, which pad and stack."""
 _SPLITS = "random_split"
+USUAL_WORKERS = 8
+"""As many as programs usually set."""
+SMALL_SIDE = 64
+"""Most pixels of a side of a small image."""
+MAX_CALLS = 3
+"""Most functions that call each other to a loop over a loader."""
 _WORKS = regex.compile(r"tokeni[sz]|encode|\.split\(|vocab|stoi|word2|open\(|read", re.IGNORECASE)
 """Words of functions that make numbers of texts."""
 
@@ -58,10 +67,26 @@ def takes_short_in_all(subject: Subject) -> bool:
     return bool(epochs) and all(epochs) and whole < figure("levels", "medium_gpu_seconds")
 
 
-def _epochs(project: Project, loop: NodeRef) -> int:
-    """Return how often a loop over a loader runs in the loops around it; 0 if one does not say."""
-    times = 1
-    for up in project.fact(LoopContexts).around(loop.module, loop.node):
+def starts_longer_than_it_loads(subject: Subject) -> bool:
+    """Return whether one process makes the few samples of an epoch in the time in which workers start."""
+    loader, project = subject.cost.loader if subject.cost is not None else None, subject.project
+    samples = most_samples(project, loader) if loader is not None else 0
+    work = project.fact(ItemWorks).of(loader) if loader is not None and samples else None
+    if loader is None or work is None or not work.kinds:
+        return False
+    batch, kinds = loader_batch(project, loader), work.kinds
+    if batch.kind == "small-image" and side(project, loader) <= SMALL_SIDE:
+        # To resample them takes as long as any other transform.
+        kinds = tuple("transform" if one == "resample" else one for one in kinds)
+    each = middle(sample_seconds(dataclasses.replace(work, kinds=kinds), batch))
+    return samples * each < middle(kind("worker-start").seconds or (0, 0)) * USUAL_WORKERS
+
+
+def _epochs(project: Project, loop: NodeRef, calls: int = MAX_CALLS) -> int:
+    """Return how often a loop over a loader runs in the loops around it, also those that call its function; 0 if one
+    does not say."""
+    times, contexts = 1, project.fact(LoopContexts)
+    for up in contexts.around(loop.module, loop.node):
         match up:
             case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[count])):
                 known = project.fact(Constants).of(loop.module, count)
@@ -69,7 +94,12 @@ def _epochs(project: Project, loop: NodeRef) -> int:
                 times *= max(whole, default=0) if known.complete and len(whole) == len(known.constants) else 0
             case _:
                 return 0
-    return times
+    function = loop.module.function(loop.node)
+    outer = contexts.enclosing_loops_of_function(loop.module, function) if function is not None and times else ()
+    sites = [context.calls[0] for context in outer if context.calls]
+    if not sites:
+        return times
+    return times * max(_epochs(project, site, calls - 1) for site in sites) if calls else 0
 
 
 def holds_tokenised(subject: Subject) -> bool:
@@ -190,6 +220,12 @@ def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader:
     return any(
         module.function(one.node) is module.function(call) and one.variable.rpartition(".")[2] == name for one in made
     )
+
+
+def feeds_no_model(subject: Subject) -> bool:
+    """Return whether the loops over a loader only move and keep its batches."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and only_collects(subject.project, loader)
 
 
 def is_drawn_once(subject: Subject) -> bool:

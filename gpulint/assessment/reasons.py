@@ -18,6 +18,7 @@ _REASON = regex.compile(
     r"|fails?|caus(es?|ing)|nans?|better"
     r"|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
+    r"|(is|are) enough|suffic(es?|ient)"
     r"|to (keep|save|ensure|make sure)|rather than|instead of)\b",
     re.IGNORECASE,
 )

@@ -67,6 +67,11 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def has_operator(node: ast.AST, *kinds: type[ast.operator]) -> bool:
+    """Return whether an operation of one of the kinds is in a node, of which :func:`walk` yields no markers."""
+    return any(isinstance(part, ast.BinOp | ast.AugAssign) and isinstance(part.op, kinds) for part in walk(node))
+
+
 _WALKED = Recent(32)
 """Modules whose nodes were listed last."""
 _KEPT = frozenset(

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell import SCRIPT_DIR, START_DIR
-from gpulint.launch.working_directory import SOMEWHERE, join
+from gpulint.launch.working_directory import HOME, SOMEWHERE, join
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -54,6 +54,11 @@ class PathResolver:
         if joined.startswith(SCRIPT_DIR):
             found = self._file(document.parent, joined[len(SCRIPT_DIR) :])
             return None if found is None else (found, start)
+        if joined.startswith(HOME):
+            found = self._inside_container(joined, document, least=2)
+            if found is None and not written.startswith(HOME[1:]):
+                found = self._unique(written, document)
+            return None if found is None else (found, None)
         if joined.startswith("/"):
             found = self._inside_container(joined, document)
             return None if found is None else (found, None)

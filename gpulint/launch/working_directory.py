@@ -14,6 +14,8 @@ MAX_CHANGES = 50
 """Changes of the folder that are followed back from a command; what was before them is unknown."""
 SOMEWHERE = "<somewhere>"
 """Start of a path whose first folders come from a variable that nobody sets."""
+HOME = "/~"
+"""Start of a path in a home folder."""
 _FILE_IN_FOLDER = regex.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
 
 
@@ -45,10 +47,11 @@ def working_dir(command: Command, env: Mapping[str, str] | None = None, base: st
 
 
 def join(base: str | None, path: str | None) -> str | None:
-    """``path`` as seen from ``base``; markers for the script's and the start folder count as absolute."""
-    if not path or path.startswith("~"):
+    """``path`` as seen from ``base``; markers for the script's and the start folder count as absolute, as does
+    ``~``."""
+    if not path:
         return None
-    path = plain_path(path)
+    path = plain_path(f"/{path}" if path.startswith(HOME[1:]) else path)
     if not path.startswith(("/", SCRIPT_DIR, START_DIR)):
         if base is None:
             return None

@@ -46,6 +46,8 @@ class SampleSet:
     """Patterns of qualified names."""
     kind: Literal["image", "audio", "volume", "transform", "memory"]
     """What they do for each sample: decode a file, apply transforms to samples in memory, or only look them up."""
+    samples: int = 0
+    """How many samples their largest part has, if it is always the same."""
 
     @property
     def label(self) -> str:

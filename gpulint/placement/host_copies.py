@@ -120,7 +120,7 @@ def _may_be_pinned(project: Project, transfer: Transfer, moved: ast.expr, path: 
     ):
         widened |= moved.func.attr in WIDENS
         moved = moved.func.value
-    return not (is_new(transfer.module, moved) or (widened and _draws_doubles(project, transfer)))
+    return not (is_new(transfer.module, moved) or (widened and draws_doubles(project, transfer)))
 
 
 def _makes_new(
@@ -191,7 +191,7 @@ def original_text(project: Project, transfer: Transfer) -> str:
     return module.syntax.text(moved)
 
 
-def _draws_doubles(project: Project, transfer: Transfer) -> bool:
+def draws_doubles(project: Project, transfer: Transfer) -> bool:
     """Return whether the data set of a batch, or a transform that it imports, makes doubles and no single."""
     resolver = project.fact(Resolver)
     paths = dict.fromkeys(

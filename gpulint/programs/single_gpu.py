@@ -25,6 +25,8 @@ _ONE = regex.compile(
 )
 """What is one number, whichever it is: a sum, the first line, a process's number on its node."""
 _BOUND = frozenset({"--gpu-bind=single:1", "--gpus-per-task=1"})
+_FORKS = ("spawn", "start_processes", "Process", "notebook_launcher")
+"""Functions that start processes of a program."""
 _OF_GPU = regex.compile(r"--?(gpu|device|cuda)([-_]?(id|idx|index|num(ber)?))?", re.IGNORECASE)
 """Options for the device of a process."""
 
@@ -32,11 +34,38 @@ _OF_GPU = regex.compile(r"--?(gpu|device|cuda)([-_]?(id|idx|index|num(ber)?))?",
 @query
 def only_on_one_gpu(project: Project, file: Path) -> bool:
     """Return whether jobs start a program, or programs that import the module, and each as one process on one GPU."""
+    starts = _starts(project, file)
+    return bool(starts) and all(_is_single(project, launched) for launched in starts)
+
+
+@query
+def only_as_one_process(project: Project, file: Path) -> bool:
+    """Return whether jobs start a program, or programs that import the module, and each as one process: on one GPU, or
+    with a launcher that is told to start one (``srun`` with ``--ntasks=1``), on as many GPUs as there are."""
+    starts = _starts(project, file)
+    if not starts or not all(_is_single(project, one) or _states_one(project, one) for one in starts):
+        return False
+    paths = (file, *project.fact(GpuPrograms).users(file))
+    modules = [module for path in paths if (module := project.module_at(path)) is not None]
+    return not any(name in module.calls_by_name for module in modules for name in _FORKS)
+
+
+def _starts(project: Project, file: Path) -> list[Launched]:
     index = project.fact(JobIndex)
     starts = list(index.launches_of(file))
     for user in project.fact(GpuPrograms).users(file):
         starts += index.launches_of(user)
-    return bool(starts) and all(_is_single(project, launched) for launched in starts)
+    return starts
+
+
+def _states_one(project: Project, launched: Launched) -> bool:
+    """Return whether a launcher of several processes is told to start one, on one node."""
+    job, start = launched.job, launched.start
+    nodes = (job.nodes, job.task.replicas, start.launch.nodes)
+    if not start.launch.distributed or any(one is not None and one.value != 1 for one in nodes):
+        return False
+    counted = processes(project, job, start)
+    return counted is not None and counted[0] == 1 and counted[1] is not None
 
 
 def _is_single(project: Project, launched: Launched) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.training.filled_tables import adds_key
 from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
@@ -47,24 +48,17 @@ def fills_once(module: ModuleIndex, node: ast.AST) -> bool:
             return _looks_first(module, up, node)
         if isinstance(up, ast.If) and inner in up.body and (_fills_attribute(module, up) or _fills(module, up)):
             return True
-        if isinstance(up, ast.If) and inner in up.body and (_adds_key(up.test, up.body) or _fills_shared(module, up)):
+        if isinstance(up, ast.If) and inner in up.body and _fills_shared(module, up):
+            return True
+        block = _block_of(up, inner) if isinstance(up, ast.If) else None
+        if isinstance(up, ast.If) and block is not None and adds_key(module, up.test, block is up.body, block):
             return True
         inner = up
     return False
 
 
-def _adds_key(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """``if key not in table: table[key] = ...``"""
-    tables = {
-        ast.unparse(part.comparators[0])
-        for part, holds in parts_of(test, True)
-        if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotIn if holds else ast.In)
-    }
-    return bool(tables) and any(
-        isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and ast.unparse(part.value) in tables
-        for statement in body
-        for part in walk(statement)
-    )
+def _block_of(branch: ast.If, inner: ast.AST) -> list[ast.stmt] | None:
+    return next((block for block in (branch.body, branch.orelse) if inner in block), None)
 
 
 def _fills_shared(module: ModuleIndex, branch: ast.If) -> bool:
@@ -111,7 +105,7 @@ def _looks_first(module: ModuleIndex, function: ast.AST, node: ast.AST) -> bool:
         isinstance(statement, ast.If)
         and isinstance(statement.body[-1], ast.Return)
         and not statement.orelse
-        and _adds_key(ast.UnaryOp(ast.Not(), statement.test), function.body)
+        and adds_key(module, statement.test, False, function.body)
         for statement in before
     )
 

@@ -13,6 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.filled_lists import appended, is_empty_list, rounds
+from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ _SIZED = frozenset("randn rand zeros ones empty full randint normal random stand
 """Functions that make an array of a given shape."""
 _DRAWN = {"sample": "k", "choices": "k", "choice": "size"}
 """Functions that draw some items, with the parameter for how many."""
+_SAME_LENGTH = frozenset({"tolist", "astype", "copy", "numpy"})
 _COUNTED = frozenset({"range", "arange"})
 _LOADS = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
-_SPLITS = frozenset({"random_split", "train_test_split"})
-"""Functions whose results are parts of what they are given."""
 _MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
-MAX_DEPTH = 4
+MAX_DEPTH = 8
 """Most expressions that lead from a data set to the numbers that it holds."""
 
 FEW_BATCHES = 2
@@ -85,16 +85,20 @@ def _is_loaded(project: Project, made: NodeRef) -> bool:
 
 
 def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
+    def count(part: NodeRef) -> tuple[int, ...]:
+        return _samples(project, part, depth - 1)
+
     if made.path:
-        match made.node:
-            case ast.Call(func=func, args=[whole, *_]) if last_name(func) in _SPLITS:
-                return _samples(project, NodeRef(made.module, whole), depth - 1)
-        return ()
+        return of_part(project, made, count)
     match made.node:
         case ast.Call() as call:
             return _of_call(project, made, call, depth)
         case ast.Subscript(slice=ast.Slice(lower=None, upper=ast.expr() as upper, step=None)):
             return _numbers(project, NodeRef(made.module, upper))
+        case ast.Subscript() | ast.ListComp():
+            return of_index(project, made, count)
+        case ast.Name():
+            return of_loop(project, made, count)
     return ()
 
 
@@ -102,6 +106,8 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
     name, first = last_name(call.func), call.args[0] if call.args else None
     if name == "Subset" and len(call.args) > 1:
         return _samples(project, NodeRef(made.module, call.args[1]), depth - 1)
+    if name in _SAME_LENGTH and isinstance(call.func, ast.Attribute) and last_name(call.func.value) not in _MODULES:
+        return _samples(project, NodeRef(made.module, call.func.value), depth - 1)
     if name == "list" and first is not None:
         return _samples(project, NodeRef(made.module, first), depth - 1)
     if name == "TensorDataset" and first is not None:
@@ -109,6 +115,8 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
     if name in _DRAWN and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
         drawn = passed_as(call, _DRAWN[name], 1)
         return _numbers(project, NodeRef(made.module, drawn)) if drawn is not None else ()
+    if name in _COUNTED and first is not None and (rows := length_of(first)) is not None:
+        return _samples(project, NodeRef(made.module, rows), depth - 1)
     if name in _COUNTED and first is not None and len(call.args) == 1:
         return _numbers(project, NodeRef(made.module, first))
     if name in _SIZED and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:

@@ -301,6 +301,58 @@ def test_documentation_may_say_why_there_are_no_workers(tmp_path: Path) -> None:
     assert found.startswith("low") and "documentation" in found
 
 
+_PART = """\
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from torch.utils.data import Subset, random_split
+from torchvision.datasets import CIFAR10
+
+data = CIFAR10("data", transform=transform)
+folds = StratifiedKFold(n_splits=100)
+splits = list(folds.split(np.arange(len(data)), np.array(data.targets)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "level"),
+    [
+        ("chosen = splits[0][1]\npart = Subset(data, chosen)\n", "low"),
+        ("chosen = splits[0][0]\npart = Subset(data, chosen)\n", "medium"),
+        ("_, chosen = next(folds.split(data.targets, data.targets))\npart = Subset(data, chosen.tolist())\n", "low"),
+        ("chosen, _ = next(folds.split(data.targets, data.targets))\npart = Subset(data, chosen)\n", "medium"),
+        (
+            "rows = splits[0][1]\nkept, other = train_test_split(np.arange(len(rows)), test_size=0.1)\n"
+            "part = Subset(data, rows[kept])\n",
+            "low",
+        ),
+        ("part, rest = random_split(data, [500, 49_500])\n", "low"),
+        ("part, rest = random_split(data, [49_500, 500])\n", "medium"),
+        ("kept, _ = train_test_split(range(len(data)), train_size=500)\npart = Subset(data, kept)\n", "low"),
+        ("kept, _ = train_test_split(range(len(data)), test_size=500)\npart = Subset(data, kept)\n", "medium"),
+    ],
+)
+def test_workers_start_in_the_time_of_an_epoch_of_few_samples(tmp_path: Path, part: str, level: str) -> None:
+    loader = "loader = DataLoader(part, batch_size=64, shuffle=True)\n"
+    training = TRAINING.replace("Net()", "Net(8)")
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + _PART + part + loader + training}, "GPU303")
+    assert found.startswith(level), found
+    assert ("workers start" in found) == (level == "low")
+
+
+@pytest.mark.parametrize(("epochs", "level"), [("3", "low"), ("3000", "medium"), ("count()", "medium")])
+def test_the_loops_that_call_an_epoch_count(tmp_path: Path, epochs: str, level: str) -> None:
+    data = (
+        "from torch.utils.data import Subset\nfrom torchvision.datasets import CIFAR10\n"
+        "loader = DataLoader(Subset(CIFAR10('data', transform=transform), range(9000)), batch_size=64)\n"
+    )
+    setup, _, loop = TRAINING.partition("for epoch in range(90):\n")
+    train = "def train(model, loader, optimizer):\n    total = 0\n" + loop
+    calls = f"for epoch in range({epochs}):\n    train(model, loader, optimizer)\n"
+    program = HEAD + data + train + setup.replace("Net()", "Net(8)") + calls
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": program}, "GPU303")
+    assert found.startswith(level), found
+
+
 @pytest.mark.parametrize(
     ("fill", "made", "level"),
     [

@@ -129,6 +129,14 @@ LONG = "learning_rate_of_the_first_group"
         (f"loss = f({LONG}, targets, {LONG})", f"loss = f({LONG}, targets, {LONG},\n         pin=True)"),
         (f"{{k: f(a, {LONG}, {LONG}) for k in b}}", f"{{k: f(a, {LONG}, {LONG},\n      pin=True) for k in b}}"),
         ("x = f(a, b,\n      c)", "x = f(a, b,\n      c, pin=True)"),
+        (
+            f"value = f(a,\n    b={LONG}, c={LONG}, d=1)",
+            f"value = f(a,\n    b={LONG}, c={LONG}, d=1,\n    pin=True)",
+        ),
+        (
+            f"value = f(a, b,\n          c={LONG}, d={LONG})",
+            f"value = f(a, b,\n          c={LONG}, d={LONG},\n          pin=True)",
+        ),
     ],
 )
 def test_a_long_line_breaks_where_it_can_be_read(before: str, after: str) -> None:

@@ -70,6 +70,17 @@ def test_one_copy_gives_the_numbers_that_were_read_one_by_one(job: MakeJob) -> N
     assert "[[g for g in row if g != 7] for row in guesses.tolist()]" in text
 
 
+def test_squares_of_norms_are_added_up_on_the_gpu(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    number = "        norm = float(p.grad.detach().norm(power).item())\n        total += norm * norm * norm\n"
+    program = PROGRAM.replace("        total += p.grad.norm(power).item() ** power\n", number)
+    made = job({"train.py": program})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    assert fixes == 3
+    assert "norm = p.grad.detach().norm(power).double()\n        total += norm * norm * norm" in made.text("train.py")
+    assert after == before
+
+
 NORMS = (
     PROGRAM[: PROGRAM.index("def parts(")]
     + """\

@@ -10,7 +10,7 @@ from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned, check
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
@@ -45,9 +45,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Declined):
         return made
     homes = _homes(project, payload.loader.module.path)
-    others = [_fix(project, other) for other in siblings(homes, payload.loader)]
-    beside = [one for one in others if isinstance(one, Fix) and made.safety in (one.safety, Safety.UNSAFE)]
-    return replace(made, edits=tuple(dict.fromkeys(edit for one in (made, *beside) for edit in one.edits)))
+    loaders = [loader for found in homes.values() for loader, _ in found]
+    pinned, edits = [payload.loader], [*made.edits]
+    for loader in pinned:  # loaders whose batches the same copies take, and those beside each of them
+        near = (_fix(project, other) for other in siblings(homes, loader))
+        fixes = (one for one in near if isinstance(one, Fix) and made.safety in (one.safety, Safety.UNSAFE))
+        edits += (edit for one in fixes for edit in one.edits)
+        pinned += (one for one in loaders if one not in pinned and any(_is_in(edit, one) for edit in edits))
+    return replace(made, edits=tuple(dict.fromkeys(edits)))
+
+
+def _is_in(edit: Edit, loader: Loader) -> bool:
+    span = loader.module.syntax.span(loader.node)
+    return (
+        edit.path == loader.module.path and edit.span.cell == span.cell and span.line <= edit.span.line <= span.end_line
+    )
 
 
 @query

@@ -187,14 +187,13 @@ def _gap(
         return " "
     if _is_in_middle(module, call, line):
         return " "  # a break in the middle of a line is harder to read than a long line
-    if first != source.position(module.offsets(call)[0])[0]:
+    if first != source.position(module.offsets(call)[0])[0] or first != line:
         text = source.line(line)
         indent = text[: len(text) - len(text.lstrip())]
-        return (
-            f"\n{indent}"
-            if any(source.position(module.offsets(a)[0]) == (line, len(indent) + 1) for a in arguments)
-            else " "
-        )
+        if any(source.position(module.offsets(one)[0]) == (line, len(indent) + 1) for one in arguments):
+            return f"\n{indent}"
+        if first != source.position(module.offsets(call)[0])[0]:
+            return " "
     return "\n" + " " * (start - 1) if start - 1 + max(map(len, keywords)) < width else " "
 
 

@@ -43,6 +43,10 @@ _WHY = regex.compile(
 """Words of comments that say why a debugging switch is on."""
 _SWITCHES = frozenset({"detect_anomaly", "set_detect_anomaly"})
 _WORD = regex.compile(r"(--export=ALL,)?\w+=[\w\"']+")
+_DEFAULT = regex.compile(
+    r"""\b(?P<name>[A-Z][A-Z0-9_]+)=(["']?)\$\{(?P=name):?-(?P<default>[A-Za-z]+|1)\}\2(?=\s|;|$)"""
+)
+"""``NAME="${NAME:-1}"``"""
 _CAUGHT = "the program catches the error that it raises for NaN, and would go on with such gradients"
 _SEEDS = regex.compile(r"seed|determin|reproduc", re.IGNORECASE)
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
@@ -58,6 +62,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if _is_explained(document, finding, mode.node):
         return Declined("the comment beside it says why it is on")
+    if (off := _off_by_default(document, finding)) is not None:
+        return Fix(f"turn {mode.what} off by default", Safety.SAFE, (off,))
     if (reader := _read_in(document, project, mode.what)) is not None:
         return Declined(f"{reader} reads the variable")
     if document.python is not None and mode.what == "anomaly detection" and is_caught(project, finding.path):
@@ -109,6 +115,18 @@ def _without_assignment(document: Document, finding: Finding) -> Edit | None:
     if before == "" and after.strip() == "\\":
         return Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
     return _without_word(finding, line) if after.startswith(" ") else None
+
+
+def _off_by_default(document: Document, finding: Finding) -> Edit | None:
+    """Change the default of ``NAME="${NAME:-DETAIL}"``, which the environment of a job may replace."""
+    if document.kind is not Kind.SHELL or finding.span.cell is not None:
+        return None
+    number = finding.span.line
+    found = _DEFAULT.search(document.source.line(number))
+    if found is None or document.source.text.count(found["name"]) != found[0].count(found["name"]):
+        return None  # another line reads it as well
+    off = "OFF" if found["default"].isalpha() else "0"
+    return Edit(finding.path, Span(number, found.start("default") + 1, number, found.end("default") + 1), off)
 
 
 def _is_explained(document: Document, finding: Finding, node: ast.AST | None) -> bool:

@@ -16,7 +16,7 @@ from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
-from gpulint.placement.host_copies import is_new
+from gpulint.placement.host_copies import draws_doubles, is_new
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
@@ -31,7 +31,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import LOOPS, FunctionNode, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
 from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.host_samples import Samples, samples_of
@@ -39,6 +39,7 @@ from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.moved_copies import (
     SWAPPED,
     copies_new,
+    has_no_batch,
     is_changed_after,
     no_gain,
     swapped_conversion,
@@ -110,12 +111,19 @@ def _block(copy: Blocking) -> ast.AST | None:
 
 
 def _beside(project: Project, payload: Blocking) -> list[Blocking]:
-    """The other blocking copies of the block: as long as one of them waits, the host waits for all."""
+    """The other blocking copies of the block, and of those around it in the same round of a loop: as long as one of
+    them waits, the host waits for all."""
     nodes = [transfer.node for transfer in payload.transfers]
-    near = _copies(project, payload.transfers[0].call.module.path).get(_block(payload), [])
+    module = payload.transfers[0].call.module
+    copies, block = _copies(project, module.path), _block(payload)
+    near = [*copies.get(block, ())]
+    while block is not None and not isinstance(block, (*LOOPS, *FUNCTIONS)):
+        block = module.syntax.parents.get(block)
+        near += copies.get(block, ())
     return [one for one in near if one.transfers[0].node not in nodes]
 
 
+@query
 def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
     if reason := _obstacle(payload, elsewhere):
@@ -129,8 +137,10 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
             return Declined("the host changes the batch while it is copied")
     converting = [transfer for transfer in payload.transfers if _converts_first(transfer)]
     swapped = [edit for transfer in converting for edit in swapped_conversion(transfer.call.module, transfer.node)]
-    if len(swapped) < 2 * len(converting):
+    if len(swapped) < 2 * len(converting) or any(has_no_batch(project, transfer) for transfer in converting):
         return Declined(CONVERTED)
+    if any(draws_doubles(project, transfer) for transfer in converting):
+        return Declined("the batch may hold doubles, which would be twice as large to copy before they are converted")
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(project, transfer)}
     if reason := _gains_nothing(project, payload, list(loaders.values())):
         return Declined(reason)

@@ -7,16 +7,26 @@ import itertools
 import re
 
 from gpulint import regex
-from gpulint.documents.python import walk
+from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Edit
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    LOOPS,
+    Binding,
+    BindingKind,
+    ModuleIndex,
+    NodeRef,
+    dotted,
+    last_name,
+)
 
 _GENERATES = regex.compile(
     r"^(batch_)?(generate|beam_search|beam_decode|greedy_search|greedy_decode|sample_loop)(_|$)"
@@ -29,6 +39,9 @@ SWAPPED = (
     "convert the batch on the GPU, with equal values; a device without double precision takes no batch of doubles, "
     "which are also twice as large to copy"
 )
+_WIDE = frozenset(f"torch.{name}" for name in "float32 float float64 double int64 long int32 int".split())
+_OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "long", "IntTensor": "int"}
+"""Types of tensors on the host, and the methods that convert to them wherever a tensor is."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
@@ -44,7 +57,7 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return ON_CPU
     if _is_first_batch(transfer.value):
         return "only a single batch is copied, so nothing overlaps with the copy"
-    if _joins(transfer.value):
+    if _joins(transfer.value) or _may_pick_rows(module, call):
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
@@ -62,21 +75,36 @@ def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
     """The two edits that make ``x.float().to(device)`` into ``x.to(device).float()``; empty for other copies."""
     syntax, inner = module.syntax, call.func
     assert isinstance(inner, ast.Attribute)
-    value = inner.value
-    while (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr in WIDENS
-        and not value.args
-        and not value.keywords
-    ):
-        value = value.func.value
+    value, converted = inner.value, ""
+    while (found := _conversion(syntax, value)) is not None:
+        value, converted = found[0], f"{found[1]}{converted}"
     start, middle, end = (syntax.offsets(node)[1] for node in (value, inner.value, call))
     text = syntax.source.text[start:middle]
     if value is inner.value or is_new(module, value) or not text.startswith(".") or "\n" in text or "#" in text:
         return []
     gone = Edit(syntax.path, syntax.span_at(start, middle), "")
-    return [gone, Edit(syntax.path, syntax.span_at(end, end), text)]
+    return [gone, Edit(syntax.path, syntax.span_at(end, end), converted)]
+
+
+def _conversion(syntax: PythonModule, value: ast.expr) -> tuple[ast.expr, str] | None:
+    """Return what a call converts, and the text of a conversion that is as well done on the GPU: ``.float()``,
+    ``.to(torch.float32)``, ``.long()`` for ``.type(torch.LongTensor)``, which names a type of the host."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if name in WIDENS:
+            pass
+        case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[ast.Attribute() as dtype], keywords=[]) if (
+            dotted(dtype) in _WIDE
+        ):
+            pass
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="type"),
+            args=[ast.Attribute(value=ast.Name(id="torch"), attr=name)],
+            keywords=[],
+        ) if name in _OF_HOST:
+            return owner, f".{_OF_HOST[name]}()"
+        case _:
+            return None
+    return owner, syntax.source.text[syntax.offsets(owner)[1] : syntax.offsets(value)[1]]
 
 
 def copies_new(project: Project, transfer: Transfer) -> bool:
@@ -239,6 +267,34 @@ def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return any(_selects(project, ref) for ref in project.fact(Resolver).callees(module, value))
     return False
+
+
+def _may_pick_rows(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether what is moved is indexed by a variable that may be a mask: ``x[kept].cuda()`` with what a function
+    returned."""
+    func = call.func
+    for part in walk(func.value) if isinstance(func, ast.Attribute) else ():
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name):
+            bound = reaching(module, module.scope(part.slice).lookup(part.slice.id), part.slice)
+            if any(one.kind is BindingKind.ASSIGN and isinstance(one.value, ast.Call) for one in bound):
+                return True
+    return False
+
+
+def has_no_batch(project: Project, transfer: Transfer) -> bool:
+    """Return whether what is moved is a parameter for which some call passes anything but a batch, such as what a model
+    computed, which is on the GPU already."""
+    module, value = transfer.call.module, transfer.value
+    function = module.function(transfer.node)
+    while isinstance(value, ast.Attribute | ast.Subscript | ast.Call):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    if function is None or not isinstance(value, ast.Name) or value.id not in parameters(function):
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    calls = [(site.module, site.node) for site in sites if isinstance(site.node, ast.Call)]
+    passed = [(where, argument_of(function, call, value.id)) for where, call in calls]
+    flow = project.fact(BatchFlow)
+    return any(given is not None and flow.batch_of(where, given) is None for where, given in passed)
 
 
 def _joins(value: ast.expr) -> bool:

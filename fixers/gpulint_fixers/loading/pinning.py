@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
@@ -91,19 +92,37 @@ def _may_be_sparse(module: ModuleIndex) -> bool:
 
 
 def _value(project: Project, loader: Loader) -> str:
-    """Return what a loader passes, which is the same as beside it where the device is not known yet."""
-    value = _own_value(project, loader)
-    if value in ("True", _IS_AVAILABLE):
-        return value
-    unpinned = siblings(_unpinned(project, loader.module), loader)
-    return _IS_AVAILABLE if any(_own_value(project, one) == _IS_AVAILABLE for one in unpinned) else value
+    """Return what a loader passes, which is the same as beside it: as the loaders there pass already, or will."""
+    beside = siblings(_by_home(project, loader.module), loader)
+    unpinned = [one for one in beside if project.fact(HostToDevice).is_pinned(one) is False]
+    values = {_own_value(project, one) for one in (loader, *unpinned)}
+    if written := next(filter(None, (_written(project, one, loader) for one in beside if one not in unpinned)), ""):
+        return written if values <= {"True", _IS_AVAILABLE} else _own_value(project, loader)
+    if len(values) == 1 or not (_IS_AVAILABLE in values or _imports_torch(loader)):
+        return _own_value(project, loader)
+    return _IS_AVAILABLE
+
+
+def _written(project: Project, pinned: Loader, loader: Loader) -> str:
+    """Return what a loader beside another one passes, if that means the same there."""
+    value = keyword_value(pinned.node, "pin_memory")
+    if project.fact(HostToDevice).is_pinned(pinned) is not True or value is None:
+        return ""
+    if (isinstance(value, ast.Constant) and value.value is True) or ast.unparse(value) == _IS_AVAILABLE:
+        return ast.unparse(value)
+    if pinned.module.function(pinned.node) is not pinned.module.function(loader.node):
+        return ""
+    return value.id if isinstance(value, ast.Name) and pinned.node.lineno < loader.node.lineno else ""
 
 
 @query
-def _unpinned(project: Project, module: ModuleIndex) -> dict[ast.AST | None, list[tuple[Loader, Loader]]]:
-    """The loaders of a module that do not pin their memory, by what makes them."""
-    loaders = project.fact(LoaderFlow).in_module(module)
-    return by_home((one, one) for one in loaders if project.fact(HostToDevice).is_pinned(one) is False)
+def _by_home(project: Project, module: ModuleIndex) -> dict[ast.AST | None, list[tuple[Loader, Loader]]]:
+    """The loaders of a module, by what makes them."""
+    return by_home((one, one) for one in project.fact(LoaderFlow).in_module(module))
+
+
+def _imports_torch(loader: Loader) -> bool:
+    return any(binding.target == "torch" for binding in loader.module.top.bindings.get("torch", []))
 
 
 @query
@@ -115,8 +134,7 @@ def _own_value(project: Project, loader: Loader) -> str:
     if tests == {None} and all(transfer.devices == {Device.CUDA} for transfer in transfers):
         return "True"
     # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
-    imported = any(binding.target == "torch" for binding in loader.module.top.bindings.get("torch", []))
-    return _IS_AVAILABLE if imported else "True"
+    return _IS_AVAILABLE if _imports_torch(loader) else "True"
 
 
 @query

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
@@ -16,7 +16,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
-from gpulint_fixers.waits.element_types import is_integer, only_value
+from gpulint_fixers.waits.element_types import is_about_loss, is_integer, only_value
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
@@ -230,8 +230,20 @@ def host_tensors(found: HostWait) -> list[DeviceRead]:
     return reads
 
 
+def host_losses(found: HostWait) -> list[DeviceRead]:
+    """Losses of which a statement keeps a copy as a tensor of the host: ``loss.data.cpu()``; none if it may copy
+    more."""
+    return _reads_up_to("cpu", found, lambda _, tensor: is_about_loss(ast.unparse(tensor)))
+
+
 def array_reads(found: HostWait) -> list[DeviceRead]:
     """Losses that a statement reads as arrays of NumPy: ``loss.data.cpu().numpy()``; none if it may copy more."""
+    return _reads_up_to("numpy", found, _has_one_value)
+
+
+def _reads_up_to(method: str, found: HostWait, is_one: Callable[[ModuleIndex, ast.expr], bool]) -> list[DeviceRead]:
+    """Return what a statement reads by chains of methods that end with one; none if one of them may copy more than a
+    number."""
     module, reads = found.module, dict[ast.expr, DeviceRead]()
     for sync in found.syncs:
         whole = sync.node
@@ -239,8 +251,8 @@ def array_reads(found: HostWait) -> list[DeviceRead]:
             call = module.syntax.parents.get(up)
             whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
         tensor = _tensor(whole)
-        last = isinstance(whole, ast.Call) and last_name(whole.func) == "numpy" and "#" not in module.syntax.text(whole)
-        if not last or not _has_one_value(module, tensor):
+        last = isinstance(whole, ast.Call) and last_name(whole.func) == method and "#" not in module.syntax.text(whole)
+        if not last or not is_one(module, tensor):
             return []
         reads[whole] = DeviceRead(whole, tensor, -1)
     return [*reads.values()]

@@ -28,7 +28,7 @@ from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, r
 from gpulint_fixers.waits.logs.logging_runs import computed_run, filled_run, log_run, names_stored
 from gpulint_fixers.waits.logs.named_meters import keeps_tensors
 from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
-from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar, throttled
 from gpulint_fixers.waits.step_tests import is_lightning_log
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
@@ -134,7 +134,8 @@ def _logged(project: Project, module: ModuleIndex, run: tuple[ast.stmt, ...], lo
     assert document is not None
     every = periodic(module, loop, run[0])
     if every is not None and (more := raised(project, module, every)) is not None:
-        return Fix(f"log every {EVERY} steps instead of every step", Safety.UNSAFE, more)
+        bar = ", in the progress bar as well" if any(map(shows_in_bar, run)) else ""
+        return Fix(f"log every {EVERY} steps instead of every step{bar}", Safety.UNSAFE, more)
     when = interval(project, module, loop, run[0])
     if isinstance(when, Declined):
         return when
@@ -143,7 +144,8 @@ def _logged(project: Project, module: ModuleIndex, run: tuple[ast.stmt, ...], lo
     edits = throttled(document, module, [*run], when)
     if isinstance(edits, Declined):
         return edits
-    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
+    bar = ", in the progress bar as well" if any(map(shows_in_bar, run)) else ""
+    return Fix(f"log every {when.every} steps instead of every step{bar}", Safety.UNSAFE, edits)
 
 
 def _counts_itself(statement: ast.stmt) -> bool:

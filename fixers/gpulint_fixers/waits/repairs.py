@@ -36,7 +36,7 @@ from gpulint_fixers.waits.step_tests import (
     is_read_by_optimizer,
     summing_loop,
 )
-from gpulint_fixers.waits.sums.device_sums import accumulated, variable_of
+from gpulint_fixers.waits.sums.device_sums import accumulated, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
 from gpulint_fixers.waits.sums.object_sums import kept_in_object
 from gpulint_fixers.waits.sums.running_extremes import extreme
@@ -77,6 +77,10 @@ def repair(project: Project, found: object) -> Fix | Declined:
         if inner is not None and adds and not predates_device_argument(found.module):
             assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, summing_loop(found.module, statement, inner))
+        if inner is not None and isinstance(statement, ast.Assign) and not predates_device_argument(found.module):
+            added = summed(project, found, statement, inner)
+            if isinstance(added, Fix):
+                return added
         if inner is not None and isinstance(largest := extreme(project, found, statement, inner), Fix):
             return largest
         kept = kept_by_object(project, found, statement)

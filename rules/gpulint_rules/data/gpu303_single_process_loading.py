@@ -57,6 +57,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training import batch_makers
+from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import Loader, loader_argument, only_predicts
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
@@ -129,6 +130,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if (
             _takes_everything(loader)
+            or only_collects(project, loader)
             or _is_made_anew(project, loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):

@@ -39,7 +39,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.libraries.downloads import PRETRAINED
 from gpulint.programs.multi_gpu_use import MultiGpuUse
-from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.programs.single_gpu import only_as_one_process
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.reasons import is_explained
@@ -109,7 +109,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if _runs_parts(project, document.path) or _branches(project, document.path):
             continue
-        if only_on_one_gpu(project, document.path):
+        if only_as_one_process(project, document.path):
             continue
         if only_infers(project, module, call) or is_explained(document, module.syntax.span(keyword.value)):
             continue

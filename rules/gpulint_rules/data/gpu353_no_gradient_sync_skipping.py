@@ -38,7 +38,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.programs.single_gpu import only_as_one_process
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -104,7 +104,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if _wraps_another(module, found):
             continue
-        if not only_on_one_gpu(project, document.path):
+        if not only_as_one_process(project, document.path):
             sharded, own = _is_sharded(module, found, project), own_length(module, found)
             micro_step = _MICRO_STEP.format(
                 last=ast.unparse(found.last) if found.last is not None and own is None else "last",

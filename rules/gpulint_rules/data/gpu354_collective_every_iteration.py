@@ -34,7 +34,7 @@ from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.libraries import gate_words
-from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.programs.single_gpu import only_as_one_process
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -76,7 +76,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         name = collective(module, call, project)
         contexts = project.fact(LoopContexts).enclosing_loops(module, call) if name else ()
         found = [context for context in contexts if _wasteful(name, module, call, context, project)]
-        if found and only_on_one_gpu(project, document.path):
+        if found and only_as_one_process(project, document.path):
             continue
         if found and len(found) == len(contexts):
             yield _finding(name, name in known.barriers, NodeRef(module, call), found)

@@ -40,7 +40,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.single_gpu import only_on_one_gpu
+from gpulint.programs.single_gpu import only_as_one_process
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -171,7 +171,7 @@ def _is_unused(name: str, document: Document, span: Span, project: Project) -> b
         return not (any(map(_has_several_nodes, jobs)) or document.matches(_NODES))
     if jobs:
         return all(_is_one(job.gpus) for job in jobs)
-    return only_on_one_gpu(project, document.path)
+    return only_as_one_process(project, document.path)
 
 
 def _has_several_nodes(job: Job) -> bool:

@@ -8,7 +8,8 @@ Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and
 ``manual_backward``.
 
 Why it costs GPU time
-The total links the graphs of all iterations, so memory grows until the job fails or has to use smaller batches.
+The total links the nodes of the graphs of all iterations, so memory grows with every step. ``backward`` frees the
+activations that the nodes saved, which would take far more; what it leaves adds up over long epochs and large models.
 Insufficient GPU memory accounts for 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
@@ -238,7 +239,7 @@ RULE = Rule(
     tokens=(("backward",), ("+=", "append", " + ")),
     may_fire=_may_fire,
     summary="accumulated losses keep their autograd graphs alive",
-    why="the graphs of all iterations stay in memory",
+    why="the graph nodes of all iterations stay in memory; `backward()` frees only their activations",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("graph-kept"),

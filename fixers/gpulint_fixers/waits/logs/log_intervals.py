@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from itertools import chain
+from typing import TypeGuard
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -23,7 +24,15 @@ from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.waits.logs.epoch_lengths import may_be_short, most_rounds
 from gpulint_fixers.waits.logs.logging_runs import is_logging
 from gpulint_fixers.waits.logs.scaler_waits import scaler_above
-from gpulint_fixers.waits.logs.step_numbers import COUNTER, increment, running
+from gpulint_fixers.waits.logs.step_numbers import (
+    COUNTER,
+    by_ones,
+    enumerates,
+    increment,
+    is_enumerated,
+    ranges,
+    running,
+)
 
 EVERY = 50
 """Steps between two lines of a log, where the program has no interval of its own."""
@@ -116,25 +125,25 @@ def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stm
     if place is None or parent is None:
         return None
     for statement in getattr(parent, place[0]):
-        match statement:
-            case ast.If(
-                test=ast.Compare(
+        if not isinstance(statement, ast.If) or statement.orelse or not any(map(is_logging, statement.body)):
+            continue
+        both = isinstance(statement.test, ast.BoolOp) and isinstance(statement.test.op, ast.And)
+        for test in statement.test.values if isinstance(statement.test, ast.BoolOp) and both else [statement.test]:
+            match test:
+                case ast.Compare(
                     left=ast.BinOp(
                         left=ast.Name() | ast.Attribute() as counter,
                         op=ast.Mod(),
-                        right=ast.Constant() | ast.Name() | ast.Attribute() as every,
+                        right=ast.Constant() | ast.Name() | ast.Attribute() | ast.Subscript() as every,
                     ),
                     ops=[ast.Eq()],
                     comparators=[ast.Constant(value=0)],
-                ),
-                orelse=[],
-            ) if any(map(is_logging, statement.body)) and ast.unparse(counter) in _set_in(loop):
-                if statement.lineno < at.lineno and not _same_value(loop, ast.unparse(counter), statement, at):
-                    continue
-                text = ast.unparse(every)
-                if isinstance(every, ast.Constant) and not (isinstance(every.value, int) and every.value >= 5):
-                    continue
-                return Interval(module.syntax.text(statement.test), (), text)
+                ) if ast.unparse(counter) in _set_in(loop):
+                    if statement.lineno < at.lineno and not _same_value(loop, ast.unparse(counter), statement, at):
+                        continue
+                    if isinstance(every, ast.Constant) and not (isinstance(every.value, int) and every.value >= _FEW):
+                        continue
+                    return Interval(module.syntax.text(test), (), ast.unparse(every))
     return None
 
 
@@ -168,17 +177,17 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
         return on, ()
     if isinstance(loop, ast.For):
         match loop.iter, loop.target:
-            case ast.Call(), ast.Tuple(elts=[ast.Name(id="_") as unused, _]) if _enumerates(loop.iter):
+            case ast.Call(), ast.Tuple(elts=[ast.Name(id="_") as unused, _]) if enumerates(loop.iter):
                 name = _new_name(module, loop)
                 read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
                 edit = Edit(module.path, module.syntax.span(unused), name or "")
                 return (name, (edit,)) if name is not None and not read else (None, ())
-            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if _is_enumerated(module, source) and _kept(
+            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if is_enumerated(module, source) and _kept(
                 module, loop, counter, at
             ):
                 return counter.id, ()
             case ast.Call() as source, ast.Name() as counter if (
-                _ranges(source) and _by_ones(source) and _kept(module, loop, counter, at)
+                ranges(source) and by_ones(source) and _kept(module, loop, counter, at)
             ):
                 return counter.id, ()
             case _, ast.Name(id=name) as counter if (
@@ -191,42 +200,19 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
     return _enumerated(module, loop)
 
 
-def _is_enumerated(module: ModuleIndex, source: ast.expr) -> bool:
-    """``enumerate(loader)``, or a bar that was made of it."""
-    if isinstance(source, ast.Name):
-        return any(
-            isinstance(binding.value, ast.Call)
-            and any(isinstance(part, ast.Call) and _enumerates(part) for part in walk(binding.value))
-            for binding in module.scope(source).lookup(source.id)
-        )
-    return isinstance(source, ast.Call) and _enumerates(source)
-
-
 def _picks_steps(loop: LoopNode, test: ast.expr) -> bool:
     """``step % 100 == 0``, ``divisible_by(step, 100)``: a test of the step number."""
-    names = (
-        {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if isinstance(loop, ast.For) else set()
-    )
-    return any(
-        isinstance(part, ast.Mod)
-        or (isinstance(part, ast.Call) and any(isinstance(one, ast.Name) and one.id in names for one in part.args))
+    own = _set_in(loop)
+    tested = [
+        one
         for part in walk(test)
-    )
-
-
-def _ranges(source: ast.Call) -> bool:
-    """``range(n)``, perhaps inside of ``tqdm(...)``."""
-    while last_name(source.func) in ("tqdm", "track") and source.args and isinstance(source.args[0], ast.Call):
-        source = source.args[0]
-    return isinstance(source.func, ast.Name | ast.Attribute) and last_name(source.func) in ("range", "trange")
-
-
-def _by_ones(source: ast.expr) -> bool:
-    """Return whether a range has no step: with one it counts samples."""
-    calls = [
-        part for part in walk(source) if isinstance(part, ast.Call) and last_name(part.func) in ("range", "trange")
+        for one in (part.args if isinstance(part, ast.Call) else [part.left] if _is_remainder(part) else [])
     ]
-    return all(len(call.args) < 3 for call in calls)
+    return any(isinstance(part, ast.expr) and ast.unparse(part) in own for one in tested for part in walk(one))
+
+
+def _is_remainder(part: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
 
 
 def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
@@ -238,13 +224,6 @@ def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
     return next(filter(None, map(increment, block[: place[1]])), None)
 
 
-def _enumerates(call: ast.Call) -> bool:
-    """``enumerate(loader)``, perhaps inside of ``tqdm(...)``."""
-    while last_name(call.func) in ("tqdm", "track", "wrap_iter") and call.args and isinstance(call.args[0], ast.Call):
-        call = call.args[0]
-    return isinstance(call.func, ast.Name) and call.func.id == "enumerate"
-
-
 def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
     """Return whether a loop's variable is a number: it goes through a range, or something is added to it."""
     if _is_shuffled(module, loop.iter):
@@ -253,7 +232,7 @@ def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
     if isinstance(source, ast.Name):
         values = [binding.value or binding.node for binding in module.scope(loop).lookup(source.id)]
         if any(isinstance(part, ast.Name) and part.id == "range" for value in values for part in walk(value)):
-            return all(_by_ones(value) for value in values if isinstance(value, ast.expr))
+            return all(by_ones(value) for value in values if isinstance(value, ast.expr))
     return any(
         isinstance(part, ast.BinOp)
         and isinstance(part.op, ast.Add | ast.Mod)
@@ -299,7 +278,7 @@ def _new_name(module: ModuleIndex, loop: LoopNode) -> str | None:
 
 def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[Edit, ...]]:
     """``for step, batch in enumerate(loader)``."""
-    if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate") or _is_enumerated(module, loop.iter):
+    if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate") or is_enumerated(module, loop.iter):
         return None, ()
     known = is_loader_name(last_name(unwrap_iterable(loop.iter))) or _BAR.search(ast.unparse(loop.iter)) is not None
     if not known and not _is_bar(module, loop):

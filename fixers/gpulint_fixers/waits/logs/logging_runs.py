@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from gpulint import regex
-from gpulint.documents.python import walk
+from gpulint.documents.python import has_operator, walk
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -80,7 +80,7 @@ def _only_logs(statement: ast.stmt) -> bool:
     """Return whether a statement of a function logs, or sets a variable that it logs, in every call or none."""
     match statement:
         case ast.If(test=test, body=body, orelse=rest):
-            periodic = any(isinstance(part, ast.Mod | ast.Call) for part in walk(test))
+            periodic = has_operator(test, ast.Mod) or any(isinstance(part, ast.Call) for part in walk(test))
             return not periodic and all(map(_only_logs, (*body, *rest)))
         case ast.Assign(value=value) if "" not in names_stored(statement):
             calls = [part for part in walk(value) if isinstance(part, ast.Call)]
@@ -120,7 +120,7 @@ def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether a statement only logs, under whatever condition but not every N steps."""
     match statement:
         case ast.If(test=test, body=body, orelse=rest):
-            periodic = any(isinstance(part, ast.Mod) for part in walk(test))
+            periodic = has_operator(test, ast.Mod)
             return not periodic and all(_shows(project, module, one) for one in (*body, *rest))
         case ast.Assign(value=value):
             calls = [part for part in walk(value) if isinstance(part, ast.Call)]
@@ -286,7 +286,7 @@ def _fills(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     condition or once for each entry of another table."""
     match statement:
         case ast.If(test=test, body=body, orelse=rest):
-            pure = _has_pure_calls(project, module, test) and not any(isinstance(p, ast.Mod) for p in walk(test))
+            pure = _has_pure_calls(project, module, test) and not has_operator(test, ast.Mod)
             return pure and all(_fills(project, module, one) for one in (*body, *rest))
         case ast.For(iter=iterated, body=body, orelse=[]):
             return _has_pure_calls(project, module, iterated) and all(_fills(project, module, one) for one in body)
@@ -318,7 +318,7 @@ def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: 
             loop = next((up for up in module.syntax.ancestors(statement) if isinstance(up, LOOPS)), None)
             stored = _stored(module, loop) if loop is not None else frozenset()
             named = {part.id for part in walk(test) if isinstance(part, ast.Name)}
-            steady = not stored & named and not any(isinstance(part, ast.Mod) for part in walk(test))
+            steady = not stored & named and not has_operator(test, ast.Mod)
             return steady and all(_writes(project, module, one, meters) for one in body)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update"), args=[_, _])) if meters:
             return True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 
 COUNTER = regex.compile(
     r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$"
@@ -46,3 +47,36 @@ def increment(statement: ast.stmt) -> str | None:
         ) if own == name:
             return name if COUNTER.search(name) else None
     return None
+
+
+def is_enumerated(module: ModuleIndex, source: ast.expr) -> bool:
+    """``enumerate(loader)``, or a bar that was made of it."""
+    if isinstance(source, ast.Name):
+        return any(
+            isinstance(binding.value, ast.Call)
+            and any(isinstance(part, ast.Call) and enumerates(part) for part in walk(binding.value))
+            for binding in module.scope(source).lookup(source.id)
+        )
+    return isinstance(source, ast.Call) and enumerates(source)
+
+
+def ranges(source: ast.Call) -> bool:
+    """``range(n)``, perhaps inside of ``tqdm(...)``."""
+    while last_name(source.func) in ("tqdm", "track") and source.args and isinstance(source.args[0], ast.Call):
+        source = source.args[0]
+    return isinstance(source.func, ast.Name | ast.Attribute) and last_name(source.func) in ("range", "trange")
+
+
+def by_ones(source: ast.expr) -> bool:
+    """Return whether a range has no step: with one it counts samples."""
+    calls = [
+        part for part in walk(source) if isinstance(part, ast.Call) and last_name(part.func) in ("range", "trange")
+    ]
+    return all(len(call.args) < 3 for call in calls)
+
+
+def enumerates(call: ast.Call) -> bool:
+    """``enumerate(loader)``, perhaps inside of ``tqdm(...)``."""
+    while last_name(call.func) in ("tqdm", "track", "wrap_iter") and call.args and isinstance(call.args[0], ast.Call):
+        call = call.args[0]
+    return isinstance(call.func, ast.Name) and call.func.id == "enumerate"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from gpulint.documents import Document
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.structural import indentation_step as _step
 from gpulint_fixers.edits.structural import wrap_once
@@ -32,6 +33,12 @@ def throttled(
     if isinstance(edits, Declined):
         return edits
     return (*when.edits, *edits, *onward)
+
+
+def shows_in_bar(statement: ast.stmt) -> bool:
+    """Return whether a statement shows values in a progress bar."""
+    calls = (part.func for part in walk(statement) if isinstance(part, ast.Call))
+    return any(last_name(func).startswith(("set_postfix", "set_description")) for func in calls)
 
 
 def without_head_below(module: ModuleIndex, statements: list[ast.stmt], test: str) -> tuple[Edit, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
-from gpulint.documents.python import walk
+from gpulint.documents.python import has_operator, walk
 from gpulint.fix import Declined
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
@@ -202,7 +202,7 @@ def _computed(project: Project, module: ModuleIndex, value: ast.BinOp) -> _Entri
         if isinstance(part, ast.Call) and (read := _read(project, module, part)) is not None
     ]
     outer = [read for read in reads if not any(read.whole in walk(other.whole) for other in reads if other is not read)]
-    if len(outer) != 1 or any(isinstance(part, ast.Pow) for part in walk(value)):
+    if len(outer) != 1 or has_operator(value, ast.Pow):
         return None
     exact = exactness(project, module, value, outer)
     return None if isinstance(exact, Declined) else _Entries(outer, {outer[0].whole}, host=False, reasons=exact.reasons)

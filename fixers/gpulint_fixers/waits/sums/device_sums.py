@@ -19,6 +19,7 @@ from gpulint_fixers.waits.device_reads import (
     DeviceRead,
     array_reads,
     has_doubles,
+    host_losses,
     host_tensors,
     is_detached,
     is_plain_number,
@@ -69,18 +70,33 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
     value = variable_of(project, found, loop, target.id)
     nodes = value.occurrences() or []
     reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
-    if len(reads) != 1 or len(nodes) != 2 or not value.is_inside(reads[0]):
+    if not reads or len(nodes) != len(reads) + 1 or not all(map(value.is_inside, reads)):
         return used
     match addition := value.statement(reads[0]):
-        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add(), value=ast.Name()) if addition.value is reads[0]:
-            return _deferred(project, found, variable_of(project, found, loop, total), statement.value)
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add()) if _is_product(addition.value, reads):
+            made = _deferred(project, found, variable_of(project, found, loop, total), statement.value)
+            if isinstance(made, Declined) or addition.value is reads[0]:
+                return made
+            told = f"{made.description.removesuffix('; the sum is the same')}; products may be rounded differently"
+            return replace(made, safety=Safety.UNSAFE, description=f"{told} in the last digit")
     return used
+
+
+def _is_product(value: ast.expr, factors: list[ast.Name]) -> bool:
+    """Return whether a value is one of some factors, or their product or power with numbers, and has them all."""
+    parts = [part for part in walk(value) if isinstance(part, ast.expr)]
+    return {part for part in parts if isinstance(part, ast.Name)} == {*factors} and all(
+        isinstance(part, ast.Name)
+        or is_number(part)
+        or (isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Div | ast.Pow))
+        for part in parts
+    )
 
 
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
     reads = reads_of(found)
     if isinstance(reads, Declined):
-        if copied := host_tensors(found):
+        if copied := host_tensors(found) or host_losses(found):
             return _copied(project, variable, value, copied)
         if not (arrays := array_reads(found)):
             return reads
@@ -96,7 +112,8 @@ def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.
 def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> Fix | Declined:
     """``correct += (prediction == label).cpu().sum()``: the sum is a tensor of the host, which it becomes again."""
     module, torch = variable.module, torch_of(variable.module)
-    if torch is None or not all(is_integer(module, read.tensor) for read in reads):
+    losses = [read for read in reads if not is_integer(module, read.tensor)]
+    if torch is None or not all(is_about_loss(module.syntax.text(read.tensor)) for read in losses):
         return Declined("more is copied to the host than a number")
     if not (initial := variable.initial()) or not all(map(is_number, initial)):
         return Declined(f"`{variable.name}` does not start as a number in this function")
@@ -113,7 +130,9 @@ def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[D
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
-    return Fix(description, Safety.UNSAFE, (*(read.replaced(module, "") for read in reads), *made.edits))
+    suffixes = [_without_detach(".detach()", read) if read in losses else "" for read in reads]
+    edits = (read.replaced(module, suffix) for read, suffix in zip(reads, suffixes, strict=True))
+    return Fix(description, Safety.UNSAFE, (*edits, *made.edits))
 
 
 def added_up(
@@ -169,7 +188,7 @@ def _may_be_apart(variable: Variable, value: ast.expr, reads: list[DeviceRead]) 
 
 
 def _without_detach(suffix: str, read: DeviceRead) -> str:
-    return suffix.replace(".detach()", "") if read.cut >= 0 and is_detached(read.tensor) else suffix
+    return suffix.replace(".detach()", "") if is_detached(read.tensor) else suffix
 
 
 def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
@@ -302,13 +321,13 @@ def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     callees = project.fact(Resolver).callees(module, call)
     match [ref.node for ref in callees]:
         case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
-            plain = (ast.BinOp, ast.Name, ast.Constant, ast.operator, ast.expr_context)
+            plain = (ast.BinOp, ast.Name, ast.Constant)
             names = {arg.arg for arg in given.args}
             return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
                 isinstance(part, plain)
                 and (not isinstance(part, ast.Name) or part.id in names)
                 and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
-                and (not isinstance(part, ast.operator) or isinstance(part, ast.Add | ast.Sub | ast.Mult | ast.Div))
+                and (not isinstance(part, ast.BinOp) or isinstance(part.op, ast.Add | ast.Sub | ast.Mult | ast.Div))
                 for part in walk(value)
             )
     return False

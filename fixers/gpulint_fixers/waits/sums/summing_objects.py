@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
-from gpulint.documents.python import walk
+from gpulint.documents.python import has_operator, walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
@@ -288,5 +288,5 @@ def _is_same(module: ModuleIndex, node: ast.Name, loop: ast.AST) -> bool:
 
 def _rounding(adder: _Adder) -> list[str]:
     """Return what the class computes on the GPU other than sums."""
-    divides = any(isinstance(part, ast.Div) for part in walk(adder.method))
+    divides = has_operator(adder.method, ast.Div)
     return ["GPUs divide by multiplying with the reciprocal, which may round the last digit differently"] * divides
