@@ -30,7 +30,7 @@ def count(state, bucket):
     return dist.all_reduce(bucket.buffer().div_(2), async_op=True).get_future().then(lambda done: done.value()[0])
 
 
-model.register_comm_hook(None, count)
+dist._register_comm_hook(model.reducer, None, count)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 torch.manual_seed(dist.get_rank())
 loader = [torch.randn(4, 8) for _ in range(12)]

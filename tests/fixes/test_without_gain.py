@@ -66,18 +66,6 @@ def train(model, loader, optimizer):
         model(batch{more}).backward()
         optimizer.step()
 """
-SWAPPED = """\
-import torch
-
-
-def train(teacher, student, loader, optimizer):
-    for batch in loader:
-        target = teacher.to("cuda")(batch)
-        teacher.to("cpu")
-        torch.cuda.empty_cache()
-        (student(batch) - target).pow(2).mean().backward()
-        optimizer.step()
-"""
 CALLBACK = """\
 import pytorch_lightning as pl
 import torch
@@ -113,7 +101,6 @@ GENERATED = ", model.generate(batch, max_new_tokens=256)"
         ("GPU311", MAPPED.format(data='Dataset.from_list(read("rows.json")).map(encode)'), "holds in memory"),
         ("GPU207", REPORT, "reports how much memory"),
         ("GPU207", EXPLAINED, "says what it is for"),
-        ("GPU207", SWAPPED, "moves a model off the GPU"),
         ("GPU207", CALLBACK, "`Free` does nothing else"),
         ("GPU207", EMPTIED.format(above="# needed to avoid OOM by fragmentation", more=""), "says what it is for"),
         ("GPU207", EMPTIED.format(above=SPOKEN, more=""), "says what it is for"),

@@ -26,7 +26,7 @@ class Photos(Dataset):
         return to_tensor(Image.open(self.paths[index]))
 
 
-loader = DataLoader(Photos(glob.glob("*.jpg")), batch_size=128, num_workers=8)
+loader = DataLoader(Photos(glob.glob("*.jpg")), batch_size=256, num_workers=8)
 model = nn.Conv2d(3, 1, 3).cuda()
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for epoch in range(90):

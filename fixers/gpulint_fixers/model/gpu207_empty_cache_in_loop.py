@@ -40,8 +40,6 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the function reports how much memory is in use, which the call changes")
     if _generates_beside(project, module, call):
         return Declined("each step generates text with a model, beside which the call takes no time")
-    if _swaps_models(project, module, call):
-        return Declined("each step moves a model off the GPU, beside which the call takes no time")
     if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
@@ -133,20 +131,6 @@ def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> 
     """Return whether a loop around a call also generates text with a model, whose memory differs from that of steps."""
     loops = project.fact(LoopContexts).around(module, call)
     return any(isinstance(part, ast.Call) and generates(part) for loop in loops for part in walk(loop))
-
-
-def _swaps_models(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``teacher.to("cpu")`` as a statement of a loop around a call: the steps take turns on the GPU."""
-    loops = project.fact(LoopContexts).around(module, call)
-    moves = (part.value for loop in loops for part in walk(loop) if isinstance(part, ast.Expr))
-    return any(
-        isinstance(move, ast.Call)
-        and (
-            last_name(move.func) == "cpu"
-            or (last_name(move.func) == "to" and [ast.unparse(one) for one in move.args[:1]] == ["'cpu'"])
-        )
-        for move in moves
-    )
 
 
 def _told_in(module: ModuleIndex, call: ast.Call) -> str | None:
