@@ -54,7 +54,7 @@ def decided(calls: Sequence[NodeRef], module: ModuleIndex, test: ast.expr) -> bo
 
 
 def _function_of(module: ModuleIndex, value: ast.Name) -> FunctionNode | None:
-    """The function of which a name is a parameter that nothing sets anew."""
+    """The function of which a name is a parameter that nothing sets again."""
     bound = reaching(module, module.scope(value).lookup(value.id), value)
     if len(bound) != 1 or bound[0].kind is not BindingKind.PARAMETER:
         return None
