@@ -8,11 +8,14 @@ import re
 from collections import deque
 
 from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.host_outputs import HostOutputs
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
+from gpulint.placement.tensor_location import TensorLocations
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import query
@@ -22,12 +25,15 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data.needed_waits import counted_masks, is_needed, looked_at
+from gpulint_rules.data.handed_values import decided
+from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
 MAX_FUNCTIONS = 80
 """Most functions that are looked into for one loop."""
+SHOWN = 3
+"""Reads of one function from which on they are a finding of medium impact (see ``host-wait`` of the constants)."""
 _EXPLORES = regex.compile(r"rand|eps|explor|greedy|determin|sample", re.IGNORECASE)
 """Words of a condition on which an agent draws its action at random."""
 _NOTHING: frozenset[tuple[int, bool]] = frozenset()
@@ -51,18 +57,22 @@ def called_wait(
     beside: ast.AST,
     saved: frozenset[ast.AST],
     masks: bool = False,
+    outside: ModuleIndex | None = None,
 ) -> NodeRef | None:
     """Return the first place that waits for a value in each round of ``loop`` that gets to ``beside``, in its body or
     in the functions that it calls whatever the values are; none of those that are ``saved``. A scaler of gradients,
     which waits once the backward pass has run, counts only for the code around it; tests of ``masks``, of which the
-    backward pass follows, for the function that calls what tests them."""
+    backward pass follows, for the function that calls what tests them. Reads of any value count ``outside`` of a
+    module: those inside are in one finding with the others, if they can go."""
     known = frozenset((id(test), holds) for test, holds in conditions(module, beside, loop))
     todo = deque([_Block(module, loop, known, ())])
     seen: set[ast.AST] = {loop}
     while todo:
         current = todo.popleft()
-        waits = (node for node in _waits_in(project, current, masks) if node not in saved)
-        if (found := next(waits, None)) is not None:
+        waits = _waits_in(project, current, masks)
+        if not waits and outside not in (None, current.module):
+            waits = _reads_in(project, current)
+        if (found := next((node for node in waits if node not in saved), None)) is not None:
             return NodeRef(current.module, found)
         for call, callee in _called_in(project, current) if len(current.calls) < MAX_CALLS else ():
             if callee.node not in seen and len(seen) < MAX_FUNCTIONS:
@@ -77,7 +87,7 @@ def _called_in(project: Project, current: _Block) -> tuple[tuple[NodeRef, NodeRe
     is unknown which one runs."""
     found = list[tuple[NodeRef, NodeRef]]()
     for call in _calls_in(current.module, current.node):
-        if _runs_always(project, current.module, call, current.node, current.known):
+        if _runs_always(project, current, call):
             callees = project.fact(Resolver).callees(current.module, call)
             callees = [ref for ref in callees if isinstance(ref.node, FUNCTIONS)]
             found += [(NodeRef(current.module, call), callees[0])] if len(callees) == 1 else []
@@ -93,14 +103,12 @@ def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
 @query
 def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr, ...]:
     """The places of a block at which each of its runs waits for a value."""
-    module, block, known = current.module, current.node, current.known
+    module, block = current.module, current.node
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
     nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
     actions = list[ast.expr]()
+    syncs = [sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)]
     if project.fact(GpuPrograms).runs_on_gpu(module):
-        syncs = [
-            sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)
-        ]
         nodes += (sync.node for sync in syncs if sync.kind is SyncKind.SELECT or is_needed(project, module, sync))
         actions += [sync.node for sync in syncs if feeds_rl_environment(module, sync.node, current.calls)]
     return tuple(
@@ -108,7 +116,47 @@ def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr,
         for node in [*nodes, *actions]
         if module.function(node) is function
         and block in module.syntax.ancestors(node)
-        and _runs_always(project, module, _part(node), block, known, explores=node in actions)
+        and _runs_always(project, current, _part(node), explores=node in actions)
+    )
+
+
+@query
+def _reads_in(project: Project, current: _Block) -> tuple[ast.expr, ...]:
+    """The places of a block at which each of its runs reads a value that is seen to come from tensors, unless there are
+    so many that a finding of their own is shown, which is one with that of the other module."""
+    module, block = current.module, current.node
+    function = block if isinstance(block, FUNCTIONS) else module.function(block)
+    found = tuple(
+        sync.node
+        for sync in _by_function(project, module).get(function, ())
+        if block in module.syntax.ancestors(sync.node)
+        and _runs_always(project, current, sync.node)
+        and _surely_waits(project, module, sync, current.calls)
+    )
+    return () if len(found) >= SHOWN and project.fact(GpuPrograms).runs_on_gpu(module) else found
+
+
+def _surely_waits(project: Project, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
+    """Return whether a value is read that is seen to come from tensors."""
+    return (
+        sync.kind is SyncKind.READ
+        and sync.value is not None
+        and not is_cast(sync)
+        and not _is_on_host(project, module, sync)
+        and (project.fact(ComputedValues).holds(module, sync.value) or _is_of_buffer(module, sync.value))
+        and not project.fact(TensorLocations).is_host(module, sync.value)
+        and not project.fact(SyncPoints).gets_numbers(module, sync, calls)
+    )
+
+
+def _is_of_buffer(module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether a value is computed of a buffer of its module: ``self.hits[i].mean()``."""
+    parts = (part for part in walk(value) if isinstance(part, ast.Attribute))
+    names = {part.attr for part in parts if isinstance(part.value, ast.Name) and part.value.id == "self"}
+    return any(
+        call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value in names
+        for call in module.calls_by_name.get("register_buffer", ())
+        if names and module.class_of(call) is module.class_of(value)
     )
 
 
@@ -132,24 +180,17 @@ def _is_on_host(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     return sync.value is not None and any(fact.holds(module, sync.value) for fact in facts)
 
 
-def _runs_always(
-    project: Project,
-    module: ModuleIndex,
-    node: ast.AST,
-    block: ast.AST,
-    known: frozenset[tuple[int, bool]],
-    *,
-    explores: bool = False,
-) -> bool:
-    """Return whether each run of a block gets to a place, where the conditions in ``known`` hold; with ``explores`` in
-    nearly each run: an agent draws few of its actions at random."""
-    guards = project.fact(Guards)
+def _runs_always(project: Project, current: _Block, node: ast.AST, *, explores: bool = False) -> bool:
+    """Return whether each run of a block gets to a place; with ``explores`` in nearly each run: an agent draws few of
+    its actions at random."""
+    guards, module = project.fact(Guards), current.module
     return not (
         any(
-            (id(test), holds) not in known
+            (id(test), holds) not in current.known
             and _may_differ(module, test, holds)
+            and decided(current.calls, module, test) is not holds
             and not (explores and _EXPLORES.search(ast.unparse(test)))
-            for test, holds in conditions(module, node, block)
+            for test, holds in conditions(module, node, current.node)
         )
         or guards.is_periodic(module, node)
         or guards.is_debugging(module, node)

@@ -17,11 +17,11 @@ def stated(module: ModuleIndex, loop: ast.AST) -> int | None:
     """The rounds of a loop over literals or up to a literal number; None if it does not say."""
     match loop:
         case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
-            return _length(module, source)
+            return length_of(module, source)
     return None
 
 
-def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None:
+def length_of(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None:
     """Return how many elements a literal has, or what is made of one: ``enumerate(names)``,
     ``{name: 0.0 for name in names}``, ``range(len(names))``; None if that is unknown."""
     match source:
@@ -37,21 +37,21 @@ def _length(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | None
                 case [ast.Constant(value=int(rounds))]:
                     return rounds
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[inner])]):
-            return _length(module, inner, depth)
+            return length_of(module, inner, depth)
         case ast.Call(func=ast.Name(id="enumerate" | "list" | "reversed" | "sorted" | "tuple"), args=[inner, *_]):
-            return _length(module, inner, depth)
+            return length_of(module, inner, depth)
         case ast.Call(func=ast.Attribute(value=inner, attr="items" | "keys" | "values"), args=[]):
-            return _length(module, inner, max(depth, 1))
+            return length_of(module, inner, max(depth, 1))
         case ast.Call(func=ast.Name(id="zip"), args=parts):
-            return min((one for part in parts if (one := _length(module, part, depth)) is not None), default=None)
+            return min((one for part in parts if (one := length_of(module, part, depth)) is not None), default=None)
         case ast.DictComp(generators=[part]) | ast.ListComp(generators=[part]) if depth and not part.ifs:
-            return _length(module, part.iter, depth)
+            return length_of(module, part.iter, depth)
         case ast.Name(id=name) if depth < MAX_NAMES:
             bindings = reaching(module, module.scope(source).lookup(name), source)
             if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
                 return None
             value = bindings[0].value
-            return None if value is None or _grows(module, name) else _length(module, value, depth + 1) or None
+            return None if value is None or _grows(module, name) else length_of(module, value, depth + 1) or None
     return None
 
 

@@ -26,7 +26,7 @@ from gpulint.workspace.module_index import (
 )
 from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.read_uses import use_of_read
-from gpulint_rules.data.stated_rounds import stated
+from gpulint_rules.data.stated_rounds import length_of, stated
 
 AGAIN = 0.75
 """What a read at another place costs before the GPU gets new work, in waits (assumed: the GPU stays idle until the host
@@ -161,7 +161,7 @@ def _product(module: ModuleIndex, inner: list[ast.AST]) -> int:
 def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
     """Return whether a loop counts its rounds, or goes through a table, and each runs a model or a backward pass (not
     one for each sample of a batch)."""
-    source = _table(loop)
+    source = table_of(loop)
     if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
         return False
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
@@ -169,7 +169,7 @@ def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)
 
 
-def _table(loop: ast.AST) -> ast.expr | None:
+def table_of(loop: ast.AST) -> ast.expr | None:
     """Return what a loop goes through, without ``enumerate`` and the like; None for a ``while``."""
     source: ast.expr | None = getattr(loop, "iter", None)
     while isinstance(source, ast.Call) and last_name(source.func) in _AROUND and source.args:
@@ -185,7 +185,7 @@ def _count(module: ModuleIndex, loop: ast.AST) -> int | None:
 
 def _usual(loop: ast.AST) -> int | None:
     """The usual rounds of a loop over what an optimizer or a model is made of; None for another one."""
-    source = _table(loop)
+    source = table_of(loop)
     match source:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PARAMETERS:
             return PARAMETERS
@@ -226,7 +226,7 @@ def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
 def runs_few(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     """Return whether the loops of its own function that a place is in, inside of ``loop``, have a handful of rounds:
     over literals, the losses of a step, what a table holds."""
-    return all(_has_few_rounds(module, inner) for inner in inner_loops(module, node, loop))
+    return all(has_few_rounds(module, inner) for inner in inner_loops(module, node, loop))
 
 
 def is_beside_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr) -> bool:
@@ -240,11 +240,18 @@ def is_beside_one(module: ModuleIndex, waits: Sequence[ast.expr], node: ast.expr
     )
 
 
-def _has_few_rounds(module: ModuleIndex, loop: ast.AST) -> bool:
+def has_few_rounds(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop goes through a handful of values."""
     if isinstance(loop, ast.While) or _runs_model(module, loop):
         return False
     known = _count(module, loop)
     return known is not None and known <= TABLE
+
+
+def is_few(module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether a value is known to be a handful of values: a short literal, losses."""
+    known = length_of(module, value)
+    return known <= TABLE if known is not None else _TERMS.search(source_text(module, value)) is not None
 
 
 def outermost_loop(context: LoopContext) -> Place | None:

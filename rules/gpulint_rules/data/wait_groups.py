@@ -25,14 +25,15 @@ from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
 from gpulint_rules.data.exclusive_branches import exclude
+from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
+from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
     rounds,
-    runs_few,
     tells_rounds,
     waits,
 )
@@ -84,6 +85,8 @@ class Group:
     """Places that wait for values that the step needs."""
     anyway: str = ""
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
+    as_well: bool = False
+    """Whether that is a read of another module, which may go as well as these."""
     first: ast.AST | None = None
     """The place in the same module."""
     needs_rounds: bool = False
@@ -131,8 +134,11 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
     firm = _unconditional(project, module, (*needed, *others), loop)
     beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
-    shallow = all(runs_few(module, sync.node, loop) for sync in deep)
+    shallow = all(runs_few_handed(project, module, sync.node, loop) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
+    read = None
+    if called is None and saved > 0 and shallow and not firm:
+        called = read = _called_read(project, module, found, at_needed)
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
     first = min(_unconditional(project, module, staying, loop), key=lambda node: node.lineno, default=None)
@@ -146,8 +152,9 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         if all(tells_rounds(module, sync.node, loop) for sync in run)
         else 0,
         at_needed,
-        f"line {first.lineno}" if first is not None else place_of_wait(project, module, called),
-        first,
+        place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
+        read is not None,
+        None if called else first,
         any(inner_loops(module, sync.node, loop) for sync in needed),
         small,
     )
@@ -258,12 +265,16 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
         parts.append("a wait, work on the host and a copy back")
     beside = group.first is not None and exclude(module, sync.node, group.first)
     if group.anyway and group.anyway != f"line {sync.node.lineno}" and not beside:
-        parts.append(f"{group.anyway} waits in any case")
+        parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}")
     return ", ".join(parts)
 
 
 def _called_wait(
-    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+    project: Project,
+    module: ModuleIndex,
+    found: Sequence[tuple[SyncPoint, LoopContext]],
+    needed: frozenset[ast.AST],
+    outside: ModuleIndex | None = None,
 ) -> NodeRef | None:
     """Return what else waits for a value in each round of the loop, in what it calls, or in what the function of the
     reads calls."""
@@ -272,11 +283,26 @@ def _called_wait(
         return None
     beside = context.calls[0].node if context.calls else sync.node
     saved = frozenset(sync.node for sync, _ in found) - needed
-    found_in_loop = called_wait(project, context.loop.module, context.loop.node, beside, saved)
+    found_in_loop = called_wait(project, context.loop.module, context.loop.node, beside, saved, False, outside)
     function = module.function(sync.node) if context.calls else None
     if found_in_loop is not None or function is None:
         return found_in_loop
-    return called_wait(project, module, function, sync.node, saved, True)
+    return called_wait(project, module, function, sync.node, saved, True, outside)
+
+
+def _called_read(
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+) -> NodeRef | None:
+    """Return a read of any value that each round of the loop does in another module. It is no reason where the host
+    computes with copies while the GPU waits, or the step calls the function of the reads several times."""
+    if any(_works(module, sync) or times_called(context) > 1 for sync, context in found):
+        return None
+    return _called_wait(project, module, found, needed, module)
+
+
+def _works(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether the host computes with a copy of a tensor while the GPU waits."""
+    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("computes", "handled")
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:

@@ -1,0 +1,155 @@
+"""Reads that other modules do in each step leave little to gain for those of one module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+
+LOOP = """\
+import torch
+from net import Net
+from terms import Terms
+
+model = Net().cuda()
+terms = Terms()
+total, lowest, highest = 0, 0, 0
+for images, labels in loader:
+    labels = labels.cuda()
+    output = model(images.cuda(), CALL)
+    loss = criterion(output, labels)
+    loss.backward()
+    optimizer.step()
+"""
+READS = """\
+    total += loss.item()
+    lowest += output.min().item()
+    highest += output.max().item()
+"""
+NET = """\
+import torch
+
+
+class Part(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        self.register_buffer("hits", torch.zeros(8))
+
+    def forward(self, rows, lengths, usages=False):
+        hidden = self.layer(rows)
+        READ
+        return hidden
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, rows, lengths, usages=False):
+        return self.part(rows, lengths, usages)
+"""
+TERMS = """\
+class Terms:
+    def add(self, values):
+        for place, value in enumerate(values):
+            self.kept[place].append(value.item())
+"""
+
+
+def levels(folder: Path, capsys: pytest.CaptureFixture[str], path: str) -> list[tuple[str, str]]:
+    options = ["--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "--impact", "low"]
+    assert main(["scan", *options, "--select", "GPU305", str(folder)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return [(one["impact"]["level"], one["impact"]["basis"]) for one in found if one["path"].endswith(path)]
+
+
+@pytest.mark.parametrize(
+    ("read", "call", "stays"),
+    [
+        ("sizes = lengths.cpu()", "labels", True),
+        ("sizes = lengths.cpu() if self.training else None", "labels", False),
+        ("if step % 100 == 0: shown = hidden.max().item()", "labels", False),
+        ("if usages: shown = self.hits.mean().item()", "labels, usages=True", True),
+        ("if usages: shown = self.hits.mean().item()", "labels, usages=False", False),
+        ("if usages: shown = self.hits.mean().item()", "labels, config.usages", False),
+        ("if not usages: shown = self.hits.mean().item()", "labels, usages=True", False),
+        ("shown = self.name.item()", "labels", False),
+        ("hidden = hidden.relu()", "labels", False),
+    ],
+)
+def test_a_forward_pass_that_reads_leaves_little_to_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], read: str, call: str, stays: bool
+) -> None:
+    (tmp_path / "net.py").write_text(NET.replace("READ", read))
+    (tmp_path / "terms.py").write_text(TERMS)
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", call) + READS)
+    found = levels(tmp_path, capsys, "train.py")
+    assert {level for level, _ in found if level != "low"} == (set() if stays else {"medium"})
+    assert all(("net.py:12 waits as well" in basis) is stays for _, basis in found)
+
+
+@pytest.mark.parametrize(
+    ("handed", "read", "shows"),
+    [
+        ("[output.min(), output.max()]", "    total += loss.item()\n", False),
+        ("output", "    total += loss.item()\n", True),
+        ("model.parameters()", "    total += loss.item()\n", True),
+    ],
+)
+def test_a_helper_that_reads_few_values_beside_another_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], handed: str, read: str, shows: bool
+) -> None:
+    (tmp_path / "net.py").write_text(NET.replace("READ", ""))
+    (tmp_path / "terms.py").write_text(TERMS)
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + read + f"    terms.add({handed})\n")
+    assert any(level != "low" for level, _ in levels(tmp_path, capsys, "terms.py")) is shows
+
+
+COUNTS = """\
+import torch
+import numpy as np
+
+
+class Terms:
+    def add(self, given, wanted):
+        given, wanted, last = given.cpu(), wanted.cpu(), given.softmax(1).cpu()
+        right = torch.argmax(given, axis=1) == wanted
+        np.add.at(self.sums, (np.array(wanted[right], dtype=int), np.array(last[right], dtype=int)), 1)
+"""
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "class Terms:\n    def add(self, given, wanted):\n        self.table += count(given.cpu().numpy() - 1, wanted.cpu() - 1)\n",
+        COUNTS,
+    ],
+)
+def test_work_on_the_host_is_worth_moving_whatever_else_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
+    (tmp_path / "net.py").write_text(NET.replace("READ", ""))
+    (tmp_path / "terms.py").write_text(table)
+    end = "    terms.add(output, labels)\n    total += loss.item()\n"
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + end)
+    assert any(level != "low" for level, _ in levels(tmp_path, capsys, "terms.py"))
+
+
+@pytest.mark.parametrize(("reads", "shows"), [(1, False), (2, False), (3, True)])
+def test_reads_of_another_module_that_are_shown_themselves_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reads: int, shows: bool
+) -> None:
+    kinds = ("min", "max", "mean")[:reads]
+    table = "".join(f"        self.{kind} += float(given.{kind}().item())\n" for kind in kinds)
+    (tmp_path / "net.py").write_text(NET.replace("READ", ""))
+    (tmp_path / "terms.py").write_text(f"class Terms:\n    def add(self, given):\n{table}")
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + "    terms.add(output)\n" + READS)
+    found = levels(tmp_path, capsys, "train.py") + levels(tmp_path, capsys, "terms.py")
+    shown = [basis for level, basis in found if level != "low"]
+    assert bool(shown) is shows
+    assert all("terms.py" in basis or "train.py" in basis for basis in shown)
