@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.comments import comments
 from gpulint.libraries import BUILT_IN
 from gpulint.libraries.comments import reason_pattern, trouble_pattern
 
@@ -32,6 +33,17 @@ _TROUBLE = regex.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""
+_STEP = (
+    r"(?<![\w.])(?P<old>\d+|true|false)"
+    r"(?:\s*(?:[-=~]+>|\u2192|\u21d2|\u27f6|\u279c)\s*|,?\s+(?:(?:changed|reduced|set|lowered|raised)\s+)?"
+    r"(?:to|into|now|auf|zu|a|em|para|por|vers|naar|na)\s+|\s*(?!\u6216|\u548c)[^\W\d_\x00-\u036f]{1,8}\s*)"
+    r"(?P<new>\d+|true|false)(?!\w|[.]\d)"
+)
+"""One value in place of another: by an arrow, a preposition, or words of a script other than Latin."""
+_CHANGED = regex.compile(_STEP, re.IGNORECASE)
+_SETTING_CHANGED = regex.compile(
+    rf"(?P<setting>workers|pin_mem(?:ory)?|batch[_ -]?size)[\"'`]*[^\d\n,;()#]{{0,12}}?{_STEP}", re.IGNORECASE
+)
 MAX_ABOVE = 3
 """Most lines of comments above a setting that are read."""
 MAX_BESIDE = 12
@@ -51,6 +63,25 @@ def speaks_foreign_reason(text: str) -> bool:
 def names_trouble(text: str) -> bool:
     """Return whether a comment speaks of what goes wrong with worker processes."""
     return bool(_TROUBLE.search(text) or BUILT_IN.derived(trouble_pattern).search(text))
+
+
+def is_changed(document: Document, setting: re.Pattern[str], value: str, beside: Span | None = None) -> bool:
+    """Return whether a comment of a file says that somebody has changed a setting to the value that it has (``#
+    num_workers 16 -> 0``), in any language; or a comment ``beside`` the value, which need not name the setting."""
+    own = document.cell_source(beside.cell).line(beside.line).partition("#")[2] if beside is not None else ""
+    if any(found["new"].lower() == value for found in _CHANGED.finditer(own)):
+        return True
+    if not any(_is_change(found, setting, value) for found in _SETTING_CHANGED.finditer(document.source.text)):
+        return False
+    return any(
+        _is_change(found, setting, value)
+        for comment in comments(document)
+        for found in _SETTING_CHANGED.finditer(comment.text)
+    )
+
+
+def _is_change(found: re.Match[str], setting: re.Pattern[str], value: str) -> bool:
+    return found["new"].lower() == value != found["old"].lower() and setting.search(found["setting"]) is not None
 
 
 def is_explained(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import default_of
-from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
-from gpulint.workspace.module_index import BindingKind
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
@@ -16,13 +18,36 @@ if TYPE_CHECKING:
 _UNKNOWN = object()
 
 
-def chosen(module: ModuleIndex, function: FunctionNode, values: list[ast.expr], call: ast.Call) -> list[ast.expr]:
-    """Return those of the values that a function returns which no constant of a call rules out: of ``if mode ==
-    "train": return a`` and ``return b``, the one for the mode that is passed. All of them where all would be."""
-    if len(values) < 2 or not _passes_constants(call):
-        return values
-    kept = [value for value in values if not _is_ruled_out(module, function, value, call)]
-    return kept or values
+def chosen(callee: NodeRef, values: list[ast.expr], call: NodeRef) -> Iterator[NodeRef]:
+    """Yield those of the values that a function returns which no constant of a call rules out: of ``if mode ==
+    "train": return a`` and ``return b``, the one for the mode that is passed. All of them where all would be. What the
+    function returns of its parameters is what this call passes."""
+    module, function, site = callee.module, callee.node, call.node
+    assert isinstance(function, FUNCTIONS)
+    assert isinstance(site, ast.Call)
+    kept = values
+    if len(values) > 1 and _passes_constants(site):
+        kept = [value for value in values if not _is_ruled_out(module, function, value, site)] or values
+    for value in kept:
+        yield from _given_back(module, function, value, call) or [NodeRef(module, value)]
+
+
+def _given_back(module: ModuleIndex, function: FunctionNode, value: ast.expr, call: NodeRef) -> list[NodeRef]:
+    """What a function may return by a name that is its parameter; empty if that is unknown, or another variable."""
+    if not isinstance(value, ast.Name) or value.id in RECEIVERS or value.id not in parameters(function):
+        return []
+    assert isinstance(call.node, ast.Call)
+    found: list[NodeRef] = []
+    for binding in reaching(module, module.scope(value).lookup(value.id), value):
+        if binding.kind is BindingKind.PARAMETER and binding.scope.node is function:
+            passed = argument_of(function, call.node, value.id)
+            given, where = (passed, call.module) if passed is not None else (binding.value, module)
+        else:
+            given, where = (binding.value if binding.kind is BindingKind.ASSIGN else None), module
+        if given is None or binding.path or isinstance(given, ast.Starred):
+            return []
+        found.append(NodeRef(where, given))
+    return found
 
 
 def _passes_constants(call: ast.Call) -> bool:

@@ -6,16 +6,15 @@ import ast
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
+from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
-_LEAVING = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 _RUN_AT_ONCE = frozenset({"map", "filter", "sorted", "sort", "min", "max", "reduce", "tree_map", "apply_to_collection"})
 """Functions that call a function that they are given before they return, or when their result is used."""
-_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 
 
 def conditions(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
@@ -163,9 +162,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 def _ends(statement: ast.stmt) -> bool:
     """Return whether a statement ends the program (or at least the loop, by an exception)."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return dotted(statement.value.func) in _EXITS
-    return isinstance(statement, ast.Raise)
+    return isinstance(statement, ast.Raise) or ends_program(statement)
 
 
 def is_ending(module: ModuleIndex, node: ast.AST) -> bool:
@@ -205,20 +202,11 @@ def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
     test around it is a constant that says no (``if False:``)."""
-    if any(
-        isinstance(test, ast.Constant) and bool(test.value) is not holds for test, holds in conditions(module, node)
-    ):
+    if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
         return True
-    inner = node
-    for up in module.syntax.ancestors(node):
-        if isinstance(up, ast.Module):
-            return False  # of a notebook, whose other cells may run
-        place = module.syntax.place(inner)
-        block = getattr(up, place[0]) if place is not None else []
-        if place is not None and any(isinstance(one, _LEAVING) for one in block[: place[1]]):
-            return True
-        inner = up
-    return False
+    return any(
+        isinstance(test, ast.Constant) and bool(test.value) is not holds for test, holds in conditions(module, node)
+    )
 
 
 def ends_after_repair(module: ModuleIndex, node: ast.AST) -> bool:

@@ -267,9 +267,9 @@ class Resolver(ClassHierarchy):
         followed = False
         for callee in self.callees(module, node):
             if isinstance(target := callee.node, FUNCTIONS) and target.name not in ("__init__", "__call__", "forward"):
-                for value in chosen(callee.module, target, self.returns(target), node):
+                for value in chosen(callee, self.returns(target), NodeRef(module, node)):
                     followed = True
-                    yield from self.points_to(callee.module, value, path)
+                    yield from self.points_to(value.module, value.node, path)
             elif isinstance(callee.node, ast.Lambda):
                 followed = True
                 yield from self.points_to(callee.module, callee.node.body, path)

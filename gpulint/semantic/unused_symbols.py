@@ -10,6 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
 from gpulint.semantic.lookups_by_name import imports_anything, is_looked_into
+from gpulint.semantic.named_methods import family, may_mean
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
@@ -72,18 +73,12 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
 def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether a library may call methods of a class by their names: it or a subclass derives from a class of the
     library, or commands are made of its methods."""
-    words = project.word_index
-    family, todo = {(module.path, word_of(owner.name))}, [word_of(owner.name)]
-    while todo:
-        subclasses = {*words.subclasses(todo.pop())} - family
-        family |= subclasses
-        todo += [subclass for _, subclass in subclasses]
-    for path, word in family:
+    for path, word in family(project, module, owner):
         subclass = project.module_at(path)
         made = subclass.classes_by_name.get(word.decode()) if subclass is not None else None
         if subclass is None or made is None or not _derives_from_own(project, subclass, made):
             return True
-    users = map(project.module_at, words.mentioning(word_of(owner.name)))
+    users = map(project.module_at, project.word_index.mentioning(word_of(owner.name)))
     return any(user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users)
 
 
@@ -102,7 +97,7 @@ def _derives_from_own(project: Project, module: ModuleIndex, owner: ast.ClassDef
 
 @query
 def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
-    """Return whether anything in the tree but definitions and documentation has the name of a method."""
+    """Return whether anything in the tree but definitions and documentation may mean a method by its name."""
     word = word_of(method.name)
     if _is_distributed(project, module.path.parent) or project.is_in_other_files(word):
         return True
@@ -111,7 +106,10 @@ def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode
         other is None
         or method.name in other.named
         or _is_in_text(other, method.name)
-        or any(node.attr == method.name for node in other.syntax.of(ast.Attribute))
+        or any(
+            node.attr == method.name and may_mean(project, module, method, other, node)
+            for node in other.syntax.of(ast.Attribute)
+        )
         for other in modules
     )
 

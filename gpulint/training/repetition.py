@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall
@@ -54,15 +55,19 @@ def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> l
 
 def _leaving(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether the innermost loop ends right after ``node``, or something has failed."""
-    inner = node
+    inner, returns = node, False
     for up in module.syntax.ancestors(node):
         if isinstance(up, ast.ExceptHandler):
             return True
-        if isinstance(up, ast.If):
+        if isinstance(up, ast.If | ast.With):
             place = module.syntax.place(inner)
-            block = up.body if place is not None and place[0] == "body" else up.orelse
-            if block and (isinstance(block[-1], ast.Break | ast.Raise) or _exits(block[-1])):
+            block = up.body if place is not None and place[0] == "body" else getattr(up, "orelse", [])
+            last = block[-1] if block else None
+            if isinstance(last, ast.Break | ast.Raise) or (last is not None and ends_program(last)):
                 return True
+            returns = returns or isinstance(last, ast.Return)
+        if isinstance(up, LOOPS) and returns:
+            return True
         if isinstance(up, (*FUNCTIONS, *LOOPS)):
             break
         inner = up
@@ -77,10 +82,6 @@ def _defers(call: NodeRef) -> bool:
     if isinstance(receiver, ast.keyword):
         receiver = call.module.syntax.parents[receiver]
     return isinstance(receiver, ast.Call) and last_name(receiver.func) in _DEFERRING
-
-
-def _exits(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(("sys.exit(", "exit(", "quit("))
 
 
 def _is_last(test: ast.expr) -> bool:

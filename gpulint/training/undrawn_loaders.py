@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.constants import Constants
@@ -76,6 +77,8 @@ class UndrawnLoaders:
     def _is_left(self, module: ModuleIndex, value: ast.expr, path: Path, looks: bool) -> bool:
         """Return whether nothing draws from what an expression evaluates to, or has at ``path``; if ``looks``, but one
         batch at a time."""
+        if is_unreachable(module, value):
+            return True
         up = module.syntax.parents.get(value)
         match up:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:

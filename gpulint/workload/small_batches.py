@@ -62,7 +62,7 @@ _REASON = regex.compile(
     r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE
 )
 """Words of a comment that gives a reason for a batch size."""
-_BATCH = regex.compile("batch")
+_BATCH = regex.compile("batch", re.IGNORECASE)
 _REASON_IN_COMMENT = regex.compile(
     rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
 )
@@ -206,6 +206,9 @@ def written_lengths(module: ModuleIndex) -> dict[str, str | None]:
 def is_explained(document: Document, number: Span) -> bool:
     """Return whether a comment says why the batch is small: beside the number, above it, or anywhere in a script."""
     if reasons.is_explained(document, number, more=_REASON, about=_BATCH):
+        return True
+    size = document.cell_source(number.cell).line(number.line)[number.column - 1 : number.end_column - 1]
+    if size.isdigit() and reasons.is_changed(document, _BATCH, size, number):
         return True
     return document.kind is Kind.SHELL and document.matches(_REASON_IN_COMMENT)
 

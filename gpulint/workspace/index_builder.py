@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.compact import FIELDS, KINDS, Attribute, Call, Constant, Name, both
+from gpulint.documents.exits import ends_block
 from gpulint.documents.python import PythonModule, children, walk
 from gpulint.workspace.module_index import (
     COMPREHENSIONS,
@@ -23,6 +24,8 @@ from gpulint.workspace.module_index import (
 _BINDING = both(ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
 """Expressions that bind names or open a scope."""
 _COMPREHENSIONS = both(*COMPREHENSIONS)
+_PASSED = both(ast.Assign, ast.AugAssign, ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+"""Statements that control always passes, of those that are many."""
 _Expr, _Return, _If, _Assign = KINDS[ast.Expr], KINDS[ast.Return], KINDS[ast.If], KINDS[ast.Assign]
 
 
@@ -101,9 +104,19 @@ class _IndexBuilder:
                 if isinstance(target, ast.Subscript):
                     self._expression(target.slice, scope)
 
-    def body(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        for statement in body:
+    def body(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        for number, statement in enumerate(body, 1):
             self._statement(statement, scope)
+            if number < len(body) and type(statement) not in _PASSED and ends_block(self.module.syntax, statement):
+                self._unreached(body[number:], scope)
+                return
+
+    def _unreached(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Take in what is bound where nothing runs, as type checkers may read it; nothing is called there."""
+        calls, loops = len(self.module.calls), len(self.module.loops)
+        self.body(body, scope)
+        del self.module.calls[calls:], self.module.loops[loops:]
+        self.module.unreached.update(body)
 
     def _statement(self, node: ast.stmt, scope: Scope) -> None:
         kind = type(node)
@@ -113,11 +126,8 @@ class _IndexBuilder:
             return
         if kind is _If:
             self._expression(node.test, scope)  # type: ignore[attr-defined]
-            calls, loops = len(self.module.calls), len(self.module.loops)
-            self.body(node.body, scope)  # type: ignore[attr-defined]
-            if _is_false(node.test):  # type: ignore[attr-defined]
-                # What is bound there may be meant for type checkers; nothing is called.
-                del self.module.calls[calls:], self.module.loops[loops:]
+            within = self._unreached if _is_false(node.test) else self.body  # type: ignore[attr-defined]
+            within(node.body, scope)  # type: ignore[attr-defined]
             self.body(node.orelse, scope)  # type: ignore[attr-defined]
             return
         if kind is _Assign:
@@ -135,6 +145,8 @@ class _IndexBuilder:
                 self._definition(node, scope)
             case ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith() | ast.Match():
                 self._block(node, scope)
+            case ast.Try() | ast.TryStar():
+                self._try(node, scope)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 scope.outer |= frozenset(names)
             case _:
@@ -210,16 +222,22 @@ class _IndexBuilder:
                         self._expression(case.guard, scope)
                     self.body(case.body, scope)
 
+    def _try(self, node: ast.Try | ast.TryStar, scope: Scope) -> None:
+        self.body(node.body, scope)
+        for handler in node.handlers:
+            if handler.name:
+                self._bind(scope, handler.name, BindingKind.OTHER, handler)
+            self._each([handler.type], scope)
+            self.body(handler.body, scope)
+        self.body(node.orelse, scope)
+        self.body(node.finalbody, scope)
+
     def _generic(self, node: ast.AST, scope: Scope) -> None:
         for child in children(node):
             if isinstance(child, ast.expr):
                 self._expression(child, scope)
             elif isinstance(child, ast.stmt):
                 self._statement(child, scope)
-            elif isinstance(child, ast.ExceptHandler):
-                if child.name:
-                    self._bind(scope, child.name, BindingKind.OTHER, child)
-                self._generic(child, scope)
             else:
                 self._generic(child, scope)
 

@@ -101,6 +101,9 @@ class ModuleIndex:
         self.loops: list[LoopNode] = []
         self.functions: list[FunctionNode] = []
         self.classes: list[ast.ClassDef] = []
+        self.unreached: set[ast.stmt] = set()
+        """Statements below one that always leaves their block, or under a test that never holds; ``calls`` and
+        ``loops`` have nothing in them."""
         self.attributes: dict[tuple[ast.ClassDef, str], list[Binding]] = {}
         """``self.name = value`` inside the methods of a class."""
         self.stores: dict[str, list[tuple[ast.expr, ast.expr | None, ast.stmt]]] = {}

@@ -176,3 +176,39 @@ def test_a_function_that_several_loops_call_waits_in_each(job: MakeJob) -> None:
     made = job({"norms.py": NORM, "first.py": LOOP, "second.py": LOOP})
     made.repair("GPU305")
     assert all("total += loss.item()" in made.text(name) for name in ("first.py", "second.py"))
+
+
+CHOSEN = """\
+import argparse
+import torch
+import torch.nn.functional as F
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--dataset", default="{default}")
+args = parser.parse_args()
+
+
+def train(model, loader, optimizer, report):
+    total = 0.0
+    for x, y in loader:
+        out = model(x.cuda(non_blocking=True))
+        loss = F.mse_loss(out, y.cuda(non_blocking=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        if args.dataset != "scans":
+            report.count(len(x))
+        else:
+            report.keep(out.argmax(1).tolist())
+    return total
+
+
+if __name__ == "__main__":
+    print(train(torch.nn.Linear(4, 2).cuda(), loader, make_optimizer(), Report()))
+"""
+
+
+def test_the_branch_that_is_taken_by_default_decides(job: MakeJob) -> None:
+    assert job({"train.py": CHOSEN.format(default="scans")}).repair("GPU305") == 0
+    assert job({"train.py": CHOSEN.format(default="photos")}).repair("GPU305") == 1

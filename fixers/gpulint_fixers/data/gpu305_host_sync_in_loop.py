@@ -24,6 +24,7 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
+from gpulint_fixers.waits.default_branches import is_within_by_default
 from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.fix_kinds import Removal, WholeCopy
 from gpulint_fixers.waits.guarded_loops import guarded_loop
@@ -197,9 +198,11 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    if stays := next((other for around, other in joined_branches(found.module, staying) if around <= here), None):
-        file = "" if stays.path == found.module.path else f" of {stays.path.name}"
-        return Declined(f"every step waits in line {stays.span.line}{file} as well, which no fix changes")
+    for around, other in joined_branches(found.module, staying):
+        if is_within_by_default(project, found.module, around, here):
+            step = "every step" if around <= here else "by default every step"
+            file = "" if other.path == found.module.path else f" of {other.path.name}"
+            return Declined(f"{step} waits in line {other.span.line}{file} as well, which no fix changes")
     return read_elsewhere(project, found, here)
 
 

@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -50,6 +51,7 @@ from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
 from gpulint.placement.text_items import holds_texts
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.reasons import is_changed
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
@@ -92,7 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for loader in project.fact(LoaderFlow).in_module(module):
         if feeding.is_pinned(loader) is not False or undrawn.only_first_batches(module, loader.node):
             continue
-        if worker_reasons.is_tried(loader):
+        if worker_reasons.is_tried(loader) or _is_switched_off(document, loader):
             continue
         copies = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         transfers = tuple(
@@ -127,6 +129,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=_cost(project, loader, transfers if mover is None else ()),
             related=_evidence(transfers, mover),
         )
+
+
+def _is_switched_off(document: Document, loader: Loader) -> bool:
+    """Return whether a comment says that pinning was switched off (``# pin_memory True -> False``)."""
+    given = keyword_value(loader.node, "pin_memory")
+    return (
+        isinstance(given, ast.Constant)
+        and given.value is False
+        and is_changed(document, _PIN, "false", loader.module.syntax.span(given))
+    )
 
 
 def _gives_texts(project: Project, loader: Loader) -> bool:

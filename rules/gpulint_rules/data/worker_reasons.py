@@ -61,6 +61,10 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         document = project.document(path)
         if document is not None and reasons.is_explained(document, span, _NAMES_ZERO, about=_WORKER, trouble=True):
             return True
+    for path, span in dict.fromkeys(numbers):
+        document = project.document(path)
+        if document is not None and reasons.is_changed(document, _WORKER, "0", span):
+            return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
         _explains_zero(loader.module) or _says_zero(project, loader.module.path)
     )

@@ -29,6 +29,7 @@ from gpulint_fixers.waits.device_reads import (
     without_cast,
 )
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer
+from gpulint_fixers.waits.sums.spread_devices import is_spread
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.waits.unread_values import unread
 
@@ -178,8 +179,10 @@ def added_up(
 
 
 def _may_be_apart(variable: Variable, value: ast.expr, reads: list[DeviceRead]) -> bool:
-    """Return whether a sum adds up several tensors in a file that names more than one GPU: they can be added only where
-    they are on the same one."""
+    """Return whether a sum adds up several tensors in a file that names more than one GPU, or those of rounds that have
+    a GPU each: they can be added only where they are on the same one."""
+    if is_spread(variable.module, value):
+        return True
     added = {ast.unparse(one) for one in (value, *(one.value for one in additions(variable)))}
     syntax = variable.module.syntax
     several = len(added) > 1 or len({ast.unparse(read.tensor) for read in reads}) > 1

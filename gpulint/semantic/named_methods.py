@@ -1,0 +1,56 @@
+"""Which uses of a method's name may mean the method: those whose receiver may be an instance of its class."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.query import query
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+
+
+def may_mean(
+    project: Project, module: ModuleIndex, method: FunctionNode, where: ModuleIndex, use: ast.Attribute
+) -> bool:
+    """Return whether ``x.name`` may be a method of that name: not where all that ``x`` may be are instances of classes
+    which have another method of the name, and share no subclass with the method's own class."""
+    home = module.syntax.parents.get(method)
+    if not isinstance(home, ast.ClassDef):
+        return True
+    resolver = project.fact(Resolver)
+    if isinstance(use.value, ast.Name) and use.value.id in RECEIVERS:
+        owner = where.class_of(use)
+        classes = [(where, owner)] if owner is not None else []
+    else:
+        refs = resolver.points_to(where, use.value)
+        made = [
+            resolver.classes_of(ref.module, ref.node) if isinstance(ref.node, ast.Call) and not ref.path else ()
+            for ref in refs
+        ]
+        classes = [one for found in made for one in found] if all(made) else []
+    own = family(project, module, home)
+    for place, other in classes:
+        found = resolver.method(place, other, use.attr)
+        if found is None or found.node is method or not own.isdisjoint(family(project, place, other)):
+            return True
+    return not classes
+
+
+@query
+def family(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> frozenset[tuple[Path, bytes]]:
+    """A class with all that derive from it, by the words of their names."""
+    words = project.word_index
+    found, todo = {(module.path, word_of(owner.name))}, [word_of(owner.name)]
+    while todo:
+        subclasses = {*words.subclasses(todo.pop())} - found
+        found |= subclasses
+        todo += [subclass for _, subclass in subclasses]
+    return frozenset(found)
