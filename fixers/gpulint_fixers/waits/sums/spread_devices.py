@@ -41,7 +41,7 @@ def _whole(module: ModuleIndex, text: ast.Constant) -> ast.expr:
 
 
 def _numbers(device: ast.expr) -> list[ast.AST]:
-    """What an expression takes a number of a GPU from."""
+    """Return what an expression takes a number of a GPU from."""
     if not isinstance(device, ast.Call):
         return walk(device)
     return [part for one in (*device.args, *(keyword.value for keyword in device.keywords)) for part in walk(one)]
