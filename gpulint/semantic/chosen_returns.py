@@ -33,7 +33,7 @@ def chosen(callee: NodeRef, values: list[ast.expr], call: NodeRef) -> Iterator[N
 
 
 def _given_back(module: ModuleIndex, function: FunctionNode, value: ast.expr, call: NodeRef) -> list[NodeRef]:
-    """Return what a function may return by a name that is its parameter; empty if that is unknown, or another variable."""
+    """Return what a function may return by a name that is its parameter; empty if unknown, or another variable."""
     if not isinstance(value, ast.Name) or value.id in RECEIVERS or value.id not in parameters(function):
         return []
     assert isinstance(call.node, ast.Call)
