@@ -23,7 +23,7 @@ from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import SENT, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
-from gpulint_fixers.edits.calls import add_keyword
+from gpulint_fixers.edits.calls import add_keyword, with_keywords
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.edits.versions import predates_lasting_workers
@@ -146,7 +146,7 @@ def _raised_edits(
     if syntax.span(loader.node).cell is not None:
         return Declined("the notebook sets the number of workers on purpose")
     # An option may still say 0, with which PyTorch refuses persistent workers.
-    return (*raised, add_keyword(syntax, loader.node, persistent)) if persistent else raised
+    return with_keywords(syntax, loader.node, raised, persistent) if persistent else raised
 
 
 def _is_written_in(loader: Loader, passed: NodeRef) -> bool:

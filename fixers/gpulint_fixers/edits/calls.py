@@ -57,9 +57,26 @@ def remove_keyword(module: PythonModule, call: ast.Call, name: str) -> Edit | No
     return _edit(module, start, ordered[1][0] if len(ordered) > 1 else end, "")
 
 
-def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True) -> Edit:
+def with_keywords(module: PythonModule, call: ast.Call, made: tuple[Edit, ...], *keywords: str) -> tuple[Edit, ...]:
+    """Return ``made``, which may change arguments of ``call``, and what adds ``keywords``: one edit of both where the
+    arguments get lines of their own."""
+    added = add_keyword(module, call, *keywords, made=made)
+    start, end = _range(module, added)
+    return (*(edit for edit in made if edit.path != module.path or not start <= _range(module, edit)[0] < end), added)
+
+
+def _range(module: PythonModule, edit: Edit) -> tuple[int, int]:
+    """Character offsets of what an edit of a module replaces."""
+    span, offset = edit.span, module.source.offset
+    return offset(span.line, span.column), offset(span.end_line, span.end_column)
+
+
+def add_keyword(
+    module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True, made: tuple[Edit, ...] = ()
+) -> Edit:
     """Add ``keywords`` (``"pin_memory=True"``) as the last arguments of ``call``, on lines of their own if it has them
-    there. ``wrap`` says that a line which becomes longer than any of the file is broken."""
+    there. ``wrap`` says that a line which becomes longer than any of the file is broken; what ``made`` changes is
+    written there as it becomes."""
     keyword_text = ", ".join(keywords)
     text = module.source.text
     close = module.offsets(call)[1] - 1
@@ -77,7 +94,7 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
     if head.strip():
         if comma is None:
-            if wrap and (spread := _one_a_line(module, call, arguments, end, keywords)) is not None:
+            if wrap and (spread := _one_a_line(module, call, arguments, end, keywords, made)) is not None:
                 return spread
             gap = _gap(module, call, arguments, end, keywords) if wrap else " "
             if len(gap) + len(keyword_text) > max(WIDTH, _code_width(module.source.text)) and "\n" in gap:
@@ -95,7 +112,12 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool
 
 
 def _one_a_line(
-    module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, keywords: tuple[str, ...]
+    module: PythonModule,
+    call: ast.Call,
+    arguments: list[ast.expr | ast.keyword],
+    end: int,
+    keywords: tuple[str, ...],
+    made: tuple[Edit, ...],
 ) -> Edit | None:
     """All arguments on lines of their own, as Black has them, where they are on one line that becomes too long: between
     the lines of the parentheses, or with them at the end of a statement in a file that breaks calls in this way."""
@@ -108,7 +130,7 @@ def _one_a_line(
         return None
     if any(text[one[1] : other[0]] != ", " for one, other in pairwise(spans)):
         return None
-    parts = [*(text[one:other] for one, other in spans), *keywords]
+    parts = [*(_changed(module, one, other, made) for one, other in spans), *keywords]
     length = len(written) + 2 + len(", ".join(keywords))
     if text[end:close].strip(" ") == "":
         indent = written[: len(written) - len(written.lstrip())]
@@ -126,6 +148,16 @@ def _one_a_line(
     if last[0] != line + 1 or source.line(last[0])[: last[1] - 1].strip():
         return None
     return _edit(module, start, end, f",\n{written[: column - 1]}".join(parts) + ",")
+
+
+def _changed(module: PythonModule, start: int, end: int, made: tuple[Edit, ...]) -> str:
+    """Return the text of a module from ``start`` to ``end`` as ``made`` leaves it."""
+    text, at = "", start
+    own = (edit for edit in made if edit.path == module.path and start <= _range(module, edit)[0] < end)
+    for edit in sorted(own, key=lambda edit: _range(module, edit)):
+        text += module.source.text[at : _range(module, edit)[0]] + edit.text
+        at = _range(module, edit)[1]
+    return text + module.source.text[at:end]
 
 
 def _ends_statement(module: PythonModule, call: ast.Call) -> bool:
