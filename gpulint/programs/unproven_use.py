@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -25,6 +26,7 @@ _RUNS = regex.compile(r"\b(?:subprocess|Popen|os\.(?:system|popen|exec\w+|posix_
 _NUMBERS = regex.compile(
     r"range\(\s*(?:torch\.cuda\.)?device_count\(|%\s*\(?(?:torch\.cuda\.)?device_count\("
     r"|^[ \t]*(?:self\.)?\w+[ \t]*=[ \t]*[^\n#]*(?<![\w.])(?:torch\.cuda\.)?device_count\(\)",
+    re.MULTILINE,
 )
 """Numbers of GPUs that a program goes through or keeps."""
 _ASIDE = frozenset({"eval", "jq", "bc", "ml", "tput", "logger", "mail", "lsof", "timedatectl"})
