@@ -87,6 +87,7 @@ _DOWNLOAD = frozenset({"download"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
+_OF_TRAINING = _DATA_PARALLEL | _OF_LOADER
 _KEPT_BY_WORKERS = frozenset({"in-process-loading", "worker-start"})
 _ON_DISK = frozenset({"local-checkpoint"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "hidden-gpus", "interactive", "pause", "idle-host-phase"})
@@ -242,7 +243,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),
-    Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_DATA_PARALLEL),
-    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_DATA_PARALLEL),
+    Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_OF_TRAINING),
+    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_OF_TRAINING),
 )
 """What lowers, in the order in which the basis tells it."""
