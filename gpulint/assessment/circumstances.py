@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    declared_defaults,
     desktops,
     documented_costs,
     failing_places,
@@ -137,6 +138,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, place_facts.names_no_device),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
+    Circumstance("with another value than the default", TO_LOW, declared_defaults.is_beside_default, kinds=_WAITS),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("only for inputs above a limit", TO_LOW, input_limits.is_for_large_input, kinds=_IN_STEPS),
     Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
