@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    declared_defaults,
     desktops,
     documented_costs,
     failing_places,
@@ -87,6 +88,7 @@ _DOWNLOAD = frozenset({"download"})
 _INSTALL = frozenset({"install"})
 _OF_LOADER = frozenset({"in-process-loading", "pageable-transfer", "transfer"})
 _IN_PROCESS = frozenset({"in-process-loading"})
+_OF_TRAINING = _DATA_PARALLEL | _OF_LOADER
 _KEPT_BY_WORKERS = frozenset({"in-process-loading", "worker-start"})
 _ON_DISK = frozenset({"local-checkpoint"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "hidden-gpus", "interactive", "pause", "idle-host-phase"})
@@ -136,6 +138,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, place_facts.names_no_device),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
+    Circumstance("with another value than the default", TO_LOW, declared_defaults.is_beside_default, kinds=_WAITS),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("only for inputs above a limit", TO_LOW, input_limits.is_for_large_input, kinds=_IN_STEPS),
     Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
@@ -242,7 +245,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),
-    Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_DATA_PARALLEL),
-    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_DATA_PARALLEL),
+    Circumstance("one of several trainings", 1, place_facts.has_few_repetitions, kinds=_OF_TRAINING),
+    Circumstance("outside of the training steps", 1, place_facts.has_few_repetitions, not_kinds=_OF_TRAINING),
 )
 """What lowers, in the order in which the basis tells it."""

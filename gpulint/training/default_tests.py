@@ -127,6 +127,14 @@ def fails_for_number(project: Project, module: ModuleIndex, test: ast.expr, want
     return False
 
 
+def decides_number(test: ast.Compare, value: object) -> bool | None:
+    """Return how a comparison with a number turns out for a value on its left; None if that is unknown."""
+    match test.ops, test.comparators:
+        case [compares], [ast.Constant(value=int() | float() as limit)] if type(compares) in _COMPARES:
+            return _COMPARES[type(compares)](value, limit) if isinstance(value, int | float) else None
+    return None
+
+
 def ways_to_be_set(module: ModuleIndex, part: ast.expr, wanted: bool) -> list[list[tuple[ast.expr, bool]]]:
     """Return what must hold for each statement that gives a name a value, where a test asks for one (``if stats is not
     None``, ``if stats``); [] if nothing is asked for, or nothing need hold."""

@@ -69,7 +69,7 @@ class Options:
             name, base = node.slice.value, node.value
         else:
             return
-        if declared := self._declarations(ref.module, base, name):
+        if declared := self.declarations(ref.module, base, name):
             for option in declared:
                 yield from self._option(option, name)
             return
@@ -81,7 +81,7 @@ class Options:
 
     def choices(self, module: ModuleIndex, node: ast.Attribute) -> tuple[object, ...]:
         """The values that the option in an attribute of a namespace may have at all; none if that is not said."""
-        declared = [option.node for option in self._declarations(module, node.value, node.attr)]
+        declared = [option.node for option in self.declarations(module, node.value, node.attr)]
         option = declared[0] if len(declared) == 1 else None
         listed = keyword_value(option, "choices") if isinstance(option, ast.Call) else None
         if not isinstance(listed, ast.List | ast.Tuple | ast.Set):
@@ -170,7 +170,7 @@ class Options:
 
     # -- where the options of a namespace are declared -----------------------------------------------------------------
 
-    def _declarations(self, module: ModuleIndex, base: ast.expr, name: str) -> list[NodeRef]:
+    def declarations(self, module: ModuleIndex, base: ast.expr, name: str) -> list[NodeRef]:
         """Declarations of an option in the likeliest module that has any."""
         found = (self._own(module, base, list(self._declared(home, name))) for home in self._homes(module, base))
         return next(filter(None, found), [])

@@ -490,3 +490,10 @@ def test_pinning_that_is_switched_off_in_the_call_is_a_choice(tmp_path: Path, ar
     options = "parser.add_argument('--pin', action='store_true')\nargs = parser.parse_args()\n"
     (found,) = bases(tmp_path, {"net.py": "", "train.py": options + program}, "GPU301")
     assert (found.startswith("low") and found.endswith("pin_memory=False is written out")) is low
+
+
+def test_a_loader_of_each_fold_loads_in_the_training_steps(tmp_path: Path) -> None:
+    data, loader = IMAGES.split("loader =")
+    folds = "".join(f"    {line}\n" if line else "\n" for line in f"loader ={loader}{TRAINING}".splitlines())
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{data}for fold in range(5):\n{folds}"}, "GPU303")
+    assert "one of several trainings" in found and "outside" not in found, found

@@ -609,3 +609,31 @@ def test_a_list_that_is_read_and_then_filled_further_stays(job: MakeJob) -> None
     check_declined(job, "GPU305", {"train.py": LISTED}, "which fills it further")
     once = LISTED.replace("        if (step + 1) % every == 0:\n        ", "")
     assert job({"train.py": once}).repair("GPU305")
+
+
+NORMS = """\
+import numpy as np
+import torch
+import wandb
+
+
+class Trainer:
+    def train(self, loader):
+        for x, labels in loader:
+            self.step += 1
+            loss = torch.nn.functional.cross_entropy(self.model(x.cuda()), labels.cuda())
+            loss.backward()
+            norms = []
+            for p in list(filter(lambda p: p.grad is not None, self.model.parameters())):
+                norms.append({norm})
+            norms = {read}
+            self.optimizer.step()
+            wandb.log({{"loss": loss.item(), "norm": norms}})
+"""
+
+
+def test_a_log_stays_where_the_step_reads_norms_that_were_stacked(job: MakeJob) -> None:
+    stacked = NORMS.format(norm="p.grad.data.norm(2)", read="torch.stack(norms).tolist()")
+    check_declined(job, "GPU305", {"train.py": stacked}, "waits in `torch.stack")
+    kept = NORMS.format(norm="p.grad.data.norm(2)", read="torch.stack(norms)")
+    assert "log every" in job({"train.py": kept}).offer("GPU305").description

@@ -17,9 +17,17 @@ _READS = frozenset({"item", "tolist", "cpu", "numpy"})
 
 def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Iterator[NodeRef]:
     """Yield ``float(errors[name])`` where the loop has ``errors = evaluate(output)``, and ``evaluate`` reads nothing
-    itself."""
+    itself, and ``torch.stack(norms).tolist()`` of the tensors that it appends to ``norms``."""
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
         match call:
+            case ast.Call(
+                func=ast.Attribute(
+                    attr=read, value=ast.Call(func=ast.Attribute(attr="stack"), args=[ast.Name(id=name)])
+                )
+            ) if read in _READS:
+                if _appends_tensors(project, module, loop, name):
+                    yield NodeRef(module, call)
+                continue
             case ast.Call(func=ast.Name(id=name), args=[ast.Subscript(value=ast.Name() as table)]) if name in _NUMBERS:
                 bindings = module.scope(table).lookup(table.id)
             case _:
@@ -27,6 +35,23 @@ def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Itera
         made = [binding.value for binding in bindings if loop in module.syntax.ancestors(binding.node)]
         if made and len(made) == len(bindings) and all(_makes_tensors(project, module, value) for value in made):
             yield NodeRef(module, call)
+
+
+def _appends_tensors(project: Project, module: ModuleIndex, loop: ast.AST, name: str) -> bool:
+    """Return whether a loop appends to a list, and tensors on the GPU alone."""
+    location = project.fact(TensorLocations)
+    added = [
+        call.args[0]
+        for call in module.calls_by_name.get("append", ())
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == name
+        if call.args and loop in module.syntax.ancestors(call)
+    ]
+    return bool(added) and all(location.is_tensor(module, value) or _is_of_gradient(value) for value in added)
+
+
+def _is_of_gradient(value: ast.expr) -> bool:
+    """``parameter.grad.norm(2)``"""
+    return any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(value))
 
 
 def _makes_tensors(project: Project, module: ModuleIndex, made: ast.expr | None) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
@@ -13,6 +15,8 @@ from gpulint_fixers.edits.structural import indentation_step as _step
 from gpulint_fixers.edits.structural import wrap_once
 from gpulint_fixers.waits.logs.log_intervals import Interval
 
+_BAR = regex.compile(r"progress|(^|_)bar")
+_COUNT = regex.compile(r"total|count|len|num|steps|batches|size|max|^n")
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -21,6 +25,7 @@ def throttled(
 ) -> tuple[Edit, ...] | Declined:
     """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
     to them."""
+    when = _with_last(module, statements, when)
     before, _ = _neighbours(module, statements)
     onward = without_head_below(module, statements, when.test)
     if before is not None and _is_same(module, before, when.test) and _indents_alike(module, before, statements[0]):
@@ -33,6 +38,37 @@ def throttled(
     if isinstance(edits, Declined):
         return edits
     return (*when.edits, *edits, *onward)
+
+
+def _with_last(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Interval:
+    """The interval, and the last step as well for a bar of the program's own, which ends its line at the last step:
+    ``progress_bar(step, len(loader), text)``."""
+    for call in (part for statement in statements for part in walk(statement) if isinstance(part, ast.Call)):
+        match call:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=counter), total, *_]) if (
+                _BAR.search(name) and _is_count(total) and when.test.startswith(f"{counter} % ")
+            ):
+                last = "" if _counts_from_one(module, call, counter) else " - 1"
+                return replace(when, test=f"{when.test} or {counter} == {module.syntax.text(total)}{last}")
+    return when
+
+
+def _is_count(total: ast.expr) -> bool:
+    match total:
+        case ast.Name(id=name):
+            return _COUNT.search(name) is not None
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+    return False
+
+
+def _counts_from_one(module: ModuleIndex, call: ast.Call, counter: str) -> bool:
+    """``for step, batch in enumerate(loader, 1)``"""
+    for up in module.syntax.ancestors(call):
+        match up:
+            case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), *_]), iter=ast.Call() as source) if name == counter:
+                return len(source.args) + len(source.keywords) > 1
+    return False
 
 
 def shows_in_bar(statement: ast.stmt) -> bool:
@@ -61,13 +97,14 @@ def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> 
         return None
     (start, end), source = syntax.offsets(branch.test), syntax.source
     line, column = source.position(end)
-    more = f" and {when.test}"
+    test = f"({when.test})" if " or " in when.test else when.test
+    more = f" and {test}"
     ends = source.line(line)[column - 1 :].startswith(":")
     fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
     if not ends or not fits:
         return None
     if isinstance(branch.test, ast.Compare) and isinstance(branch.test.ops[0], _ORDERS):
-        return Edit(module.path, syntax.span_at(start, start), f"{when.test} and ")  # the values may be on the GPU
+        return Edit(module.path, syntax.span_at(start, start), f"{test} and ")  # the values may be on the GPU
     return Edit(module.path, syntax.span_at(end, end), more)
 
 
