@@ -12,6 +12,7 @@ from gpulint.launch.transfer_commands import only_prepares
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS, Approach
 from gpulint.programs.command_files import says
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
+from gpulint.query import asked_once
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
@@ -29,6 +30,8 @@ _NUMBERS = regex.compile(
     re.MULTILINE,
 )
 """Numbers of GPUs that a program goes through or keeps."""
+MAX_STAGES = 32
+"""Launches of a job from which on more nobody says which of them takes long."""
 _ASIDE = frozenset({"eval", "jq", "bc", "ml", "tput", "logger", "mail", "lsof", "timedatectl"})
 """Commands beside programs that compute nothing, or start what is known."""
 _SEVERAL_EACH = regex.compile(
@@ -51,19 +54,31 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
         unread = program.unread(all_unknown=not by_process and not start.launch.distributed)
         if unread:
             return f"assuming that `{unread[0]}` uses one GPU"
-    for other in job.launches:
-        if other is start or other.script is not None or other.launch.uncalled:
-            continue
-        found = processes(project, job, other)
-        beside = project.fact(MultiGpuUse).started(other) if other.program != start.program else None
-        if found is None or found[0] >= gpus or (beside is not None and _drives_several(beside)):
-            return "assuming that this stage takes as long as others of the job"
+    if len(job.launches) > MAX_STAGES or any(_may_use_more(project, job, start, other, gpus) for other in job.launches):
+        return "assuming that this stage takes as long as others of the job"
+    unknown = _unknown_command(job)
+    return f"assuming that `{unknown}` uses no GPU" if unknown else ""
+
+
+def _may_use_more(project: Project, job: Job, start: JobLaunch, other: JobLaunch, gpus: int) -> bool:
+    """Return whether another launch of a job may use all its GPUs."""
+    if other is start or other.script is not None or other.launch.uncalled:
+        return False
+    found = processes(project, job, other)
+    beside = project.fact(MultiGpuUse).started(other) if other.program != start.program else None
+    return found is None or found[0] >= gpus or (beside is not None and _drives_several(beside))
+
+
+@asked_once
+def _unknown_command(job: Job) -> str:
+    """The first command of a job that may use a GPU, as far as is known; empty if none does."""
+    models = job.document.models
     for item in job.commands:
         command = item.command
-        if command.in_substitution or id(command) in job.starters or only_prepares(project.models, command):
+        if command.in_substitution or id(command) in job.starters or only_prepares(models, command):
             continue
         if command.name and command.name not in PLAIN_COMMANDS | _ASIDE | command.script.functions.keys():
-            return f"assuming that `{command.name}` uses no GPU"
+            return command.name
     return ""
 
 
