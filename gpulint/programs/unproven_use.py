@@ -26,7 +26,7 @@ _LAUNCHES = regex.compile(r"\bhydra[/.]launcher\b|--n[-_]?jobs\b")
 _RUNS = regex.compile(r"\b(?:subprocess|Popen|os\.(?:system|popen|exec\w+|posix_spawn\w*)|pexpect|sh\.Command)\b")
 _NUMBERS = regex.compile(
     r"range\(\s*(?:torch\.cuda\.)?device_count\(|%\s*\(?(?:torch\.cuda\.)?device_count\("
-    r"|^[ \t]*(?:self\.)?\w+[ \t]*=[ \t]*[^\n#]*(?<![\w.])(?:torch\.cuda\.)?device_count\(\)",
+    r"|^[ \t]*(?:self\.)?\w+[ \t]*=[^\n#]*(?<![\w.])(?:torch\.cuda\.)?device_count\(\)",
     re.MULTILINE,
 )
 """Numbers of GPUs that a program goes through or keeps."""
