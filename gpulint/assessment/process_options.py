@@ -12,8 +12,6 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.collectives import WRAPPERS
-from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import source_text
 
@@ -24,15 +22,24 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import ModuleIndex
 
 _SPAWNS = ("spawn", "start_processes")
-_STARTS = (*_SPAWNS, "Process", "notebook_launcher")
+_STARTS = (
+    *_SPAWNS,
+    "Process",
+    "notebook_launcher",
+    "elastic_launch",
+    "launch_agent",
+    "TorchTrainer",
+    "TorchDistributor",
+    "AutoExecutor",
+    "SlurmExecutor",
+)
+"""Functions and classes that start several processes of a program, or submit jobs that do."""
 _LAUNCHERS = regex.compile(
     r"(?:torchrun|torch\.distributed\.(?:launch|run)\b)"
     r"(?![^\n]{0,300}--nproc[-_]per[-_]node[= ]1\b(?![^\n]{0,300}--nnodes))"
     r"|accelerate launch|\b(deepspeed|mpirun|mpiexec|horovodrun|srun)\b"
 )
 """Commands that start several processes."""
-_OF_RANK = regex.compile(r"rank\b\W{1,3}(?:!= ?-1|>=? ?0|> ?-1)\b|rank is not None|[\"'](?:LOCAL_)?RANK[\"'] in ")
-"""Tests for one of several processes."""
 MAX_USERS = 20
 """Most programs whose commands are read."""
 
@@ -63,27 +70,23 @@ def is_started_alone(subject: Subject) -> bool:
     if not starts or any(map(_starts_several, starts)):
         return False
     modules = [found for path in paths if (found := project.module_at(path)) is not None]
-    return not _names_launcher(project) and not any(name in one.calls_by_name for one in modules for name in _STARTS)
+    return not _names_launcher(project) and not any(map(_forks, modules))
 
 
-def wraps_by_option(subject: Subject) -> bool:
-    """Return whether an option that is off by default decides each time whether DDP or FSDP wraps a model, and no
-    command, program, script or note of the tree starts several processes."""
+def shows_no_group(subject: Subject) -> bool:
+    """Return whether nothing of the tree starts the module, or a program that imports it, as several processes: no
+    command, no script or note, no program and no text in one (``Usage: torchrun --nproc_per_node=4 train.py``)."""
     module, project = subject.module, subject.project
     if module is None:
         return False
     paths = [module.path, *islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)]
-    modules = [found for path in paths if (found := project.module_at(path)) is not None]
-    wraps = [(one, call) for one in modules for name in sorted(WRAPPERS) for call in one.calls_by_name.get(name, ())]
-    guards = project.fact(Guards)
-    if not wraps or not all(guards.is_off_by_default(*wrap, several=True) or _is_for_rank(*wrap) for wrap in wraps):
+    starts = [item for path in paths for item in project.fact(JobIndex).launches_of(path)]
+    if any(map(_starts_several, starts)) or _names_launcher(project):
         return False
-    starts = (_starts_several(item) for path in paths for item in project.fact(JobIndex).launches_of(path))
-    return (
-        not any(starts)
-        and not _names_launcher(project)
-        and not any(name in one.calls_by_name for one in modules for name in _STARTS)
-    )
+    modules = [found for path in paths if (found := project.module_at(path)) is not None]
+    if any(_forks(one) or _names_launcher_in_text(one) for one in modules):
+        return False
+    return bool(starts) or not any(map(_joins_group, modules))
 
 
 def _starts_several(launched: Launched) -> bool:
@@ -94,9 +97,22 @@ def _starts_several(launched: Launched) -> bool:
     return launch.distributed and not (one and launch.launcher == "torchrun" and "nnodes" not in launch.options)
 
 
-def _is_for_rank(module: ModuleIndex, wrap: ast.Call) -> bool:
-    """``if args.local_rank != -1: model = DDP(model)``"""
-    return any(holds and _OF_RANK.search(source_text(module, test)) for test, holds in conditions(module, wrap))
+def _forks(module: ModuleIndex) -> bool:
+    return any(name in module.calls_by_name for name in _STARTS)
+
+
+def _joins_group(module: ModuleIndex) -> bool:
+    """Return whether a module joins a group of processes without a test, which fails unless a launcher starts it."""
+    calls = module.calls_by_name.get("init_process_group", ())
+    return any(all("__main__" in source_text(module, test) for test, _ in conditions(module, call)) for call in calls)
+
+
+def _names_launcher_in_text(module: ModuleIndex) -> bool:
+    """Return whether a string of a module names such a command: a docstring, or what ``subprocess`` runs."""
+    if not regex.occurs(_LAUNCHERS, module.syntax.source.text):
+        return False
+    values = (part.value for part in module.syntax.nodes if isinstance(part, ast.Constant))
+    return any(isinstance(value, str) and regex.occurs(_LAUNCHERS, value) for value in values)
 
 
 @query

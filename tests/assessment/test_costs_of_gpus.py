@@ -15,10 +15,13 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 parser = argparse.ArgumentParser()
 parser.add_argument("--accumulate", type=int, default={default})
 args = parser.parse_args()
+torch.distributed.init_process_group("nccl")
 model = DDP(model)
 for index, batch in enumerate(loader):
     {step}
 """
+
+JOIN = "torch.distributed.init_process_group('nccl')"
 
 BY_SCALER = "loss_scaler(model(batch), optimizer, update_grad=(index + 1) % args.accumulate == 0)"
 
@@ -577,7 +580,13 @@ def test_a_program_that_shows_windows_waits_for_the_person_at_it(tmp_path: Path,
             },
             "medium",
         ),
-        ({}, "medium"),
+        ({}, "low"),
+        ({"README.md": "Train with `python train.py`.\n"}, "low"),
+        ({"start.py": '"""Usage: torchrun --nproc_per_node=4 start.py"""\nimport train\n\ntrain.main()\n'}, "medium"),
+        ({"start.py": "# torchrun --nproc_per_node=4 start.py\nimport train\n\ntrain.main()\n"}, "low"),
+        ({"start.py": f"import train\n{JOIN}\n\ntrain.main()\n"}, "medium"),
+        ({"start.py": f"import os\nimport train\nif 'RANK' in os.environ:\n    {JOIN}\n\ntrain.main()\n"}, "low"),
+        ({"start.py": f"import train\n{JOIN}\n\ntrain.main()\n", "run.sh": "python start.py\n"}, "low"),
     ],
 )
 def test_a_program_that_runs_as_one_process_exchanges_nothing(
