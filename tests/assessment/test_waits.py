@@ -403,6 +403,22 @@ def test_whole_tensors_are_worth_moving_by_hand(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
+    ("read", "shown"),
+    [
+        ("kept = [row[row > 0.5].median() for row in output]", False),
+        ("journal.put([names[row.argmax().item()] for row in output])", False),
+        ("journal.put([row.max().item() ** 2 for row in output])", True),
+        ("journal.put([names[row.argmax().item()] for row in output])\n    journal.put(output.cpu())", True),
+    ],
+)
+def test_looking_up_by_tensors_is_not_worth_a_repair_by_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], read: str, shown: bool
+) -> None:
+    write(tmp_path, STEP.replace("measures", "journal") + f"    {read}\n")
+    assert bool(scanned(tmp_path, capsys, "GPU305")) is shown
+
+
+@pytest.mark.parametrize(
     ("read", "advice"),
     [
         ("np.save('last.npy', output.detach().cpu().numpy())", "save it every N iterations"),

@@ -211,13 +211,25 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
     return Cost(
-        "host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=group.small
+        "host-wait",
+        group.amount,
+        basis=_basis(module, sync, group),
+        own=own,
+        assumed=assumed,
+        small=group.small or all(_picks(module, one) for one in syncs),
     )
 
 
 def _are_small(module: ModuleIndex, run: Sequence[SyncPoint], found: Sequence[tuple[SyncPoint, LoopContext]]) -> bool:
     """Return whether each wait of a round is for one number, and in no helper that the round calls several times."""
     return all(_is_of_number(module, sync) for sync in run) and all(times_called(context) <= 1 for _, context in found)
+
+
+def _picks(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a mask or a value picks elements: readers thanked for 1 of 11 such findings without a fix."""
+    return sync.kind is SyncKind.SELECT or (
+        sync.kind is SyncKind.READ and isinstance(sync.node, ast.Call) and use_of_read(module, sync.node) == "indexes"
+    )
 
 
 def _is_of_number(module: ModuleIndex, sync: SyncPoint) -> bool:
