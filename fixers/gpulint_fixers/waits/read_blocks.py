@@ -44,9 +44,7 @@ def joined(
         return [*blocks.values()]
     found = dict(blocks)
     read = [
-        key
-        for key, uses in found.items()
-        if not all(shows(module, name, convert) for name in chain(*uses.values()))
+        key for key, uses in found.items() if not all(shows(module, name, convert) for name in chain(*uses.values()))
     ]
     outer = {key for key in read if key[1] and isinstance(key[0], ast.If)}
     for key in read:
