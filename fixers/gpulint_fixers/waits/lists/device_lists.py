@@ -96,8 +96,16 @@ def kept(
 
 
 def _is_emptied(variable: Variable, nodes: list[ast.Name]) -> bool:
-    """Return whether the loop starts the list anew (``recent = []``), so that it keeps the values of few steps."""
-    return any(isinstance(node.ctx, ast.Store) and variable.is_inside(node) for node in nodes)
+    """Return whether each round starts the list anew, or the block that reads it does (``recent = []``), so that it
+    keeps the values of few steps."""
+    parents = variable.module.syntax.parents
+    blocks = [parents[variable.statement(node)] for node in nodes if isinstance(node.ctx, ast.Store)]
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
+    return any(
+        block is variable.loop
+        or (variable.is_inside(block) and any(parents[variable.statement(node)] is block for node in reads))
+        for block in blocks
+    )
 
 
 def _holds_tensors_alone(variable: Variable, nodes: list[ast.Name], initial: list[ast.expr]) -> bool:
