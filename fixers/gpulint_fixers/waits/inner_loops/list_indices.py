@@ -82,7 +82,7 @@ def _indices(project: Project, module: ModuleIndex, inner: ast.For) -> dict[ast.
 
 
 def _element(module: ModuleIndex, inner: ast.For, index: ast.expr) -> ast.expr:
-    """What a loop uses as an index, perhaps by a variable that it sets."""
+    """Return what a loop uses as an index, perhaps by a variable that it sets."""
     if isinstance(index, ast.Name):
         bound = reaching(module, module.scope(index).lookup(index.id), index)
         if len(bound) == 1 and not bound[0].path and isinstance(bound[0].value, ast.Subscript):
