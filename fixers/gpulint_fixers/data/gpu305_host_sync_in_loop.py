@@ -29,6 +29,7 @@ from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.fix_kinds import Removal, WholeCopy
 from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
+from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
@@ -99,7 +100,8 @@ def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Decl
     together = read_together(project, found)
     if together is None:
         return None
-    return together if (stays := _stays_beside(project, found, together)) is None else stays
+    stays = stays_as_index(project, found, together) or _stays_beside(project, found, together)
+    return together if stays is None else stays
 
 
 def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | None:

@@ -35,11 +35,11 @@ def in_each_place(module: ModuleIndex, names: list[ast.Name], convert: str, *, e
             made = in_each_place(module, values, "float({})", entries=False)
         elif not in_f_string(module, node):
             made = in_place_of(module, [node], convert)
-        elif formats(module, node):
+        elif shows(module, node, convert):
             made = []
         else:
             edit = converted_in_string(module, node, convert.format(node.id))
-            made = [edit] if edit is not None else None
+            made = [edit] if edit is not None else [] if formats(module, node) else None
         if made is None:
             return None
         edits += made
@@ -97,6 +97,13 @@ def formats(module: ModuleIndex, node: ast.expr) -> bool:
     entry = inner if isinstance(inner, ast.Subscript) and inner.value is node else node
     up = next((outer for outer in module.syntax.ancestors(entry) if not isinstance(outer, ast.BinOp)), None)
     return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
+
+
+def shows(module: ModuleIndex, node: ast.expr, convert: str) -> bool:
+    """Return whether a format shows what ``convert`` would give; a tensor of integers is divided in single precision,
+    and not as integers of Python are."""
+    counted = convert.startswith("int(") and isinstance(module.syntax.parents.get(node), ast.BinOp)
+    return formats(module, node) and not counted
 
 
 def in_f_string(module: ModuleIndex, node: ast.AST) -> bool:

@@ -17,7 +17,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.lookups_by_name import reader_of_all
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.edits.places import formats, in_each_place, in_f_string, in_place_of, is_entry
+from gpulint_fixers.edits.places import in_each_place, in_f_string, in_place_of, is_entry, shows
 from gpulint_fixers.edits.statements import insert_above, insert_after, is_after_handler_of, is_handler_of
 from gpulint_fixers.edits.string_places import is_converted
 from gpulint_fixers.waits.integer_uses import takes_integers
@@ -35,6 +35,7 @@ from gpulint_fixers.waits.lists.list_reads import (
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, logged_seldom
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.throttled_runs import throttled
+from gpulint_fixers.waits.logs.whole_runs import with_reads_above
 from gpulint_fixers.waits.made_tensors import kept_as_tensor
 from gpulint_fixers.waits.mixed_values import is_of_tensors, reads_number
 from gpulint_fixers.waits.read_blocks import block_of, is_converted_above, is_repeated, joined
@@ -225,6 +226,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             edits += onward.edits
             reasons += onward.reasons
             continue
+        run = [*with_reads_above(project, variable.module, tuple(run), variable.loop)]
         when = interval(project, variable.module, variable.loop, run[0])
         if isinstance(when, Declined):
             return when
@@ -233,7 +235,7 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
             return wrapped
         few = partial_reads(variable.module, names, convert)
         inner = in_each_place(variable.module, names, convert, entries=variable.entries) if few is None else few
-        if inner is None and not all(formats(variable.module, node) for node in names):
+        if inner is None and not all(shows(variable.module, node, convert) for node in names):
             return Declined(f"`{variable.name}` is part of a string")
         edits += (*wrapped, *(inner or ()))
         logs = when
@@ -252,7 +254,7 @@ def _shown_seldom(
         if all(is_converted_above(variable.module, one, converted, [*additions(variable)]) for one in statements):
             continue
         names = [*chain.from_iterable(statements.values())]
-        shown = not is_of_list(convert) and all(formats(variable.module, node) for node in names)
+        shown = not is_of_list(convert) and all(shows(variable.module, node, convert) for node in names)
         few = [] if shown else partial_reads(variable.module, names, convert)
         if not variable.is_whole:
             few = in_each_place(variable.module, names, convert, entries=True)

@@ -115,7 +115,10 @@ def _converts(module: ModuleIndex, call: ast.Call) -> bool:
     """``float(...)`` of one value, ``int(...)`` of a count."""
     if not isinstance(call.func, ast.Name) or len(call.args) != 1 or call.keywords:
         return False
-    return call.func.id == "float" or (call.func.id == "int" and is_integer(module, call.args[0]))
+    value = call.args[0]
+    return call.func.id == "float" or (
+        call.func.id == "int" and any(is_integer(module, one) for one in (value, _tensor(value)))
+    )
 
 
 def reduced_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:

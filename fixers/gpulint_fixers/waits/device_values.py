@@ -25,10 +25,11 @@ from gpulint_fixers.waits.lists.device_lists import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
 from gpulint_fixers.waits.logs.averaging_meters import given_to_meter
 from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, raised
-from gpulint_fixers.waits.logs.logging_runs import computed_run, filled_run, log_run, names_stored
+from gpulint_fixers.waits.logs.logging_runs import filled_run, log_run, names_stored
 from gpulint_fixers.waits.logs.named_meters import keeps_tensors
 from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar, throttled
+from gpulint_fixers.waits.logs.whole_runs import with_reads_above
 from gpulint_fixers.waits.step_tests import is_lightning_log
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
@@ -110,21 +111,7 @@ def _in_other_branches(project: Project, found: HostWait) -> list[HostWait]:
 
 def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:
     """Let the statements of a block that only log run every N steps, with those that read numbers for them alone."""
-    return _logged(project, found.module, _with_reads_above(project, found.module, tuple(run)), loop)
-
-
-@query
-def _with_reads_above(project: Project, module: ModuleIndex, run: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
-    """A run with what computes values for it alone, if that reads other numbers: their fixes then make the same edits,
-    and not a condition around both."""
-    whole = computed_run(project, module, run[0]) or []
-    if not set(run) < set(whole):
-        return run
-    added = {part for one in whole if one not in run for part in walk(one)}
-    on_host = project.fact(HostValues)
-    reads = (one for one in project.fact(SyncPoints).in_module(module) if one.node in added)
-    waits = any(one.value is None or not on_host.holds(module, one.value) for one in reads)
-    return tuple(whole) if waits else run
+    return _logged(project, found.module, with_reads_above(project, found.module, tuple(run), loop), loop)
 
 
 @query

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, LoopNode, ModuleIndex
-from gpulint_fixers.edits.places import formats
+from gpulint_fixers.edits.places import shows
 
 Block: TypeAlias = tuple[ast.AST, str]
 
@@ -43,7 +43,9 @@ def joined(
     if convert.startswith(("[", "{", "tuple(")) or not is_whole:
         return [*blocks.values()]
     found = dict(blocks)
-    read = [key for key, uses in found.items() if not all(formats(module, name) for name in chain(*uses.values()))]
+    read = [
+        key for key, uses in found.items() if not all(shows(module, name, convert) for name in chain(*uses.values()))
+    ]
     outer = {key for key in read if key[1] and isinstance(key[0], ast.If)}
     for key in read:
         first = next(iter(found[key]))

@@ -18,6 +18,7 @@ from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.changed_tensors import stored
 from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
 from gpulint_fixers.waits.element_types import is_float, is_integer
+from gpulint_fixers.waits.inner_loops.list_indices import with_indices
 
 _NUMBERS = frozenset({"int", "float", "bool"})
 _MAKES = frozenset("view argmax argmin detach squeeze unsqueeze flatten softmax sigmoid eq permute".split())
@@ -57,7 +58,8 @@ def elements(project: Project, found: HostWait) -> Fix | None:
     if _is_only_annotated(module, tensor):
         axes = len(_path(element)[1]) if isinstance(element, ast.Subscript) else 1
         return Fix(f"{copied} if it has {'one axis' if axes == 1 else f'{axes} axes'}", Safety.UNSAFE, edits)
-    return Fix(copied, Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE, edits)
+    fix = Fix(copied, Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE, edits)
+    return with_indices(project, found, fix) if isinstance(element, ast.Subscript) else fix
 
 
 def _element(module: ModuleIndex, node: ast.expr) -> ast.expr | None:

@@ -82,8 +82,9 @@ def kept(
         return Declined("the list is read in every step")
     if not is_known and not _holds_tensors_alone(variable, nodes, initial):
         return Declined("the list holds other values as well, which may be integers")
-    if all(variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load)):
-        return Declined(f"`{variable.name}` is never read in this function")
+    is_inside = all(variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load))
+    if is_inside and not _is_emptied(variable, nodes):
+        return Declined(f"`{variable.name}` is not read after the loop in this function")
     suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(tensor)
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
@@ -92,6 +93,19 @@ def kept(
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
     certain = is_torch_tensor(project, module, tensor) and is_about_loss(module.syntax.text(tensor))
     return Fix(description, Safety.SAFE if certain and plain and made.logs is None else Safety.UNSAFE, edits)
+
+
+def _is_emptied(variable: Variable, nodes: list[ast.Name]) -> bool:
+    """Return whether each round starts the list anew, or the block that reads it does (``recent = []``), so that it
+    keeps the values of few steps."""
+    parents = variable.module.syntax.parents
+    blocks = [parents[variable.statement(node)] for node in nodes if isinstance(node.ctx, ast.Store)]
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
+    return any(
+        block is variable.loop
+        or (variable.is_inside(block) and any(parents[variable.statement(node)] is block for node in reads))
+        for block in blocks
+    )
 
 
 def _holds_tensors_alone(variable: Variable, nodes: list[ast.Name], initial: list[ast.expr]) -> bool:
