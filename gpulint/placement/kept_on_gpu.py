@@ -114,6 +114,9 @@ def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: st
                 case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=held))], value=value):
                     if held == name:
                         yield NodeRef(where, value)
+                case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id="self"), held, value]):
+                    if not isinstance(held, ast.Constant) or held.value == name:
+                        yield NodeRef(where, value)
 
 
 def _is_on_gpu(project: Project, value: NodeRef) -> bool:
@@ -155,4 +158,11 @@ def _places(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     named = [keyword.value for keyword in call.keywords if keyword.arg in ("device", "map_location")]
     if name == "to" and isinstance(call.func, ast.Attribute):
         named += call.args[:1]
-    return any(project.fact(Devices).of(module, device) & _ON_GPU for device in named)
+    return any(_may_be_gpu(project, module, device) for device in named)
+
+
+def _may_be_gpu(project: Project, module: ModuleIndex, device: ast.expr) -> bool:
+    """Return whether a device is a GPU, or a setting of which nothing says what it is: ``cfg.device``."""
+    known = project.fact(Devices).of(module, device)
+    is_setting = isinstance(device, ast.Attribute | ast.Subscript | ast.Name) and "device" in ast.unparse(device)
+    return bool(known & _ON_GPU) or (is_setting and known <= {Device.UNKNOWN})

@@ -10,6 +10,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
@@ -22,6 +23,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 
 ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
+_OF_TRAINING = ("backward", "fit", "train_step", "step")
 _LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display|xai|explain|gradcam|tsne)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
 
@@ -32,16 +34,20 @@ def is_for_a_look(loader: Loader) -> bool:
     return function is not None and _LOOK.search(getattr(function, "name", "")) is not None
 
 
-def is_one_of_many(loader: Loader) -> bool:
+def is_one_of_many(project: Project, loader: Loader) -> bool:
     """``loaders[name] = DataLoader(...)`` in a loop of a program that trains nothing, and reads each of them once."""
     module = loader.module
     match module.syntax.parents.get(loader.node):
         case ast.Assign(targets=[ast.Subscript(value=ast.Name())]):
             looped = any(isinstance(up, LOOPS) for up in _within_function(loader))
-            return looped and not any(
-                name in module.calls_by_name for name in ("backward", "fit", "train_step", "step")
-            )
+            return looped and not _trains(project, module)
     return False
+
+
+def _trains(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, or a program that it is a part of, trains."""
+    users = map(project.module_at, project.fact(GpuPrograms).users(module.path))
+    return any(name in part.calls_by_name for part in (module, *users) if part is not None for name in _OF_TRAINING)
 
 
 def is_kept_by_each_round(loader: Loader) -> bool:
