@@ -13,6 +13,8 @@ from gpulint.source import Span
 
 WIDTH = 88
 """Columns that any file may have."""
+MOST = 120
+"""Columns beyond which no line is made longer, though some line of the file may be."""
 _GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
 """What follows a call on its line, other than what closes brackets, and comments."""
 _COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
@@ -97,7 +99,7 @@ def add_keyword(
             if wrap and (spread := _one_a_line(module, call, arguments, end, keywords, made)) is not None:
                 return spread
             gap = _gap(module, call, arguments, end, keywords) if wrap else " "
-            if len(gap) + len(keyword_text) > max(WIDTH, _code_width(module.source.text)) and "\n" in gap:
+            if len(gap) + len(keyword_text) > _width(module.source.text) and "\n" in gap:
                 keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
@@ -135,7 +137,7 @@ def _one_a_line(
     if text[end:close].strip(" ") == "":
         indent = written[: len(written) - len(written.lstrip())]
         if (
-            length <= max(WIDTH, _code_width(module.source.text))
+            length <= _width(module.source.text)
             or not _ends_statement(module, call)
             or not _hangs(text)
         ):
@@ -178,6 +180,11 @@ def _hangs(text: str) -> bool:
     return _HANGING.search(text) is not None
 
 
+def _width(text: str) -> int:
+    """Columns that new lines of a file may have: those of its longest line, within bounds."""
+    return max(WIDTH, min(_code_width(text), MOST))
+
+
 @lru_cache(RECENT)
 def _code_width(text: str) -> int:
     """Characters of the longest line of code, without comments and lines of strings, which no formatter breaks."""
@@ -207,13 +214,14 @@ def _gap(
     source = module.source
     if module.span_at(end, end).cell is not None:
         return " "  # the line may belong to a magic, which ends with it
-    if isinstance(module.parents.get(call), ast.Tuple | ast.IfExp):
+    up = module.parents.get(call)
+    if isinstance(up, ast.IfExp) or (isinstance(up, ast.Tuple) and up.elts[-1] is not call):
         return " "  # in the middle of an expression a continuation would stand below nothing
     line, _ = source.position(end)
     if _shares_line(module, call):
         return " "  # a continuation would stand between two statements
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
-    width = max(WIDTH, _code_width(module.source.text))
+    width = _width(module.source.text)
     length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "
