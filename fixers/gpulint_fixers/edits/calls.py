@@ -136,11 +136,7 @@ def _one_a_line(
     length = len(written) + 2 + len(", ".join(keywords))
     if text[end:close].strip(" ") == "":
         indent = written[: len(written) - len(written.lstrip())]
-        if (
-            length <= _width(module.source.text)
-            or not _ends_statement(module, call)
-            or not _hangs(text)
-        ):
+        if length <= _width(module.source.text) or not _ends_statement(module, call) or not _hangs(text):
             return None
         inner = f"\n{indent}    "
         return _edit(module, start, close, f"{inner}{f',{inner}'.join(parts)},\n{indent}")
