@@ -104,6 +104,17 @@ def test_help_speaks_of_the_program(tmp_path: Path, code: str, program: str, par
         ast.parse("\n".join(snippet))
 
 
+def test_no_writer_of_pytorch_for_keras(tmp_path: Path) -> None:
+    text = """\
+import tensorflow as tf
+
+model.fit(rows, callbacks=[tf.keras.callbacks.ModelCheckpoint("/content/drive/MyDrive/unet.keras")])
+"""
+    (finding,) = found_in(tmp_path, "GPU211", text)
+    assert "background thread" in finding.help
+    assert "torch" not in finding.help
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
