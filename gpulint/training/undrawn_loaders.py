@@ -87,8 +87,8 @@ class UndrawnLoaders:
         match up:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
                 return self._is_name_left(module, target, up, path, looks)
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=assigned):
-                return assigned is value and not path and self._is_attribute_left(module, up, name)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=assigned):
+                return assigned is value and not path and self._is_attribute_left(module, up, kept)
             case ast.Assign(targets=[ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str(key)))]):
                 return self._is_table_left(module, table, (key, *path), looks)
             case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path and path[0] in range(

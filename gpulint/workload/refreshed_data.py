@@ -106,11 +106,11 @@ def _changes_of_data_sets(module: ModuleIndex) -> tuple[ast.expr, ...]:
                     found.append(call)
     for _, bases in _assignments(module):
         found += [base for base in bases if getattr(getattr(base, "value", None), "attr", "") == "dataset"]
-    for one in module.syntax.of(ast.Assign, ast.AugAssign):
-        for target in one.targets if isinstance(one, ast.Assign) else [one.target]:
-            match target:
-                case ast.Attribute(value=ast.Attribute(attr="dataset")):
-                    found.append(target)
+    targets = [target for one in module.syntax.of(ast.Assign) for target in one.targets]
+    for target in (*targets, *(one.target for one in module.syntax.of(ast.AugAssign))):
+        match target:
+            case ast.Attribute(value=ast.Attribute(attr="dataset")):
+                found.append(target)
     return tuple(found)
 
 
