@@ -12,6 +12,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
@@ -23,6 +24,9 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 
 ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_ROUNDS = 2
+"""Calls between a loop over rounds and what an object does in each."""
 _OF_TRAINING = ("backward", "fit", "train_step", "step")
 _LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display|xai|explain|gradcam|tsne)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
@@ -78,7 +82,11 @@ def is_short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
     around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
     if not around:
-        return _reads_argument(project, loader) or _is_called_for_each(project, loader)
+        return (
+            _reads_argument(project, loader)
+            or _is_called_for_each(project, loader)
+            or _is_of_one_client(project, loader)
+        )
     if len(around) != 1:
         return True
     is_epoch = project.fact(LoopContexts).role(loader.module, around[0]) is Role.EPOCH
@@ -93,6 +101,45 @@ def _is_called_for_each(project: Project, loader: Loader) -> bool:
         return False
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(any(True for _ in _short_loops(project, site)) for site in sites)
+
+
+def _is_of_one_client(project: Project, loader: Loader) -> bool:
+    """Return whether each object of a list makes the loader anew in each round of a program: ``for client in clients:
+    client.train(weights)`` in a loop over rounds."""
+    module, function = loader.module, loader.module.function(loader.node)
+    if not isinstance(function, ast.FunctionDef) or module.class_of(function) is None or function.args.defaults:
+        return False
+    given = len(function.args.args) - 1
+    named = module.calls_by_name.get(function.name, ())
+    sites = project.fact(Resolver).call_sites(module, function) or [NodeRef(module, call) for call in named]
+    return any(
+        isinstance(site.node, ast.Call)
+        and len(site.node.args) + len(site.node.keywords) == given > 0
+        and isinstance(site.node.func, ast.Attribute)
+        and isinstance(site.node.func.value, ast.Name)
+        and _is_one_of_each(site.module, site.node.func.value)
+        and any(
+            isinstance(up, LOOPS) and not _binds(up, site.node.func.value.id)
+            for at in callers(project, NodeRef(site.module, site.node), _ROUNDS)
+            for up in at.ref.module.syntax.ancestors(at.ref.node)
+        )
+        for site in sites
+    )
+
+
+def _is_one_of_each(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable is that of a loop or comprehension around it."""
+    return any(
+        _binds(one, name.id)
+        for up in module.syntax.ancestors(name)
+        for one in (up.generators if isinstance(up, _COMPREHENSIONS) else [up])
+    )
+
+
+def _binds(loop: ast.AST, name: str) -> bool:
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Name) and part.id == name for part in walk(loop.target)
+    )
 
 
 def _short_loops(project: Project, site: NodeRef) -> Iterator[ast.AST]:
