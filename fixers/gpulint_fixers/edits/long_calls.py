@@ -20,7 +20,7 @@ def broken(module: PythonModule, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         own = [edit for edit in found if edit.path == module.path and edit.span.line == line == edit.span.end_line]
         grown = sum(len(edit.text) - (edit.span.end_column - edit.span.column) for edit in own)
         length, most = len(module.source.line(line).rstrip()), max(LEAST, line_width(module.source.text))
-        if not own or not length <= most < length + grown:
+        if not own or length + grown <= most:
             continue
         call = _call_of(module, line, own)
         if call is not None and (lines := spread(module, call, tuple(own))) is not None:
