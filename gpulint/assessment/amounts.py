@@ -155,11 +155,14 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
-    """Return the numbers that expressions may be, as far as they are those of samples."""
+    """Return the numbers that expressions may be, as far as they are those of samples; none if one is unknown."""
+    known = [project.fact(Constants).of(ref.module, ref.node).constants for ref in refs]
+    if not all(known):
+        return []  # the batches that a size is known for may be others
     return [
         value
-        for ref in refs
-        for value in project.fact(Constants).of(ref.module, ref.node).constants
+        for values in known
+        for value in values
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
     ]
 

@@ -47,6 +47,8 @@ class AuxiliaryHeads(CallRow):
     """The argument that leaves the heads out or adds them."""
     by_default: bool = False
     """Whether the model has them unless the argument says False."""
+    read: str = ""
+    """The attribute of the output that has what the head computes, if training seldom reads it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _ON_GPU = frozenset({Device.CUDA, Device.XPU})
 _HOLDS = frozenset({"dict", "zip", "list", "tuple", "stack", "cat"})
 """Functions whose result is, or holds, what they are given."""
+_NAMES = (ast.Name, ast.Attribute)
 _ADDS = frozenset({"append", "extend", "update"})
 MAX_STEPS = 20
 """Most expressions that are looked at to find out where one attribute is."""
@@ -114,6 +115,9 @@ def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: st
                 case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=held))], value=value):
                     if held == name:
                         yield NodeRef(where, value)
+                case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id="self"), held, value]):
+                    if not isinstance(held, ast.Constant) or held.value == name:
+                        yield NodeRef(where, value)
 
 
 def _is_on_gpu(project: Project, value: NodeRef) -> bool:
@@ -126,7 +130,7 @@ def _is_on_gpu(project: Project, value: NodeRef) -> bool:
         seen.add(node)
         inner: list[ast.expr] = []
         match node:
-            case ast.Call() if _places(project, module, node):
+            case ast.Call() if _places(project, module, node) or _is_given_device(project, module, node):
                 return True
             case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
                 inner = list(args)
@@ -155,4 +159,23 @@ def _places(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     named = [keyword.value for keyword in call.keywords if keyword.arg in ("device", "map_location")]
     if name == "to" and isinstance(call.func, ast.Attribute):
         named += call.args[:1]
-    return any(project.fact(Devices).of(module, device) & _ON_GPU for device in named)
+    return any(_may_be_gpu(project, module, device) for device in named)
+
+
+def _is_given_device(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``move(samples, device)`` with a function of the tree that moves them"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if not any(_may_be_gpu(project, module, value) for value in given if isinstance(value, _NAMES)):
+        return False
+    return any(
+        isinstance(part, ast.Call) and last_name(part.func) in ("to", "cuda")
+        for function in project.fact(Resolver).callees(module, call)
+        for part in walk(function.node)
+    )
+
+
+def _may_be_gpu(project: Project, module: ModuleIndex, device: ast.expr) -> bool:
+    """Return whether a device is a GPU, or a setting of which nothing says what it is: ``cfg.device``."""
+    known = project.fact(Devices).of(module, device)
+    is_setting = isinstance(device, ast.Attribute | ast.Subscript | ast.Name) and "device" in ast.unparse(device)
+    return bool(known & _ON_GPU) or (is_setting and known <= {Device.UNKNOWN})

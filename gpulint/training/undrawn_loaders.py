@@ -49,6 +49,10 @@ class UndrawnLoaders:
         that nothing in it reads is there for others, as far as is known."""
         return self._is_all_seen(loader.module, loader.node) and self._is_left(loader.module, loader.node, (), False)
 
+    def is_kept_for_nothing(self, module: ModuleIndex, made: ast.expr) -> bool:
+        """Return whether the function that makes a loader hands it to others, and none of them draws from it."""
+        return module.function(made) is not None and self._is_left(module, made, (), False)
+
     def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
         """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
         workers would be started."""
@@ -83,6 +87,8 @@ class UndrawnLoaders:
         match up:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
                 return self._is_name_left(module, target, up, path, looks)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=assigned):
+                return assigned is value and not path and self._is_attribute_left(module, up, kept)
             case ast.Assign(targets=[ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str(key)))]):
                 return self._is_table_left(module, table, (key, *path), looks)
             case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path and path[0] in range(
@@ -147,6 +153,20 @@ class UndrawnLoaders:
             return False
         uses = (use for use in module.uses.get(table.id, ()) if module.scope(use).lookup(table.id) is bindings)
         return all(self._is_left(module, use, path, looks) for use in uses if use is not table)
+
+    def _is_attribute_left(self, module: ModuleIndex, stored: ast.Assign, name: str) -> bool:
+        """Return whether nothing in the tree reads an attribute of that name, which only its own class could know of:
+        ``self.val_loader = val_loader`` of a class without bases elsewhere."""
+        owner = module.class_of(stored)
+        if owner is None or any(last_name(base) not in _PLAIN_BASES for base in owner.bases) or owner.keywords:
+            return False
+        users = map(self._project.module_at, self._project.word_index.mentioning(word_of(name)))
+        return all(
+            user is not None
+            and name not in user.strings
+            and not any(part.attr == name and isinstance(part.ctx, ast.Load) for part in user.syntax.of(ast.Attribute))
+            for user in users
+        )
 
     def _is_another(self, module: ModuleIndex, index: ast.expr, key: int | str) -> bool:
         """Return whether an index, or each value that it may have, is another one than a key."""

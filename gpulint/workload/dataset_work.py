@@ -13,6 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
@@ -278,7 +279,8 @@ def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = f
     if getter is None or not isinstance(getter.node, FUNCTIONS):
         return False
     raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
-    calls = [child for child in walk(getter.node) if isinstance(child, ast.Call) and child not in raised]
+    run = (getter, *properties(project, getter))
+    calls = [call for one in run for call in walk(one.node) if isinstance(call, ast.Call) and call not in raised]
     return all(
         last_name(call.func) in CHEAP or ast.unparse(call.func) in unset or _is_record(project, getter.module, call)
         for call in calls

@@ -66,6 +66,7 @@ def has_reason(project: Project, module: ModuleIndex, source: BatchSource) -> bo
         or _is_reckoned(source)
         or _unused(project, module, source.node)
         or project.fact(UndrawnLoaders).only_first_batches(module, source.node)
+        or project.fact(UndrawnLoaders).is_kept_for_nothing(module, source.node)
         or _feeds_empty_hook(project, module, source.node)
         or (bool(ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
         or _drawn_one_by_one(project, module, source.node)

@@ -15,6 +15,7 @@ from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.properties import properties
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
@@ -207,7 +208,8 @@ class ItemWorks:
                 found.add("loop")
             if depth < MAX_CALLS:
                 resolver = self._project.fact(Resolver)
-                called = (callee for call in calls for callee in resolver.callees(ref.module, call))
+                called = [callee for call in calls for callee in resolver.callees(ref.module, call)]
+                called += properties(self._project, ref)
                 todo += [(one, depth + 1) for one in called if not keeps_results(self._project, one)]
         return found
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.workload.gpu_samples import reached
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,13 +28,18 @@ if TYPE_CHECKING:
 _REFRESHES = ("set_epoch", "resample", "refresh", "update", "reshuffle", "on_epoch_end")
 """Methods that change a data set, as their names say."""
 _BUILT_IN = frozenset("append clear extend insert pop remove reverse shuffle sort update".split())
+_MAKE_SAMPLES = ("__getitem__", "__getitems__", "__len__", "__iter__")
+_HOOK = regex.compile(r"epoch|stage|step|batch|iter|begin|start|end|before|after|(^|_)on_")
+"""Methods that a loop may call, by their names."""
 
 
 def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex]) -> bool:
     """Return whether one of the modules changes the data set of a loader within a loop: by a method whose result is not
     used (``loader.dataset.sample_negatives()``), or by an assignment (``train_data.epoch = epoch``)."""
     made = frozenset(_made(project, loader))
-    return any(_calls_refresh(module) or _changes(project, module, made) for module in dict.fromkeys(modules))
+    return any(_calls_refresh(module) or _changes(project, module, made) for module in dict.fromkeys(modules)) or any(
+        _is_changed_by_hook(project, owner) for owner in _classes(project, loader)
+    )
 
 
 def changes_within_pass(project: Project, loader: Loader) -> bool:
@@ -53,6 +60,75 @@ def _made(project: Project, loader: Loader) -> Iterator[ast.AST]:
     resolver = project.fact(Resolver)
     for source in (*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)):
         yield from (ref.node for ref in resolver.points_to(source.module, source.node))
+
+
+def _classes(project: Project, loader: Loader) -> Iterator[NodeRef]:
+    resolver = project.fact(Resolver)
+    for source in (*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)):
+        assert isinstance(source.node, ast.expr)
+        yield from (NodeRef(*one) for one in resolver.classes_of(source.module, source.node))
+
+
+@query
+def _is_changed_by_hook(project: Project, data_set: NodeRef) -> bool:
+    """Return whether a hook somewhere in the tree changes, through a loader, what the samples of a data set are made
+    of: ``def before_epoch(self, runner): runner.loader.dataset.set_stage(2)``."""
+    owner = data_set.node
+    assert isinstance(owner, ast.ClassDef)
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    makers = {method for name in _MAKE_SAMPLES if name in methods for method in reached(methods, methods[name])}
+    read = {part.attr for method in makers for part in walk(method) if _is_own(part)}
+    setters = {
+        name
+        for name, method in methods.items()
+        if method not in makers and not name.startswith("_") and read & {*_set_by(method)}
+    }
+    for name in sorted(read | setters):
+        for path in project.word_index.mentioning(word_of(name)):
+            module = project.module_at(path)
+            if module is not None and any(
+                last_name(at.func if isinstance(at, ast.Call) else at) == name and _is_in_hook(project, module, at)
+                for at in _changes_of_data_sets(module)
+            ):
+                return True
+    return False
+
+
+@query
+def _changes_of_data_sets(module: ModuleIndex) -> tuple[ast.expr, ...]:
+    """The methods that a module calls on the data set of a loader without using what they return, and the attributes
+    that it sets there."""
+    found = list[ast.expr]()
+    for call in module.calls:
+        match call.func:
+            case ast.Attribute(value=ast.Attribute(attr="dataset")):
+                if isinstance(module.syntax.parents.get(call), ast.Expr):
+                    found.append(call)
+    for _, bases in _assignments(module):
+        found += [base for base in bases if getattr(getattr(base, "value", None), "attr", "") == "dataset"]
+    targets = [target for one in module.syntax.of(ast.Assign) for target in one.targets]
+    for target in (*targets, *(one.target for one in module.syntax.of(ast.AugAssign))):
+        match target:
+            case ast.Attribute(value=ast.Attribute(attr="dataset")):
+                found.append(target)
+    return tuple(found)
+
+
+def _is_in_hook(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a loop does this, or a method that nothing in the tree is seen to call, named as a hook."""
+    if _is_repeated(project, module, node):
+        return True
+    function = module.function(node)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and module.class_of(function) is not None
+        and _HOOK.search(function.name) is not None
+        and not project.fact(Resolver).call_sites(module, function)
+    )
+
+
+def _is_own(part: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
 
 
 @query
@@ -98,18 +174,23 @@ def _statements(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.AST
 
 
 def _sets(method: ast.AST) -> bool:
+    return any(True for _ in _set_by(method))
+
+
+def _set_by(method: ast.AST) -> Iterator[str]:
+    """The attributes that a method sets, or changes in place."""
     for part in walk(method):
         match part:
-            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
-                return True
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")), ctx=ast.Store()):
-                return True
-            case ast.Call(args=[ast.Attribute(value=ast.Name(id="self"))], func=func) if last_name(func) in _BUILT_IN:
-                return True
-            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=attr)):
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name), ctx=ast.Store()):
+                yield name
+            case ast.Call(args=[ast.Attribute(value=ast.Name(id="self"), attr=name)], func=func):
+                if last_name(func) in _BUILT_IN:
+                    yield name
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr=attr)):
                 if attr in _BUILT_IN:
-                    return True
-    return False
+                    yield name
 
 
 def _around(node: ast.expr) -> list[ast.expr]:
@@ -137,6 +218,5 @@ def _is_data_set(project: Project, module: ModuleIndex, node: ast.expr, made: fr
 
 
 def _is_repeated(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a loop of epochs, or a hook that a framework calls for each, does this."""
-    loops = project.fact(LoopContexts)
-    return any(context.role is Role.EPOCH for context in loops.enclosing_loops(module, node))
+    """Return whether a loop of epochs or over batches, or a hook that a framework calls for each, does this."""
+    return bool(project.fact(LoopContexts).enclosing_loops(module, node))

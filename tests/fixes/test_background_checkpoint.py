@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -181,6 +182,15 @@ def test_a_file_that_is_needed_again_is_still_waited_for(job: MakeJob, places: d
 )
 def test_what_cannot_be_handed_over_is_left_alone(job: MakeJob, save: str, reason: str) -> None:
     assert reason in offer(job, save)
+
+
+def test_a_hosted_notebook_has_no_files_beside_it(job: MakeJob) -> None:
+    text = BEFORE.format(save=SAVE, before="pass", inside="pass", after="pass")
+    for first, offered in (("import os", True), ("from google.colab import drive", False)):
+        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": f"{first}\n{text}"}
+        notebook = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        (fix,) = [result.fix for result in job({"train.ipynb": notebook}).scan("GPU211")]
+        assert isinstance(fix, Declined) is not offered
 
 
 def test_a_module_of_that_name_is_never_overwritten(job: MakeJob) -> None:

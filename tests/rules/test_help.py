@@ -104,6 +104,30 @@ def test_help_speaks_of_the_program(tmp_path: Path, code: str, program: str, par
         ast.parse("\n".join(snippet))
 
 
+def test_no_writer_of_pytorch_for_keras(tmp_path: Path) -> None:
+    text = """\
+import tensorflow as tf
+
+model.fit(rows, callbacks=[tf.keras.callbacks.ModelCheckpoint("/content/drive/MyDrive/unet.keras")])
+"""
+    (finding,) = found_in(tmp_path, "GPU211", text)
+    assert "background thread" in finding.help
+    assert "torch" not in finding.help
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return photo, kind", "return photo, Image.open(self.masks[at])"),
+        ("return photo, kind", "return {'photo': photo, 'depth': kind}"),
+        (".resize((224, 224))", ".rotate(random.uniform(-10, 10))"),
+    ],
+)
+def test_no_pipeline_for_samples_that_it_would_not_make(tmp_path: Path, old: str, new: str) -> None:
+    (finding,) = found_in(tmp_path, "GPU311", IMAGES.replace(old, new))
+    assert "pipeline" not in finding.help
+
+
 @pytest.mark.parametrize(
     ("call", "part"),
     [

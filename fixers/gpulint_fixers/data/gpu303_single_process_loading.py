@@ -30,6 +30,7 @@ from gpulint_fixers.edits.versions import predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
+from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -88,7 +89,6 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         return Declined(reason)
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
-    syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
@@ -108,13 +108,14 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         elif _was_switched_off(loader):
             return Declined(_SWITCHED_OFF)
         else:
-            edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
+            more = [("persistent_workers", persistent.partition("=")[2])] if persistent else []
+            edits = (add_options(project, loader, ("num_workers", workers), *more),)
     else:
         raised = _raised_edits(project, loader, payload.workers, workers, persistent)
         if isinstance(raised, Declined):
             return raised
         edits = raised
-    lasting = " and stay alive" if persistent and any(persistent in edit.text for edit in edits) else ""
+    lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
         f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader, sent)}",

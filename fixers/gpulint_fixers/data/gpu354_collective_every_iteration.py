@@ -23,7 +23,7 @@ from gpulint_fixers.waits.removed_waits import remove_wait
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, EveryStep):
-        return Declined("the finding does not say which call it is")
+        return Declined("whether the log is to show the loss of all processes in each step is your decision")
     if found.is_barrier:
         return _barrier(found)
     if found.roles != {Role.STEP}:

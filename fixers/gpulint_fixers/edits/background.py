@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
+from gpulint import regex
 from gpulint.fix import Declined, Edit, NewFile
 from gpulint.project import Project
+from gpulint.rule import Kind
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
@@ -18,6 +20,8 @@ from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, Nod
 from gpulint_fixers.edits.imports import import_sibling
 
 MODULE = "background_uploads"
+_HOSTED = regex.compile(r"google\.colab|/content/|/kaggle/|/databricks")
+"""What notebooks of services mention that open one file of a repository."""
 _MAX_CALLERS = 4
 _ONLY_NAMES = frozenset(
     "print str repr format info debug warning log write join makedirs mkdir dirname basename Path exists isfile isdir "
@@ -37,6 +41,8 @@ def bring_module(
 ) -> tuple[tuple[Edit, ...], tuple[NewFile, ...]] | Declined:
     """Edits and files after which ``name`` of the background module can be called in ``module``."""
     path = module.path.with_name(f"{MODULE}.py")
+    if project.kind(module.path) is Kind.NOTEBOOK and _HOSTED.search(module.syntax.source.text):
+        return Declined(f"where the notebook runs, the files beside it are not there, nor would {path.name} be")
     edits = import_sibling(project, module, MODULE, name)
     if isinstance(edits, Declined):
         return edits

@@ -13,6 +13,8 @@ from gpulint.source import Span
 
 WIDTH = 88
 """Columns that any file may have."""
+MOST = 120
+"""Columns beyond which no line is made longer, though some line of the file may be."""
 _GOES_ON = regex.compile(r"[ \t)\]},:;]*[^ \t)\]},:;#\r\n]")
 """What follows a call on its line, other than what closes brackets, and comments."""
 _COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
@@ -97,7 +99,7 @@ def add_keyword(
             if wrap and (spread := _one_a_line(module, call, arguments, end, keywords, made)) is not None:
                 return spread
             gap = _gap(module, call, arguments, end, keywords) if wrap else " "
-            if len(gap) + len(keyword_text) > max(WIDTH, _code_width(module.source.text)) and "\n" in gap:
+            if len(gap) + len(keyword_text) > line_width(module.source.text) and "\n" in gap:
                 keyword_text = f",{gap}".join(keywords)
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, _end_of_blanks(text, comma + 1), f" {keyword_text},")
@@ -134,11 +136,7 @@ def _one_a_line(
     length = len(written) + 2 + len(", ".join(keywords))
     if text[end:close].strip(" ") == "":
         indent = written[: len(written) - len(written.lstrip())]
-        if (
-            length <= max(WIDTH, _code_width(module.source.text))
-            or not _ends_statement(module, call)
-            or not _hangs(text)
-        ):
+        if length <= line_width(module.source.text) or not _ends_statement(module, call) or not _hangs(text):
             return None
         inner = f"\n{indent}    "
         return _edit(module, start, close, f"{inner}{f',{inner}'.join(parts)},\n{indent}")
@@ -148,6 +146,21 @@ def _one_a_line(
     if last[0] != line + 1 or source.line(last[0])[: last[1] - 1].strip():
         return None
     return _edit(module, start, end, f",\n{written[: column - 1]}".join(parts) + ",")
+
+
+def spread(module: PythonModule, call: ast.Call, made: tuple[Edit, ...]) -> Edit | None:
+    """All arguments of a call that ends its statement on lines of their own, as ``made`` leaves them."""
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    spans = sorted(map(module.offsets, arguments))
+    text, close = module.source.text, module.offsets(call)[1] - 1
+    if text[spans[-1][1] : close].strip(" ") or not _ends_statement(module, call):
+        return None
+    if any(text[one[1] : other[0]] != ", " for one, other in pairwise(spans)):
+        return None
+    written = module.source.line(call.lineno)
+    indent = written[: len(written) - len(written.lstrip())]
+    lines = "".join(f"\n{indent}    {_changed(module, one, other, made)}," for one, other in spans)
+    return _edit(module, spans[0][0], close, f"{lines}\n{indent}")
 
 
 def _changed(module: PythonModule, start: int, end: int, made: tuple[Edit, ...]) -> str:
@@ -176,6 +189,11 @@ def _ends_statement(module: PythonModule, call: ast.Call) -> bool:
 def _hangs(text: str) -> bool:
     """Return whether calls of a file have a line for each argument, and one for the closing parenthesis."""
     return _HANGING.search(text) is not None
+
+
+def line_width(text: str) -> int:
+    """Columns that new lines of a file may have: those of its longest line, within bounds."""
+    return max(WIDTH, min(_code_width(text), MOST))
 
 
 @lru_cache(RECENT)
@@ -207,13 +225,14 @@ def _gap(
     source = module.source
     if module.span_at(end, end).cell is not None:
         return " "  # the line may belong to a magic, which ends with it
-    if isinstance(module.parents.get(call), ast.Tuple | ast.IfExp):
+    up = module.parents.get(call)
+    if isinstance(up, ast.IfExp) or (isinstance(up, ast.Tuple) and up.elts[-1] is not call):
         return " "  # in the middle of an expression a continuation would stand below nothing
     line, _ = source.position(end)
     if _shares_line(module, call):
         return " "  # a continuation would stand between two statements
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
-    width = max(WIDTH, _code_width(module.source.text))
+    width = line_width(module.source.text)
     length = len(source.line(line).rstrip()) + 2 + len(", ".join(keywords))
     if length <= width or source.text[end:].startswith("#"):
         return " "

@@ -33,6 +33,7 @@ from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
 from gpulint_fixers.edits.calls import set_keyword
+from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
@@ -153,7 +154,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
-    edits = [*(_unblock(syntax, transfer.node) for transfer in payload.transfers), *swapped]
+    edits = broken(syntax, [*(_unblock(syntax, transfer.node) for transfer in payload.transfers), *swapped])
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))

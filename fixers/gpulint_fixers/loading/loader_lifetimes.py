@@ -10,7 +10,9 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
@@ -22,6 +24,10 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 
 ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_ROUNDS = 2
+"""Calls between a loop over rounds and what an object does in each."""
+_OF_TRAINING = ("backward", "fit", "train_step", "step")
 _LOOK = regex.compile(r"visuali[sz]|plot|preview|(^|_)(show|demo|display|xai|explain|gradcam|tsne)(_|$)", re.IGNORECASE)
 """Functions that make pictures of a few samples."""
 
@@ -32,16 +38,20 @@ def is_for_a_look(loader: Loader) -> bool:
     return function is not None and _LOOK.search(getattr(function, "name", "")) is not None
 
 
-def is_one_of_many(loader: Loader) -> bool:
+def is_one_of_many(project: Project, loader: Loader) -> bool:
     """``loaders[name] = DataLoader(...)`` in a loop of a program that trains nothing, and reads each of them once."""
     module = loader.module
     match module.syntax.parents.get(loader.node):
         case ast.Assign(targets=[ast.Subscript(value=ast.Name())]):
             looped = any(isinstance(up, LOOPS) for up in _within_function(loader))
-            return looped and not any(
-                name in module.calls_by_name for name in ("backward", "fit", "train_step", "step")
-            )
+            return looped and not _trains(project, module)
     return False
+
+
+def _trains(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module, or a program that it is a part of, trains."""
+    users = map(project.module_at, project.fact(GpuPrograms).users(module.path))
+    return any(name in part.calls_by_name for part in (module, *users) if part is not None for name in _OF_TRAINING)
 
 
 def is_kept_by_each_round(loader: Loader) -> bool:
@@ -72,7 +82,11 @@ def is_short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
     around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
     if not around:
-        return _reads_argument(project, loader) or _is_called_for_each(project, loader)
+        return (
+            _reads_argument(project, loader)
+            or _is_called_for_each(project, loader)
+            or _is_of_one_client(project, loader)
+        )
     if len(around) != 1:
         return True
     is_epoch = project.fact(LoopContexts).role(loader.module, around[0]) is Role.EPOCH
@@ -87,6 +101,45 @@ def _is_called_for_each(project: Project, loader: Loader) -> bool:
         return False
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(any(True for _ in _short_loops(project, site)) for site in sites)
+
+
+def _is_of_one_client(project: Project, loader: Loader) -> bool:
+    """Return whether each object of a list makes the loader anew in each round of a program: ``for client in clients:
+    client.train(weights)`` in a loop over rounds."""
+    module, function = loader.module, loader.module.function(loader.node)
+    if not isinstance(function, ast.FunctionDef) or module.class_of(function) is None or function.args.defaults:
+        return False
+    given = len(function.args.args) - 1
+    named = module.calls_by_name.get(function.name, ())
+    sites = project.fact(Resolver).call_sites(module, function) or [NodeRef(module, call) for call in named]
+    return any(
+        isinstance(site.node, ast.Call)
+        and len(site.node.args) + len(site.node.keywords) == given > 0
+        and isinstance(site.node.func, ast.Attribute)
+        and isinstance(site.node.func.value, ast.Name)
+        and _is_one_of_each(site.module, site.node.func.value)
+        and any(
+            isinstance(up, LOOPS) and not _binds(up, site.node.func.value.id)
+            for at in callers(project, NodeRef(site.module, site.node), _ROUNDS)
+            for up in at.ref.module.syntax.ancestors(at.ref.node)
+        )
+        for site in sites
+    )
+
+
+def _is_one_of_each(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable is that of a loop or comprehension around it."""
+    return any(
+        _binds(one, name.id)
+        for up in module.syntax.ancestors(name)
+        for one in (up.generators if isinstance(up, _COMPREHENSIONS) else [up])
+    )
+
+
+def _binds(loop: ast.AST, name: str) -> bool:
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Name) and part.id == name for part in walk(loop.target)
+    )
 
 
 def _short_loops(project: Project, site: NodeRef) -> Iterator[ast.AST]:

@@ -20,10 +20,10 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
 from gpulint_fixers.loading.loader_homes import by_home, siblings
+from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -58,7 +58,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
         if _SPEAKS.search(_comments(syntax, loader.node)):
             return Declined("the comment beside the loader may say why its memory is not pinned")
         chosen = pinning_option(project, loader) or value
-        return add_keyword(syntax, loader.node, f"pin_memory={chosen}")
+        return add_options(project, loader, ("pin_memory", chosen))
     passed = argument.refs[0].node
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):

@@ -16,6 +16,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
+from gpulint.workload.opened_early import opened_early
 from gpulint.workload.sample_effects import changed_for_others
 from gpulint.workload.worker_supply import handles, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
@@ -45,6 +46,11 @@ def shared_state(project: Project, loader: Loader) -> str:
     if shares_handle(project, loader):
         return (
             "the data set opens a file before its workers start, which they would share: open it in each worker first"
+        )
+    if name := opened_early(project, loader):
+        return (
+            f"the training process opens `self.{name}` before its workers start, which would share it: close it there, "
+            "and let each worker open its own"
         )
     if name := changed_for_others(project, loader):
         return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
@@ -110,7 +116,7 @@ def _opened(
     resolver = project.fact(Resolver)
     for name, made in kept_attributes(owner):
         if isinstance(made, ast.Call) and matches(handles(project, "file"), resolver.call_names(module, made)):
-            yield name, "an open file, whose position"
+            yield name, "an open file, which"
         elif (
             any(
                 isinstance(ref.node, ast.Call)

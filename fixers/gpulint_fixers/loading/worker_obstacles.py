@@ -10,6 +10,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.properties import properties
 from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
@@ -55,7 +56,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "each call in the tree passes a loader of its own, so that this one is not made"
     if is_for_a_look(loader):
         return "the loader is for a look at a few samples, for which starting workers takes longer"
-    if is_one_of_many(loader):
+    if is_one_of_many(project, loader):
         return "the program reads each of many loaders once, whose workers would all stay alive"
     if is_kept_by_each_round(loader):
         return "each round of a loop makes a loader that stays, and the workers of all of them would stay alive"
@@ -169,4 +170,5 @@ def _is_plain(project: Project, function: NodeRef, helpers: int) -> bool:
         called = resolver.callees(function.module, part) if helpers else []
         if not called or not all(_is_plain(project, one, helpers - 1) for one in called):
             return False
-    return True
+    read = properties(project, function)
+    return not read or (helpers > 0 and all(_is_plain(project, one, helpers - 1) for one in read))

@@ -143,16 +143,17 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.path,
             module.syntax.span(heavy.call),
             f"{name} {heavy.work} on the CPU for every {unit}",
-            help=_advice(heavy.work, owner, heavy.function),
+            help=_advice(heavy.work, module, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
             related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
 
-def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> str:
+def _advice(work: str, module: ModuleIndex, owner: ast.ClassDef | None, function: FunctionNode) -> str:
     if work != IMAGES or owner is None or function.name != "__getitem__":
         return _WORK_ADVICE[work]
-    return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{pipeline(owner.name, function)}"
+    made = pipeline(module, owner, function)
+    return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{made}" if made else _WORK_ADVICE[work]
 
 
 def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:

@@ -13,8 +13,9 @@ may start to exchange gradients. Data exchange accounts for 7.1% of the study's 
 When to ignore this rule
 Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or
 optional heads. Not reported where the program steps several optimizers, where the wrapped model's ``forward`` branches,
-or where a model of the program calls single parts of a library's model (``self.base.layer1(x)``) or parts of its own
-by what it is given (``if labels is not None``).
+where a model of the program calls single parts of a library's model (``self.base.layer1(x)``), or parts of its own by
+what it is given (``if labels is not None``), by chance or from some epoch on, and where nothing reads the output of the
+pooler that a model of transformers has.
 
 Fix safety
 Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration. Left alone where a comment
@@ -33,11 +34,14 @@ from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.libraries.downloads import PRETRAINED
+from gpulint.libraries.names import matches
+from gpulint.libraries.operations import AuxiliaryHeads
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.programs.single_gpu import only_as_one_process
 from gpulint.project import Project
@@ -49,6 +53,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.constants import Constants
+from gpulint.workload.gpu_samples import kept_attributes
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _OWNERS = frozenset(
@@ -72,6 +77,9 @@ _SWITCHES: dict[str, tuple[str, object, str]] = {
 """Callee -> (keyword, the value that switches the search on, the source text of one that does not)."""
 
 
+_ENTRIES = ("forward", "training_step")
+_CHANGES = regex.compile(r"(^|_)(epoch|step|iter|iteration|phase|rand|random|uniform|bernoulli|binomial|drop)(_|$)")
+"""Names of what is another value later in a training, or by chance."""
 _STAGE = regex.compile(r"layer[1-4]|conv1|features|extract_features|forward_features|encoder|blocks|stem|stages")
 """Parts that many models have."""
 _MANAGES = regex.compile(
@@ -108,6 +116,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if _needs_search(module, call, project) or project.fact(Guards).is_without_gpu(module, call):
             continue
         if _runs_parts(project, document.path) or _branches(project, document.path):
+            continue
+        if _leaves_heads_out(project, document.path):
             continue
         if only_as_one_process(project, document.path):
             continue
@@ -152,26 +162,57 @@ def _runs_parts(project: Project, path: Path) -> bool:
 
 
 @query
+def _leaves_heads_out(project: Project, path: Path) -> bool:
+    """Return whether the program trains a library's model and never reads the output of a head that it has
+    (``AutoModel.from_pretrained(name)`` without ``outputs.pooler_output``)."""
+    modules = project.fact(MultiGpuUse).of(path).modules
+    return any(
+        row.read
+        and not any(
+            isinstance(part, ast.Attribute) and part.attr == row.read for m in modules for part in m.syntax.nodes
+        )
+        and any(_has_head(project, module, call, row) for module in modules for call in module.calls)
+        for row in project.models.rows("auxiliary-heads")
+    )
+
+
+def _has_head(project: Project, module: ModuleIndex, call: ast.Call, row: AuxiliaryHeads) -> bool:
+    given = keyword_value(call, row.switch)
+    return matches(row.calls, project.fact(Resolver).call_names(module, call)) and (
+        given is None or not project.fact(Constants).of(module, given).every(lambda value: not value)
+    )
+
+
+@query
 def _branches(project: Project, path: Path) -> bool:
     """Return whether an argument of some ``forward`` of the program decides which parts run (``if labels is not
-    None: x += self.embedding(labels)``)."""
+    None: x += self.embedding(labels)``), or the progress of training or chance does in it or in a training step."""
     for module in project.fact(MultiGpuUse).of(path).modules:
         for function in module.functions:
-            if isinstance(function, ast.Lambda) or function.name != "forward":
+            if isinstance(function, ast.Lambda) or function.name not in _ENTRIES:
                 continue
             given = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)} - {"self"}
-            if any(isinstance(part, ast.If | ast.IfExp) and _decides(part, given) for part in walk(function)):
-                return True
+            owner = module.class_of(function)
+            parts = {name for name, _ in kept_attributes(owner)} if owner is not None else set[str]()
+            for part in walk(function):
+                if isinstance(part, ast.If | ast.IfExp) and _decides(part, given, parts, function.name):
+                    return True
     return False
 
 
-def _decides(branch: ast.If | ast.IfExp, given: set[str]) -> bool:
-    """Return whether a test names an argument, and its branches call parts of the model."""
-    if not any(isinstance(part, ast.Name) and part.id in given for part in walk(branch.test)):
+def _decides(branch: ast.If | ast.IfExp, given: set[str], parts: set[str], name: str) -> bool:
+    """Return whether a test names an argument, or changes as training goes on, and its branches call parts of the
+    model."""
+    tested = [part for part in walk(branch.test) if isinstance(part, ast.Name | ast.Attribute)]
+    named = any(isinstance(part, ast.Name) and part.id in given for part in tested)
+    if not named and not any(_CHANGES.search(last_name(part)) for part in tested):
         return False
     bodies = [*branch.body, *branch.orelse] if isinstance(branch, ast.If) else [branch.body, branch.orelse]
     return any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and ast.unparse(part.func.value) == "self"
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and ast.unparse(part.func.value) == "self"
+        and (name == "forward" or part.func.attr in parts)
         for body in bodies
         for part in walk(body)
     )

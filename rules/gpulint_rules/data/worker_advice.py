@@ -6,6 +6,7 @@ from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.opened_early import opened_early
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sent_parts import spawned_part
@@ -25,6 +26,8 @@ def advice(project: Project, loader: Loader) -> str:
     if part := spawned_part(project, loader.call):
         return f"define what `{part}` holds in a module (processes are spawned here), then set `num_workers=`"
     first = _OPENS if shares_handle(project, loader) else _CONNECTS if shares_client(project, loader) else ""
+    if not first and (name := opened_early(project, loader)):
+        first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU"

@@ -70,6 +70,7 @@ from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
 from gpulint.values.few_counts import is_at_few_counts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.model.checkpoint_advice import advice
 
 _MANY_EPOCHS = 5
 _MANY_STEPS = 2_000
@@ -78,7 +79,6 @@ _DEFAULT_STEPS = 500
 """Steps between two checkpoints of a Hugging Face trainer that is told nothing.
 https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
 """
-_LONGEST = 120  # characters of arguments that a snippet repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         at.module.path,
         at.module.syntax.span(at.node),
         f"{Save(at).what} writes a checkpoint in the {loop} loop {where}{unless}",
-        help=_advice(save),
+        help=advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
         cost=_cost(project, at, save, location, often),
@@ -265,31 +265,6 @@ def _is_reported(at: NodeRef) -> bool:
         if at.module.function(call) is function
     )
     return any("checkpoint" in names and "checkpoint_upload_mode" not in names for names in given)
-
-
-def _advice(save: Save) -> str:
-    """Return what to do, for a dictionary of PyTorch's with an asynchronous writer in the program's own names."""
-    if save.interval is not None:
-        return (
-            f"set `{save.path_name}=` to a folder of the node, and let a callback (`on_save`) copy each checkpoint "
-            "in one background thread, joined at exit"
-        )
-    text = (
-        "write it to a local temporary file and let one background thread, joined at exit, move it to its place; "
-        "or use an asynchronous writer such as `torch.distributed.checkpoint.async_save`"
-    )
-    if save.what != "torch.save" or len(save.node.args) < 2:
-        return text
-    state, path = ast.unparse(save.node.args[0]), ast.unparse(save.node.args[1])
-    if len(state) + len(path) > _LONGEST or not state.endswith((")", "}")):
-        return text
-    state = state if state.startswith("{") else f'{{"model": {state}}}'
-    return (
-        f"{text}, which writes a folder:\n"
-        "if pending is not None:\n"
-        "    pending.result()  # one at a time; also after the loop (process groups need cpu:gloo,cuda:nccl)\n"
-        f"pending = torch.distributed.checkpoint.async_save({state}, checkpoint_id={path})"
-    )
 
 
 def _location(project: Project, save: Save) -> Location:

@@ -1,0 +1,45 @@
+"""Calls of which parts change on a line that becomes too long: each argument then gets a line of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from gpulint.documents.python import PythonModule
+from gpulint.fix import Edit
+from gpulint_fixers.edits.calls import line_width, spread
+
+LEAST = 110
+"""Columns that a line may have before its call is broken."""
+
+
+def broken(module: PythonModule, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return edits of a module, with those of a call that would make its line too long in one edit of the call."""
+    found = list(edits)
+    for line in {edit.span.line for edit in edits if edit.path == module.path and edit.span.cell is None}:
+        own = [edit for edit in found if edit.path == module.path and edit.span.line == line == edit.span.end_line]
+        grown = sum(len(edit.text) - (edit.span.end_column - edit.span.column) for edit in own)
+        length, most = len(module.source.line(line).rstrip()), max(LEAST, line_width(module.source.text))
+        if not own or length + grown <= most:
+            continue
+        call = _call_of(module, line, own)
+        if call is not None and (lines := spread(module, call, tuple(own))) is not None:
+            found = [*(edit for edit in found if edit not in own), lines]
+    return tuple(found)
+
+
+def _call_of(module: PythonModule, line: int, edits: Sequence[Edit]) -> ast.Call | None:
+    """The call that is all of a statement's value, on one line, and whose arguments hold all edits."""
+    for statement in module.of(ast.Assign, ast.Expr, ast.Return):
+        assert isinstance(statement, ast.Assign | ast.Expr | ast.Return)
+        value = statement.value
+        if statement.lineno != line or statement.end_lineno != line or not isinstance(value, ast.Call):
+            continue
+        parts = [*value.args, *(keyword.value for keyword in value.keywords)]
+        spans = [module.span(part) for part in parts]
+        if len(parts) > 1 and all(
+            any(span.column <= edit.span.column and edit.span.end_column <= span.end_column for span in spans)
+            for edit in edits
+        ):
+            return value
+    return None
