@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
@@ -201,12 +201,25 @@ def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
 
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
-    test around it is a constant that says no (``if False:``)."""
+    test around it is a constant that says no (``if False:``), or a variable of the function that is one."""
     if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
         return True
+    parts = (part for test, holds in conditions(module, node) for part in parts_of(test, holds))
     return any(
-        isinstance(test, ast.Constant) and bool(test.value) is not holds for test, holds in conditions(module, node)
+        (constant := _constant(module, part)) is not None and bool(constant.value) is not holds for part, holds in parts
     )
+
+
+def _constant(module: ModuleIndex, part: ast.expr) -> ast.Constant | None:
+    """The constant that a test is, or the only value of a variable of its function (``parallel = False``)."""
+    if not isinstance(part, ast.Name):
+        return part if isinstance(part, ast.Constant) else None
+    scope = module.scope(part)
+    bindings = scope.bindings.get(part.id, ()) if isinstance(scope.node, FUNCTIONS) else ()
+    only = bindings[0] if len(bindings) == 1 else None
+    if only is None or only.kind is not BindingKind.ASSIGN or only.path or part.id in module.top.bindings:
+        return None  # what an inner function sets by `nonlocal` counts as a variable of the module
+    return only.value if isinstance(only.value, ast.Constant) else None
 
 
 def ends_after_repair(module: ModuleIndex, node: ast.AST) -> bool:
