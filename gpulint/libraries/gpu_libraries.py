@@ -65,7 +65,9 @@ FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(
     r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:"""
     r"""|\.(?:cuda|to)\([\w.]+\[[1-9]\]|cuda:["'] ?\+(?! ?str\([\w.]*rank)"""
-    r"""|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)""",
+    r"""|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)"""
+    r"""|\b(?:gpu|device|cuda)_?(?:device_?)?(?:id|index|idx|number)? ?= ?[1-9](?![\d.])"""
+    r"""|\b(?:cuda\.device|device|select_device|decord\.gpu)\([1-9]\)""",
     re.IGNORECASE,
 )
 PLAIN_COMMANDS = frozenset(

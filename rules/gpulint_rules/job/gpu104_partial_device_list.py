@@ -35,6 +35,7 @@ from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
+from gpulint.programs.unproven_use import of_other_stages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -136,6 +137,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
     if module is None:
         return
     program = project.fact(MultiGpuUse).of(start.program)
+    unproven = of_other_stages(project, job, start, gpus)
     for name, keywords in _TRAINERS.items():
         for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
@@ -146,7 +148,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                         text = module.syntax.text(keyword.value)
                         message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
                         advice = f"use all {gpus} GPUs, or request {size}"
-                        yield _finding(job, place, message, (size, gpus), "python", advice)
+                        yield _finding(job, place, message, (size, gpus), "python", advice, unproven=unproven)
     for target, value, _ in module.stores.get("environ", []):
         if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, module, target):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
@@ -156,7 +158,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                 place = Place(module.path, module.syntax.span(value))
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
                 advice = f"use all {gpus} GPUs (do not set {key}), or request {len(listed)}"
-                yield _finding(job, place, message, (len(listed), gpus), "environ", advice)
+                yield _finding(job, place, message, (len(listed), gpus), "environ", advice, unproven=unproven)
 
 
 def _uses_more(project: Project, program: Program, call: ast.Call, gpus: int) -> bool:
@@ -204,14 +206,22 @@ def _count(number: int) -> str:
 
 
 def _finding(
-    job: Job, place: Place, message: str, counts: tuple[int, int], language: str, advice: str, *, serial: bool = False
+    job: Job,
+    place: Place,
+    message: str,
+    counts: tuple[int, int],
+    language: str,
+    advice: str,
+    *,
+    serial: bool = False,
+    unproven: str = "",
 ) -> Finding:
-    """``counts`` are the GPUs in use and those requested."""
+    """``counts`` are the GPUs in use and those requested, ``unproven`` what other stages of the job may do."""
     assert job.gpus is not None
     used, gpus = counts
     related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
     payload = Partial(place, gpus, language, job.gpus.place if serial else None)
-    cost = idle(used, gpus)
+    cost = idle(used, gpus, unproven)
     return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related, cost=cost)
 
 
