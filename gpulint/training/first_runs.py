@@ -28,7 +28,7 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
             return True
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False
-        if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body, last_name(up.test.left)):
+        if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body, _asked(up.test)):
             return True
         if isinstance(up, ast.If) and (_fills(module, up) or _deletes_condition(up)):
             return True
@@ -316,6 +316,11 @@ def _is_too_small(test: ast.expr, name: str) -> bool:
         case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[right]):
             return f"self.{name}" in ast.unparse(right)
     return False
+
+
+def _asked(test: ast.expr) -> str:
+    """``thing`` of ``self.thing is None``"""
+    return last_name(test.left) if isinstance(test, ast.Compare) else ""
 
 
 def _is_none(test: ast.expr) -> bool:

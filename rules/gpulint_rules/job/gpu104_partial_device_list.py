@@ -33,6 +33,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
+from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.numerals import whole
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.programs.unproven_use import of_other_stages
@@ -86,11 +87,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
         if setting is not None:
+            if _is_replaced(project, job, start, setting):
+                continue
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
                 yield from _short(job, setting, gpus, serial=all(_is_serial(project, job, one) for one in starts))
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
+
+
+def _is_replaced(project: Project, job: Job, start: JobLaunch, setting: Setting) -> bool:
+    """Return whether a list is a default that whoever starts the script replaces: ``CUDA_VISIBLE_DEVICES=${1:-0}``."""
+    here = setting.place.path == start.document.path
+    return here and may_be_replaced(project, job, start, setting.place.span)
 
 
 def _divides_machine(job: Job) -> bool:
