@@ -44,7 +44,9 @@ class Libraries:
         """The approach that an identifier is a sign of."""
 
 
-HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
+HINT = regex.compile(
+    r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning|cugraph|cudf|\bcuml|\bcupy|rapids", re.IGNORECASE
+)
 MOVES = regex.compile(
     rf"{HINT.pattern}|\.(?:to|_apply)\b|\.(?:cpu|compile)\(|\b(?:mps|xpu|hpu|nccl)\b|distributed|DataParallel|accelerat"
     r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(|pickle\.loads\b|read_pickle|Unpickler|load_library"
