@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
@@ -11,6 +12,14 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
+_COMPARES: dict[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
 _RUN_AT_ONCE = frozenset({"map", "filter", "sorted", "sort", "min", "max", "reduce", "tree_map", "apply_to_collection"})
@@ -205,9 +214,21 @@ def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
         return True
     parts = (part for test, holds in conditions(module, node) for part in parts_of(test, holds))
-    return any(
-        (constant := _constant(module, part)) is not None and bool(constant.value) is not holds for part, holds in parts
-    )
+    return any(_decided(module, part) is (not holds) for part, holds in parts)
+
+
+def _decided(module: ModuleIndex, part: ast.expr) -> bool | None:
+    """Return how a test of constants turns out, also of variables of the function that are one; None if unknown."""
+    match part:
+        case ast.Compare(left=left, ops=[compares], comparators=[right]) if type(compares) in _COMPARES:
+            one, other = _constant(module, left), _constant(module, right)
+            if one is None or other is None or type(one.value) is not type(other.value):
+                return None
+            if not isinstance(one.value, int | float | str):
+                return None
+            return _COMPARES[type(compares)](one.value, other.value)
+    constant = _constant(module, part)
+    return None if constant is None else bool(constant.value)
 
 
 def _constant(module: ModuleIndex, part: ast.expr) -> ast.Constant | None:
