@@ -6,12 +6,13 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
-from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.choices import is_never_chosen, is_other_choice
 from gpulint.assessment.place_facts import may_not_run
 from gpulint.assessment.subject import node_at
 from gpulint.comments import comments
 from gpulint.finding import Place, Severity
 from gpulint.rule import Kind
+from gpulint.semantic.failing_calls import joins_no_path
 from gpulint.semantic.local_keys import asks_for_missing_key
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.training.guards import Guards
@@ -44,14 +45,26 @@ def is_optional(finding: Finding, project: Project) -> bool:
 
 
 def never_runs(finding: Finding, project: Project) -> bool:
-    """Return whether a finding is behind a ``raise``, ``return``, ``break`` or ``continue`` of its block, or a test for
-    a key that nothing stores."""
+    """Return whether a finding is behind a ``raise``, ``return``, ``break`` or ``continue`` of its block, a test of a
+    variable that its function sets to ``False`` or one for a key that nothing stores, is only reached where a setting
+    has a value that no code gives it, or is about a call that raises an error."""
     document = project.document(finding.path)
     module = project.module(document) if document is not None else None
     node = node_at(module, finding.span) if module is not None else None
     return (
-        module is not None and node is not None and (is_unreachable(module, node) or asks_for_missing_key(module, node))
+        module is not None
+        and node is not None
+        and (
+            is_unreachable(module, node)
+            or asks_for_missing_key(module, node)
+            or is_never_chosen(project, module, node)
+            or (isinstance(call := _value(node), ast.Call) and joins_no_path(project, module, call))
+        )
     )
+
+
+def _value(node: ast.AST) -> ast.AST:
+    return node.value if isinstance(node, ast.Expr) else node
 
 
 def is_of_undrawn_loader(finding: Finding, project: Project) -> bool:

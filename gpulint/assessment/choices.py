@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
@@ -35,6 +35,35 @@ def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth:
         return False
     sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(is_other_choice(project, site.module, site.node, depth - 1) for site in sites)
+
+
+def is_never_chosen(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
+    """Return whether a place, or each call of its function, runs only if a value is chosen that is none of those which
+    the code writes for it (``if self.kind == "mha"``, where all callers pass ``kind="nii"``)."""
+    if any(
+        _is_never(project, module, part)
+        for test, holds in conditions(module, node)
+        for part, wanted in parts_of(test, holds)
+        if wanted
+    ):
+        return True
+    function = module.function(node)
+    if function is None or not depth:
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    return bool(sites) and all(is_never_chosen(project, site.module, site.node, depth - 1) for site in sites)
+
+
+def _is_never(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(
+            left=ast.Name() | ast.Attribute() as left, ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]
+        ):
+            known = project.fact(Constants).of(module, left)
+            return known.every(lambda value: isinstance(value, str) and value != wanted) and all(
+                value.source == "literal" for value in known.values
+            )
+    return False
 
 
 def is_way_of_choice(project: Project, places: Iterable[tuple[ModuleIndex, ast.AST]], loop: ast.AST) -> bool:

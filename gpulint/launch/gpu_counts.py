@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
+from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.numerals import whole
 
@@ -76,6 +77,11 @@ def processes(project: Project, job: Job, start: JobLaunch) -> tuple[int, Place 
     if job.task.system in _STARTED_PER_TASK and job.tasks_per_node is not None:
         return _times(count.value, job.tasks_per_node)
     if job.task.system == "kubernetes" and job.tasks_per_node is not None:
+        return None
+    named = start.launch.command.argv[:1]
+    if (count.from_default and may_be_replaced(project, job, start, count.span)) or any(
+        word.from_default and may_be_replaced(project, job, start, word.span) for word in named
+    ):
         return None
     return count.value, None if count.implicit else Place(start.document.path, count.span)
 

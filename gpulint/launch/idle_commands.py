@@ -90,7 +90,8 @@ def session(command: Command) -> str | None:
     else."""
     texts = [word.text for word in argv(command)]
     if (asked := ALLOCATES.get(command.name)) is not None and any(_GPU_OPTION.match(text) for text in texts):
-        return command.name if not asked or asked & set(texts) else None
+        opens = not any(map(_PROGRAM.fullmatch, texts[1:])) or _opens_shell(texts)
+        return command.name if opens and (not asked or asked & set(texts)) else None
     if command.name == "srun" and "--pty" in texts and _opens_shell(texts):
         return "srun --pty"
     texts = [word.text for word in innermost(command)]
@@ -131,5 +132,9 @@ ALLOCATES: Mapping[str, frozenset[str]] = {
 """Commands that open a shell on a node, with the options that ask for one; those of some sites beside Slurm's own."""
 _JUPYTER_MODULES = frozenset({"jupyter", "notebook", "jupyterlab", "jupyter_core"})
 _GPU_OPTION = regex.compile(r"--gres=gpu|--gpus|-G\d?|gpu:|-gpu$|(?:.*[:,])?n?gpus?=[1-9$]")
+_PROGRAM = regex.compile(
+    r"(?!-).+\.(?:py|sh)|(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|make|nsys|ncu)"
+)
+"""What an allocation runs instead of a shell."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "$SHELL"})
 _LOGIN = frozenset({"-i", "-l", "-il", "-li", "--login"})

@@ -44,7 +44,9 @@ class Libraries:
         """The approach that an identifier is a sign of."""
 
 
-HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
+HINT = regex.compile(
+    r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning|cugraph|cudf|\bcuml|\bcupy|rapids", re.IGNORECASE
+)
 MOVES = regex.compile(
     rf"{HINT.pattern}|\.(?:to|_apply)\b|\.(?:cpu|compile)\(|\b(?:mps|xpu|hpu|nccl)\b|distributed|DataParallel|accelerat"
     r"|(?<!json\.)(?<!yaml\.)(?<!np\.)(?<!numpy\.)\bload\(|pickle\.loads\b|read_pickle|Unpickler|load_library"
@@ -65,7 +67,9 @@ FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(
     r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:"""
     r"""|\.(?:cuda|to)\([\w.]+\[[1-9]\]|cuda:["'] ?\+(?! ?str\([\w.]*rank)"""
-    r"""|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)""",
+    r"""|\bdevice\(["']cuda["'], ?(?:index=)?(?![\w.]*rank)[a-z_]\w*\)"""
+    r"""|\b(?:gpu|device|cuda)_?(?:device_?)?(?:id|index|idx|number)? ?= ?[1-9](?![\d.])"""
+    r"""|\b(?:cuda\.device|device|select_device|decord\.gpu)\([1-9]\)""",
     re.IGNORECASE,
 )
 PLAIN_COMMANDS = frozenset(

@@ -23,6 +23,8 @@ class Download(CallRow):
     what: What = "data"
     named: str = ""
     """A pattern of what is fetched, as the first argument names it; any other name is a file of the user's own."""
+    unnamed: bool = False
+    """Whether no argument names what is fetched: the first one is a folder or an input."""
 
 
 @dataclass(frozen=True, slots=True)

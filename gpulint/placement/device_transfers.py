@@ -227,6 +227,8 @@ class DeviceTransfers:
 
         names = {child.attr for child in walk(transfer.value) if isinstance(child, ast.Attribute)}
         feeding = self._project.fact(HostToDevice)
+        if not batch_read.loaders and feeding.all_sets_yield_gpu_tensors():
+            return True
         if batch_read.loaders and all(map(feeding.yields_gpu_tensors, batch_read.loaders)):
             return True
         fields = [feeding.gpu_fields(loader) for loader in batch_read.loaders]

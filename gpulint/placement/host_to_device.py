@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,6 +180,20 @@ class HostToDevice:
                 if any(self._moves(*getter) for getter in getters(self._project, where, owner)):
                     return True
         return False
+
+    @query
+    def all_sets_yield_gpu_tensors(self) -> bool:
+        """Return whether the tree has data sets, and each makes its samples on the GPU: whatever its loaders are, what
+        they yield is there."""
+        sets = [
+            getter
+            for path, name in self._project.word_index.subclasses(b"Dataset")
+            if (module := self._project.module_at(path)) is not None and not self._project.is_test(path)
+            for owner in module.classes
+            if owner.name == name.decode()
+            for getter in islice(getters(self._project, module, owner), 1)
+        ]
+        return bool(sets) and all(self._moves(*getter) for getter in sets)
 
     def only_regroups(self, loader: Loader) -> bool:
         """Return whether a collate function of the tree puts samples into lists and makes no tensor of them

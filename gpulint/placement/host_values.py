@@ -103,7 +103,7 @@ class HostValues:
             if added is None:
                 return False
             if added:
-                parts = [*added, *(value.elts if isinstance(value, ast.List) else [value])]
+                parts = [*added, *_parts(value)]
                 return all(self._is_host(module, part, ()) for part in parts)
             return self._is_host(module, value, (*binding.path, *path)[:MAX_PATH])
         if binding.kind is not BindingKind.LOOP:
@@ -272,7 +272,8 @@ def _makes_tokens(module: ModuleIndex, call: ast.Call) -> bool:
 
 @query
 def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
-    """Return what a module appends to what a name stands for; None if it stores something there in another way."""
+    """Return what a module appends to what a name stands for, or stores under its keys; None if it puts something there
+    in another way."""
     parents = module.syntax.parents
     found = list[ast.expr]()
     for use in module.uses.get(name, ()):
@@ -283,8 +284,19 @@ def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
                 return None
             found += call.args
         elif isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store):
-            return None
+            match parents.get(up):
+                case ast.Assign(targets=[target], value=value) if target is up:
+                    found.append(value)
+                case _:
+                    return None
     return tuple(found)
+
+
+def _parts(table: ast.expr) -> list[ast.expr]:
+    match table:
+        case ast.List(elts=parts) | ast.Dict(values=parts):
+            return parts
+    return [table]
 
 
 def _is_replaced(function: FunctionNode) -> bool:

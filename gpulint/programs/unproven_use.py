@@ -54,6 +54,12 @@ def assumption(project: Project, job: Job, start: JobLaunch, gpus: int, program:
         unread = program.unread(all_unknown=not by_process and not start.launch.distributed)
         if unread:
             return f"assuming that `{unread[0]}` uses one GPU"
+    return of_other_stages(project, job, start, gpus)
+
+
+def of_other_stages(project: Project, job: Job, start: JobLaunch, gpus: int) -> str:
+    """Return what is not proven of the other launches and commands of a job; empty if none of them may use more GPUs
+    than this one."""
     if len(job.launches) > MAX_STAGES or any(_may_use_more(project, job, start, other, gpus) for other in job.launches):
         return "assuming that this stage takes as long as others of the job"
     unknown = _unknown_command(job)

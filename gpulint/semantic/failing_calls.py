@@ -1,4 +1,5 @@
-"""Functions that no call gets into: each passes arguments that the function does not take, or leaves some out."""
+"""Calls that raise an error: they pass arguments that the function does not take, leave some out, or pass no path
+where one is joined."""
 
 from __future__ import annotations
 
@@ -6,15 +7,48 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import with_defaults
+from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.argument_binding import CallbackCall
+from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
+
+
+_JOINS = ("os.path.join", "path.join", "osp.join")
+
+
+@query
+def joins_no_path(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call raises a ``TypeError``, as what it calls joins a path with an argument that is none:
+    ``save_checkpoint(state, False)`` of ``def save_checkpoint(state, folder): os.path.join(folder, "last.pt")``."""
+    callees = project.fact(Resolver).callees(module, call)
+    return bool(callees) and all(isinstance(one.node, FUNCTIONS) and _joins_no_path(one.node, call) for one in callees)
+
+
+def _joins_no_path(function: FunctionNode, call: ast.Call) -> bool:
+    given = {name: argument_of(function, call, name) for name in sorted(parameters(function))}
+    no_paths = {
+        name
+        for name, value in given.items()
+        if isinstance(value, ast.Constant) and not isinstance(value.value, str | bytes)
+    }
+    first = (statement.value for statement in function.body if isinstance(statement, ast.Assign | ast.Expr))
+    joined = {
+        argument.id
+        for value in first
+        if no_paths
+        for part in walk(value)
+        if isinstance(part, ast.Call) and dotted(part.func) in _JOINS
+        for argument in part.args
+        if isinstance(argument, ast.Name)
+    }
+    stored = {part.id for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return not (no_paths & joined).isdisjoint(joined - stored)
 
 
 @query

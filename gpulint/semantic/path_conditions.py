@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
+_COMPARES: dict[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
 _RUN_AT_ONCE = frozenset({"map", "filter", "sorted", "sort", "min", "max", "reduce", "tree_map", "apply_to_collection"})
@@ -201,12 +210,37 @@ def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
 
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
-    test around it is a constant that says no (``if False:``)."""
+    test around it is a constant that says no (``if False:``), or a variable of the function that is one."""
     if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
         return True
-    return any(
-        isinstance(test, ast.Constant) and bool(test.value) is not holds for test, holds in conditions(module, node)
-    )
+    parts = (part for test, holds in conditions(module, node) for part in parts_of(test, holds))
+    return any(_decided(module, part) is (not holds) for part, holds in parts)
+
+
+def _decided(module: ModuleIndex, part: ast.expr) -> bool | None:
+    """Return how a test of constants turns out, also of variables of the function that are one; None if unknown."""
+    match part:
+        case ast.Compare(left=left, ops=[compares], comparators=[right]) if type(compares) in _COMPARES:
+            one, other = _constant(module, left), _constant(module, right)
+            if one is None or other is None or type(one.value) is not type(other.value):
+                return None
+            if not isinstance(one.value, int | float | str):
+                return None
+            return _COMPARES[type(compares)](one.value, other.value)
+    constant = _constant(module, part)
+    return None if constant is None else bool(constant.value)
+
+
+def _constant(module: ModuleIndex, part: ast.expr) -> ast.Constant | None:
+    """The constant that a test is, or the only value of a variable of its function (``parallel = False``)."""
+    if not isinstance(part, ast.Name):
+        return part if isinstance(part, ast.Constant) else None
+    scope = module.scope(part)
+    bindings = scope.bindings.get(part.id, ()) if isinstance(scope.node, FUNCTIONS) else ()
+    only = bindings[0] if len(bindings) == 1 else None
+    if only is None or only.kind is not BindingKind.ASSIGN or only.path or part.id in module.top.bindings:
+        return None  # what an inner function sets by `nonlocal` counts as a variable of the module
+    return only.value if isinstance(only.value, ast.Constant) else None
 
 
 def ends_after_repair(module: ModuleIndex, node: ast.AST) -> bool:

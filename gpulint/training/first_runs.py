@@ -28,7 +28,7 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
             return True
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False
-        if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
+        if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body, _asked(up.test)):
             return True
         if isinstance(up, ast.If) and (_fills(module, up) or _deletes_condition(up)):
             return True
@@ -116,11 +116,16 @@ def _names(decorator: ast.expr) -> tuple[str, ...]:
     return (dotted(func), last_name(func))
 
 
-def _makes(body: list[ast.stmt]) -> bool:
-    """Return whether statements set an attribute, or call something like ``build_optimizer``."""
+def _makes(body: list[ast.stmt], missing: str) -> bool:
+    """Return whether statements set an attribute, or call something like ``build_optimizer``, or like ``set_model`` if
+    a ``_model`` is missing."""
+    setters = {f"{verb}_{missing.strip('_')}" for verb in ("set", "load", "get", "register")}
     return any(
         (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
-        or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
+        or (
+            isinstance(part, ast.Call)
+            and (bool(_MAKES.search(name := last_name(part.func))) or name.strip("_") in setters)
+        )
         for statement in body
         for part in walk(statement)
     )
@@ -311,6 +316,11 @@ def _is_too_small(test: ast.expr, name: str) -> bool:
         case ast.Compare(ops=[ast.Gt() | ast.GtE()], comparators=[right]):
             return f"self.{name}" in ast.unparse(right)
     return False
+
+
+def _asked(test: ast.expr) -> str:
+    """``thing`` of ``self.thing is None``"""
+    return last_name(test.left) if isinstance(test, ast.Compare) else ""
 
 
 def _is_none(test: ast.expr) -> bool:

@@ -257,9 +257,8 @@ class DownloadCalls:
                 return None
             if given.value(module, call, "pretrained").every(lambda value: not value):
                 return None
-            return Download(
-                NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {row.origin}", row.what
-            )
+            what = texts[0] if texts and not row.unnamed else ""
+            return Download(NodeRef(module, call), callee(call), what, f"from {row.origin}", row.what)
         return None
 
     def _asset(self, module: ModuleIndex, call: ast.Call, row: Row) -> Download | None:

@@ -20,6 +20,7 @@ from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
+from gpulint.values.loaded_tables import is_loaded
 from gpulint.values.positional_options import position
 from gpulint.values.submitted_options import SubmittedOptions
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
@@ -178,7 +179,7 @@ class Options:
     def _homes(self, module: ModuleIndex, base: ast.expr) -> Iterator[ModuleIndex]:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""
         seen: set[ModuleIndex] = set()
-        plausible = last_name(base) in _NAMESPACES
+        plausible = last_name(base) in _NAMESPACES and not is_loaded(self._project, module, base)
         for ref in self._project.fact(Resolver).points_to(module, base):
             call = ref.node
             parses = isinstance(call, ast.Call) and last_name(call.func) in _PARSE

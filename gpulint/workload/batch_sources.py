@@ -25,6 +25,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
 from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_loop, split_of_target
+from gpulint.workload.map_chunks import is_for_map
 from gpulint.workload.split_sizes import BATCH_PARAMETERS, may_take_size, sized_split
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -97,7 +98,9 @@ class BatchSources:
             return
         batch = self._batch(module, call)
         split = (named or self._drawn(module, call)) if batch is not None else None
-        if batch is not None and split is not None and not self._project.fact(Guards).is_debugging(module, call):
+        if batch is None or split is None or self._project.fact(Guards).is_debugging(module, call):
+            return
+        if not isinstance(batch.node, ast.expr) or not is_for_map(self._project, module, call, batch.node):
             yield BatchSource(NodeRef(module, call), split, batch)
 
     def _may_size(self, module: ModuleIndex, call: ast.Call) -> bool:

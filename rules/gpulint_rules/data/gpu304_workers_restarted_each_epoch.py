@@ -38,12 +38,13 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
-from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
@@ -116,12 +117,15 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
         return None
     for batch_read in project.fact(BatchFlow).of_loader(loader.module, loader.node):
         where = batch_read.where
+        if is_ending(where.module, where.node):
+            continue
         for loop in loops.around(where.module, where.node):
             if (
                 loop is not where.node
                 and loops.role(where.module, loop) is Role.EPOCH
                 and _repeats(project, where.module, loop)
                 and not periodic(where.module, where.node, loop)
+                and not project.fact(Guards).is_off_by_default(where.module, where.node, loop)
             ):
                 return NodeRef(where.module, loop)
         function = where.module.function(where.node)
@@ -130,10 +134,19 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
                 context.role is Role.EPOCH
                 and _repeats(project, context.loop.module, context.loop.node)
                 and not any(periodic(site.module, site.node) for site in context.calls)
+                and not _is_off(project, where, context)
                 and project.fact(BatchFlow).passes_loader(loader, batch_read, context)
             ):
                 return context.loop
     return None
+
+
+def _is_off(project: Project, where: NodeRef, context: LoopContext) -> bool:
+    """Return whether an option that is off by default leads from a loop over epochs to a loop over batches."""
+    guards = project.fact(Guards)
+    return guards.is_off_by_default(where.module, where.node) or any(
+        guards.is_off_by_default(site.module, site.node, context.loop.node) for site in context.calls
+    )
 
 
 def _goes_on(project: Project, loader: Loader) -> bool:

@@ -78,7 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for call in project.fact(Resolver).calls_to(module, _NAMES):
         functional = any(name.endswith(".data_parallel") for name in project.fact(Resolver).call_names(module, call))
         devices = project.fact(Arguments).value(module, call, "device_ids", 2 if functional else 1)
-        if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1) or all_name_one(
+        if devices.every(lambda value: isinstance(value, tuple) and len(value) <= 1) or all_name_one(
             project, module, call, 2 if functional else 1
         ):
             continue

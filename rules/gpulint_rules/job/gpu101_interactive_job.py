@@ -38,6 +38,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _MPI = regex.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
+_MPI_JOB = regex.compile(r"^kind:\s*[\"']?MPIJob\b", re.MULTILINE)
 _NOTEBOOK_IMAGE = regex.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
 _DEV_KIND = regex.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
 _REQUESTS_GPUS = regex.compile(r"request_gpus\s*=\s*[\"']?[1-9]", re.IGNORECASE)
@@ -78,7 +79,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     waits = next((item for item in job.commands if stays_open(item.command)), None)
     if waits is not None:
-        if _only(job, waits) and not _is_host(job) and not _is_entered(job, project):
+        if _only(job, waits) and not _is_host(job) and not _is_entered(job, project) and not _is_mpi_worker(job):
             text = " ".join(word.text for word in waits.command.argv)
             message = f"{_gpus(job)} held by `{text}`: nothing computes"
             # A number that only the one who submits knows may be 0.
@@ -166,6 +167,11 @@ def _is_host(job: Job) -> bool:
     """Return whether one of several machines waits for the connections of a launcher: ``service ssh start`` beside."""
     several = any(count is not None and count.value != 1 for count in (job.nodes, job.task.replicas))
     return several and any("ssh" in word.text for item in job.commands for word in item.command.argv)
+
+
+def _is_mpi_worker(job: Job) -> bool:
+    """Return whether a replica of an MPI job waits for the processes that its launcher starts there."""
+    return job.document.matches(_MPI_JOB)
 
 
 def _is_entered(job: Job, project: Project) -> bool:

@@ -33,8 +33,10 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
+from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.numerals import whole
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
+from gpulint.programs.unproven_use import of_other_stages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -85,11 +87,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
         if setting is not None:
+            if _is_replaced(project, job, start, setting):
+                continue
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
                 yield from _short(job, setting, gpus, serial=all(_is_serial(project, job, one) for one in starts))
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
+
+
+def _is_replaced(project: Project, job: Job, start: JobLaunch, setting: Setting) -> bool:
+    """Return whether a list is a default that whoever starts the script replaces: ``CUDA_VISIBLE_DEVICES=${1:-0}``."""
+    here = setting.place.path == start.document.path
+    return here and may_be_replaced(project, job, start, setting.place.span)
 
 
 def _divides_machine(job: Job) -> bool:
@@ -136,6 +146,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
     if module is None:
         return
     program = project.fact(MultiGpuUse).of(start.program)
+    unproven = of_other_stages(project, job, start, gpus)
     for name, keywords in _TRAINERS.items():
         for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
@@ -146,7 +157,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                         text = module.syntax.text(keyword.value)
                         message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
                         advice = f"use all {gpus} GPUs, or request {size}"
-                        yield _finding(job, place, message, (size, gpus), "python", advice)
+                        yield _finding(job, place, message, (size, gpus), "python", advice, unproven=unproven)
     for target, value, _ in module.stores.get("environ", []):
         if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, module, target):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
@@ -156,7 +167,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                 place = Place(module.path, module.syntax.span(value))
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
                 advice = f"use all {gpus} GPUs (do not set {key}), or request {len(listed)}"
-                yield _finding(job, place, message, (len(listed), gpus), "environ", advice)
+                yield _finding(job, place, message, (len(listed), gpus), "environ", advice, unproven=unproven)
 
 
 def _uses_more(project: Project, program: Program, call: ast.Call, gpus: int) -> bool:
@@ -204,14 +215,22 @@ def _count(number: int) -> str:
 
 
 def _finding(
-    job: Job, place: Place, message: str, counts: tuple[int, int], language: str, advice: str, *, serial: bool = False
+    job: Job,
+    place: Place,
+    message: str,
+    counts: tuple[int, int],
+    language: str,
+    advice: str,
+    *,
+    serial: bool = False,
+    unproven: str = "",
 ) -> Finding:
-    """``counts`` are the GPUs in use and those requested."""
+    """``counts`` are the GPUs in use and those requested, ``unproven`` what other stages of the job may do."""
     assert job.gpus is not None
     used, gpus = counts
     related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
     payload = Partial(place, gpus, language, job.gpus.place if serial else None)
-    cost = idle(used, gpus)
+    cost = idle(used, gpus, unproven)
     return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related, cost=cost)
 
 

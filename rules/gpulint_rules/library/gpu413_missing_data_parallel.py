@@ -81,8 +81,11 @@ _EVALUATES = regex.compile(
     re.IGNORECASE,
 )
 """Options of programs that train otherwise."""
-_BY_NAME = regex.compile(r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,")
-"""A strategy or wrapper by the name that a setting has."""
+_BY_NAME = regex.compile(
+    r"\bgetattr\(\s*(?:tf\.distribute|tensorflow\.distribute|(?:torch\.)?nn(?:\.parallel)?)\s*,"
+    r"|\bwith [^\n]{1,80}\.scope\(\)"
+)
+"""A strategy or wrapper by the name that a setting has, or an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
