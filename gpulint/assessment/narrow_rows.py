@@ -227,7 +227,7 @@ def _number(size: ast.expr) -> int:
     return 0
 
 
-def _is_own(value: ast.expr, name: str) -> bool:
+def _is_own(value: ast.AST, name: str) -> bool:
     return isinstance(value, ast.Attribute) and value.attr == name and last_name(value.value) == "self"
 
 

@@ -206,7 +206,8 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     )
     if project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
-    if group.first in group.staying and all(is_beside_one(module, [group.first], one.node) for one in syncs):
+    first = group.first if group.first in group.staying else None
+    if isinstance(first, ast.expr) and all(is_beside_one(module, [first], one.node) for one in syncs):
         own *= BESIDE  # the queue is empty already
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
