@@ -115,7 +115,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_VARIABLES)):
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
             continue
-        if is_explained(document, setting.span):
+        if is_explained(document, setting.span) or is_explained_elsewhere(project, setting.name, setting.value):
             continue
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
@@ -127,8 +127,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             if late or is_unset_below(document, project, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
-            continue
-        if is_explained_elsewhere(project, setting.name, setting.value):
             continue
         yield RULE.finding(
             document.path,
