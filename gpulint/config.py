@@ -9,15 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from gpulint import disk
-from gpulint.finding import Severity
+from gpulint.finding import Problem, Severity
 from gpulint.impact import Level
 from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 from gpulint.suggestions import suggestion
 
+_NAME = b"gpulint"
+"""What a file with settings for gpulint contains."""
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+"""Where tomllib says that a mistake is."""
+
 
 class ConfigError(Exception):
     """Invalid settings or arguments; the message names the file, the line where known, and the key."""
+
+
+class _NotTOML(ConfigError):
+    """A file that cannot be parsed, and why."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: not valid TOML: {reason}")
+        self.path, self.reason = path, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +68,16 @@ class Config:
     """The folder that path patterns are relative to."""
     source: Path | None = None
     """The file these settings came from."""
+    problems: tuple[Problem, ...] = ()
+    """Files that were passed over, for they cannot be parsed and do not mention gpulint."""
 
 
 def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -> Config:
     """Settings that apply to files below ``start`` (an absolute folder).
 
     ``gpulint.toml`` wins over ``pyproject.toml`` in one folder; the nearest folder upwards that has settings counts,
-    and the search ends at the repository's root.
+    and the search ends at the repository's root. A ``pyproject.toml`` that cannot be parsed is passed over if it does
+    not mention gpulint.
 
     Raises:
         ConfigError: unreadable file, broken TOML, unknown key or a value of the wrong type.
@@ -73,16 +89,35 @@ def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -
         return _parse(explicit, {} if table is None else table)
     if isolated:
         return Config(base=start)
+    passed_over = list[Problem]()
     for folder in (start, *start.parents):
         for name in ("gpulint.toml", "pyproject.toml"):
             path = folder / name
             if disk.exists(path):
                 check_link(path, "--config")
-                if (table := _table(path)) is not None:
-                    return _parse(path, table)
+                try:
+                    table = _table(path)
+                except _NotTOML as error:
+                    if name == "gpulint.toml" or _NAME in disk.read(path):
+                        raise
+                    passed_over.append(_passed_over(error))
+                    continue
+                if table is not None:
+                    return dataclasses.replace(_parse(path, table), problems=tuple(passed_over))
         if disk.exists(folder / ".git"):
             break
-    return Config(base=start)
+    return Config(base=start, problems=tuple(passed_over))
+
+
+def _passed_over(error: _NotTOML) -> Problem:
+    """Return the warning for a file that cannot be parsed, at the place that tomllib names."""
+    found = _PLACE.search(error.reason)
+    line = column = None
+    if found is not None:
+        lines = disk.read(error.path).decode("utf-8-sig").rstrip("\n").split("\n")
+        line, column = (int(found[1]), int(found[2])) if found[1] else (len(lines), len(lines[-1]) + 1)
+    reason = _PLACE.sub("", error.reason)
+    return Problem(error.path, f"not valid TOML: {reason}", line, column, is_error=False, is_warning=True)
 
 
 def check_link(path: Path, option: str) -> None:
@@ -111,11 +146,11 @@ def _table(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except RecursionError:
-        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
+        raise _NotTOML(path, "nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+        raise _NotTOML(path, str(error)) from None
     except ValueError:
-        raise ConfigError(f"{path}: not valid TOML: a number has thousands of digits") from None
+        raise _NotTOML(path, "a number has thousands of digits") from None
     tool = data.get("tool", {})
     table = tool.get("gpulint") if isinstance(tool, dict) else None
     if table is None and path.name != "pyproject.toml":

@@ -41,6 +41,7 @@ CONFIGURATION = """# Configuration
 
 Settings live in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. gpulint uses the
 nearest file at or above the scanned path, up to the repository's root; `gpulint.toml` wins in one folder.
+A `pyproject.toml` that is not valid TOML is passed over with a warning if it does not mention gpulint.
 `gpulint init` writes a commented file, and `gpulint config show` prints the effective settings and their origins.
 
 Command-line options override the file. `--select` also replaces the file's `ignore` and `extend-select`. `--isolated`

@@ -12,6 +12,7 @@ from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
 from gpulint.assessment.index_rows import gives_index_rows
+from gpulint.assessment.narrow_rows import gives_narrow_rows
 from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
@@ -114,6 +115,7 @@ class Batch:
         names = {
             "small-image": "small image",
             "table": "row",
+            "narrow": "row",
             "points": "point cloud",
             "text": "text",
             "audio": "clip",
@@ -278,6 +280,8 @@ def _made(project: Project, source: NodeRef) -> Iterator[str]:
 @query
 def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
     kind = _of_text(module.syntax.text(owner))
+    if kind != "text" and gives_narrow_rows(project, module, owner):
+        return "narrow"
     return "table" if kind not in ("text", "table") and gives_index_rows(project, module, owner) else kind
 
 

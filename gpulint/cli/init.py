@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
     root = absolute(Path(args.folder))
     if not disk.is_dir(root):
         raise ConfigError(f"{args.folder}: no such folder")
-    existing = load(root).source
+    found = load(root)
+    existing = found.source
+    for problem in found.problems:
+        raise ConfigError(f"{os.path.relpath(problem.path)}: {problem.message}")
     if existing is not None:
         raise ConfigError(f"{os.path.relpath(existing)} already has settings; nothing was written")
     seen = survey(root, Config(base=root))

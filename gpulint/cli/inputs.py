@@ -135,6 +135,7 @@ def discover_inputs(args: argparse.Namespace, paths: Sequence[Path], stdin: byte
     """
     settings, config = configuration(args, paths)
     found, root = _discover(paths, config, stdin, args.force_exclude)
+    found.problems += config.problems
     return ScanInputs(
         tuple(paths), stdin, settings, config, found, root, tuple(_surroundings(paths, found.files, config, root))
     )

@@ -52,8 +52,8 @@ def call_sites(
         return
     wanted = home.name if home is not None and name == "__init__" else name
     targets = resolver.names(module, home if wanted != name and home is not None else function)
-    # Of nested functions there may be several of a name.
-    nested = module.function(function) is not None
+    # Of nested functions there may be several of a name, and so of those in the cells of a notebook.
+    nested = module.function(function) is not None or (home is None and _is_defined_again(module, function))
     # Tests pass tiny models and batches: what they hand in says nothing about a job.
     tested = project.is_test(module.path)
     users: list[ModuleIndex] = []
@@ -81,6 +81,12 @@ def call_sites(
             for value, made in _handed_over(resolver, where, wanted, targets):
                 if not nested or _is_local(resolver, where, value, function):
                     yield where, made
+
+
+def _is_defined_again(module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a module's top defines several functions of the same name, none in a branch."""
+    found = [one.node for one in module.top.bindings.get(function.name, ())]
+    return len(found) > 1 and all(isinstance(one, FUNCTIONS) and one in module.syntax.tree.body for one in found)
 
 
 class _Sought(NamedTuple):

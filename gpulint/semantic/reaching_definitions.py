@@ -57,7 +57,7 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
     while isinstance(scope.node, COMPREHENSIONS) and bindings[0].scope is not scope and scope.parent is not None:
         scope = scope.parent
     if bindings[0].scope is not scope:
-        return _at_end(module, bindings) if len(bindings) <= MAX_BINDINGS else None
+        return _at_end(module, _in_turn(module, bindings, use)) if len(bindings) <= MAX_BINDINGS else None
     parted = _parted(module, bindings, use)
     if parted is None:
         return None
@@ -83,9 +83,29 @@ def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AS
     return None if around is None else [*reversed(kept), *around]
 
 
+def _in_turn(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding]:
+    """Those of a module's bindings that a function of its top finds which is itself defined again further down, and
+    until then called at the top alone, as in the cells of a notebook: without those that are replaced before the first
+    call, or made after the last."""
+    body = module.syntax.tree.body
+    function = next((up for up in module.syntax.ancestors(use) if isinstance(up, ast.FunctionDef) and up in body), None)
+    if function is None or function.decorator_list or any(binding.node not in body for binding in bindings):
+        return bindings
+    start = _start(function)
+    later = [_start(one.node) for one in module.top.bindings.get(function.name, ()) if _start(one.node) > start]
+    uses = [one for one in module.uses.get(function.name, ()) if later and start < _start(one) < min(later)]
+    if not uses or any(module.function(one) is not None for one in uses):
+        return bindings
+    first, last = _start(uses[0]), _start(uses[-1])
+    replaced = max((_start(one.node) for one in bindings if _effective(one) <= first), default=first)
+    return [one for one in bindings if replaced <= _start(one.node) < last] or bindings
+
+
 def _at_end(module: ModuleIndex, bindings: Sequence[Binding]) -> Sequence[Binding]:
     """Those of a module's bindings that its functions find: without what an assignment at its top replaces before the
     module calls anything of its own."""
+    if len(bindings) == 1:
+        return bindings
     last = bindings[-1]
     statement = last.node if isinstance(last.node, ast.Assign | ast.AnnAssign) else None
     if bindings[0].scope is not module.top or statement is None or statement not in module.syntax.tree.body:

@@ -455,3 +455,19 @@ def test_what_waits_in_any_case_is_under_no_condition(
     write(tmp_path, "from scipy.optimize import linear_sum_assignment\n" + STEP + READS + EACH + solve)
     shown = scanned(tmp_path, capsys, "GPU305")[0]
     assert ("waits in any case" in shown["impact"]["basis"]) is waits
+
+
+@pytest.mark.parametrize(
+    ("test", "leader"),
+    [("if not math.isfinite(value): raise SystemExit(1)", "'torch.cuda.synchronize()'"), ("values.append(value)", "'")],
+)
+def test_reads_beside_a_wait_that_stays_follow_a_barrier(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str, leader: str
+) -> None:
+    before, _, _ = STEP.replace("import torch", "import math\nimport torch").partition("    loss.backward()")
+    reads = "".join(f"    tops.append(output[{number}].max().item())\n" for number in range(16))
+    after = "    loss.backward()\n    optimizer.step()\n    torch.cuda.synchronize()\n"
+    write(tmp_path, f"{before}    value = loss.item()\n{reads}    {test}\n{after}")
+    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    assert shown["message"].startswith(leader)
+    assert {shown["line"], *(place["line"] for place in shown["related"])} >= {11, 12, 13}

@@ -82,6 +82,26 @@ def test_mistakes_name_file_line_and_key(tmp_path: Path, text: str, message: str
     assert str(caught.value).startswith(f"{tmp_path}/{message}")
 
 
+def test_a_broken_project_file_that_does_not_mention_gpulint_is_passed_over(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    (tree / "pyproject.toml").write_text("[project]\nname = 'a\n")
+    code, out, err = run("scan", "--output-format", "concise")
+    assert code == 1
+    assert "a.py:1:1: TST101" in out
+    assert "pyproject.toml:2:10: warning: not valid TOML: " in err
+    (tree / "pyproject.toml").write_text("[project]\nname = '''a")
+    _, out, err = run("scan", "--output-format", "concise")
+    assert "a.py:1:1: TST101" in out
+    assert "pyproject.toml:2:12: warning: not valid TOML" in err
+
+
+def test_a_broken_project_file_that_mentions_gpulint_is_misuse(run: Any, tree: Path) -> None:
+    (tree / "pyproject.toml").write_text("[project]\nname = 'a\n[tool.gpulint]\nignore = ['TST101']\n")
+    code, out, err = run("scan")
+    assert (code, out) == (2, "")
+    assert "pyproject.toml: not valid TOML" in err
+
+
 def test_bad_settings_are_misuse(run: Any, tree: Path) -> None:
     (tree / "gpulint.toml").write_text('select = ["no-such-rule"]')
     code, out, err = run("scan")

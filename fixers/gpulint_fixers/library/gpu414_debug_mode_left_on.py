@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
-from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
+from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM, DebugMode
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -28,7 +28,6 @@ from gpulint_fixers.library.needed_modes import exceeds_cudnn, is_caught
 if TYPE_CHECKING:
     from gpulint_fixers.edits.structural import Statement
 
-_DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 _SPEAKS = regex.compile(r"debug|anomal|anorm|blocking|\bnan\b|device-side", re.IGNORECASE)
 """Words of comments that are about a debugging switch."""
 _REASON = regex.compile(
@@ -58,7 +57,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the finding does not say which switch is on")
     if not mode.removable:
         return _unset(document, mode.node) or _enable_cudnn(document, mode.node, project)
-    if "CUDA_LAUNCH_BLOCKING" in mode.what and _DETERMINISM.search(document.source.text):
+    if "CUDA_LAUNCH_BLOCKING" in mode.what and DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if _is_explained(document, finding, mode.node):
         return Declined("the comment beside it says why it is on")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.argument_binding import RECEIVERS, attribute_of, entry_of
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, entry_of
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope
 
 _NAMES = (
     *("num_workers", "workers", "n_workers", "nworkers", "num_worker", "loader_workers", "dataloader_workers"),
@@ -27,13 +29,15 @@ _RESTORED = frozenset({"num_workers", "pin_memory"})
 
 def option(project: Project, loader: Loader) -> str | None:
     """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
-    setting, which is not 0; that of other options and sections of the settings, if only one has it, and the module
-    reads it for nothing but loaders."""
+    setting, which is not 0; a parameter or a constant of the module; that of other options and sections of the
+    settings, if only one has it, and the module reads it for nothing but loaders."""
     for base, quote in _bases(loader):
         threads = (name for name in _OF_THREADS if not _is_read(project, name))
         for name in (*_NAMES, *threads):
             if (found := _held(project, loader, base, name, quote)) is not None:
                 return found
+    if (variable := _variable(project, loader)) is not None:
+        return variable
     others = {
         found
         for base, quote in _sections(loader)
@@ -42,6 +46,39 @@ def option(project: Project, loader: Loader) -> str | None:
         and _serves_loaders(loader.module, base, name, _NAMES)
     }
     return others.pop() if len(others) == 1 else None
+
+
+def _variable(project: Project, loader: Loader) -> str | None:
+    """``workers``, where that is a parameter of the loader's function that is never 0, or a constant of its module
+    that nothing but loaders get."""
+    scope = loader.module.scope(loader.node)
+    for name in (*_NAMES, *(name.upper() for name in _NAMES)):
+        match scope.lookup(name):
+            case [Binding(kind=BindingKind.PARAMETER, scope=Scope(node=ast.FunctionDef() as function))]:
+                values = _passed_values(project, loader.module, function, name)
+            case [Binding(kind=BindingKind.ASSIGN, path=(), value=ast.Constant(value=value), node=node) as one]:
+                uses = [loader.module.syntax.parents.get(use) for use in loader.module.uses.get(name, ())]
+                is_own = one.scope.parent is None and getattr(node, "lineno", 0) < loader.node.lineno
+                served = all(isinstance(up, ast.keyword) and up.arg in _NAMES for up in uses)
+                values = [value] if is_own and served else []
+            case _:
+                continue
+        if values and all(isinstance(one, int) and not isinstance(one, bool) and one > 0 for one in values):
+            return name
+    return None
+
+
+def _passed_values(project: Project, module: ModuleIndex, function: ast.FunctionDef, name: str) -> list[object]:
+    """The values that a parameter gets, by default or from calls; None among them for one that is unknown."""
+    default = next((value for arg, value in with_defaults(function.args) if arg.arg == name), None)
+    found: list[object] = [default.value if isinstance(default, ast.Constant) else None] if default is not None else []
+    for site in project.fact(Resolver).call_sites(module, function):
+        passed = argument_of(function, site.node, name) if isinstance(site.node, ast.Call) else None
+        if passed is None and default is not None:
+            continue
+        known = project.fact(Constants).of(site.module, passed) if passed is not None else None
+        found += [value.value for value in known.values] if known is not None and known.complete else [None]
+    return found
 
 
 def pinning_option(project: Project, loader: Loader) -> str | None:

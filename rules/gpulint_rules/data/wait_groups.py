@@ -33,6 +33,7 @@ from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_valu
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
+    is_beside_one,
     rounds,
     tells_rounds,
     waits,
@@ -205,6 +206,9 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     )
     if project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
+    first = group.first if group.first in group.staying else None
+    if isinstance(first, ast.expr) and all(is_beside_one(module, [first], one.node) for one in syncs):
+        own *= BESIDE  # the queue is empty already
     if context.role is Role.EVAL:
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
     if sync.node in group.staying:

@@ -16,7 +16,7 @@ While debugging. A switch behind a debug flag, an option that is off by default,
 later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
 one GPU or its program forms no group. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
-that are made of them.
+that are made of them. It is low as well for blocking launches beside settings for reproducible runs.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -96,6 +96,9 @@ _SETS = regex.compile("set_detect_anomaly")
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
+DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
+"""Settings for reproducible runs."""
+_REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
 _NO_LAYERS = Cost("debug-mode", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
 
 
@@ -112,7 +115,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_VARIABLES)):
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
             continue
-        if is_explained(document, setting.span):
+        if is_explained(document, setting.span) or is_explained_elsewhere(project, setting.name, setting.value):
             continue
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
@@ -125,14 +128,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
-        if is_explained_elsewhere(project, setting.name, setting.value):
-            continue
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for the whole job",
             help=f"remove `{setting.name}`; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
+            cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
         )
     module = project.module(document)
     if module is None:
