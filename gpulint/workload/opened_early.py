@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -29,12 +30,13 @@ def opened_early(project: Project, loader: Loader) -> str:
     start; empty if there is none."""
     resolver = project.fact(Resolver)
     sources = dict.fromkeys((*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)))
+    looked_at = _looked_at(project, loader.module.path)
     for source in sources:
         assert isinstance(source.node, ast.expr)
         made = frozenset(ref.node for ref in resolver.points_to(source.module, source.node))
         for where, owner in resolver.classes_of(source.module, source.node):
             data_set = NodeRef(where, owner)
-            first = [*_IN_PARENT, *(["__getitem__"] if _is_looked_at(project, loader, made) else [])]
+            first = [*_IN_PARENT, *([] if made.isdisjoint(looked_at) else ["__getitem__"])]
             for name, openers in _opened_by(project, data_set).items():
                 if any(openers & _reached(owner, method) for method in first) and not _is_let_go(owner, name):
                     return name
@@ -84,12 +86,15 @@ def _is_let_go(owner: ast.ClassDef, name: str) -> bool:
     return False
 
 
-def _is_looked_at(project: Project, loader: Loader, made: frozenset[ast.AST]) -> bool:
-    """Return whether the module of a loader takes samples out of its data set: ``print(data[0].shape)``."""
-    module, points_to = loader.module, project.fact(Resolver).points_to
-    return any(
-        isinstance(part.ctx, ast.Load)
-        and isinstance(part.value, ast.Name)
-        and any(ref.node in made for ref in points_to(module, part.value))
+@query
+def _looked_at(project: Project, path: Path) -> frozenset[ast.AST]:
+    """What makes the objects that a module takes elements out of: ``print(data[0].shape)``."""
+    module, points_to = project.module_at(path), project.fact(Resolver).points_to
+    if module is None:
+        return frozenset()
+    return frozenset(
+        ref.node
         for part in module.syntax.of(ast.Subscript)
+        if isinstance(part.ctx, ast.Load) and isinstance(part.value, ast.Name)
+        for ref in points_to(module, part.value)
     )
