@@ -114,7 +114,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
-    Circumstance("no program is seen to run it by default", TO_LOW, reached_places.is_unreached, kinds=_STOP),
+    Circumstance("no GPU program is seen to run it by default", TO_LOW, reached_places.is_unreached, kinds=_STOP),
     Circumstance("a vendored copy", TO_LOW, file_facts.is_vendored),
     Circumstance("a copy of a library", TO_LOW, file_facts.is_library_copy),
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
