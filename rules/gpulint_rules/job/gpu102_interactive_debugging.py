@@ -238,8 +238,8 @@ def _stop(project: Project, module: ModuleIndex, call: ast.Call, debugger: bool,
 
 
 def _last_statements(module: ModuleIndex) -> list[ast.stmt]:
-    """What a program does last: its last statement, the last one of ``if __name__ == "__main__":`` there, and of a
-    function that is called there alone."""
+    """Return what a program does last: its last statement, the last one of ``if __name__ == "__main__":`` there, and
+    of a function that is called there alone."""
     found = module.syntax.tree.body[-1:]
     while found and len(found) < _MAX_LAST:
         match found[-1]:
