@@ -1,10 +1,10 @@
-"""Programs that cannot start: they import a module under a path that it no longer has."""
+"""Programs that cannot start: they import a module under a path that it no longer has, or what it no longer defines."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,22 +21,63 @@ if TYPE_CHECKING:
 
 _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 """Names of classes, of more than one word."""
+_MAKES_NAMES = regex.compile(rb"import \*|__getattr__|\bglobals\(|\bexec\(|\bsetattr\(|sys\.modules")
+"""How a module gets names that it does not mention."""
 
 
 def cannot_start(subject: Subject) -> bool:
     """Return whether the module of a place, or each that calls the function around it, imports a module of the tree by
     an old name, or from where it was once (``from model.unet import UNet``, which is in ``src/model/seg/unet.py`` by
     now)."""
+    return _holds_for_programs(subject, _is_broken)
+
+
+def imports_what_is_gone(subject: Subject) -> bool:
+    """Return whether the module of a place, or each that calls the function around it, imports a name from a module of
+    the tree that does not have it (``from flow_model import ConditionalFlow``, where only a ``GlowModel`` is left)."""
+    return _holds_for_programs(subject, _lacks_name)
+
+
+def _holds_for_programs(subject: Subject, test: Callable[[Project, ModuleIndex], bool]) -> bool:
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
-    if _is_broken(subject.project, module):
+    if test(subject.project, module):
         return True
     function = module.function(node)
     if function is None or function.name in module.calls_by_name:
         return False
     callers = {site.module for site in subject.project.fact(Resolver).call_sites(module, function)}
-    return bool(callers) and all(_is_broken(subject.project, caller) for caller in callers)
+    return bool(callers) and all(test(subject.project, caller) for caller in callers)
+
+
+@query
+def _lacks_name(project: Project, module: ModuleIndex) -> bool:
+    for statement in module.syntax.tree.body:
+        if not isinstance(statement, ast.ImportFrom) or statement.module is None:
+            continue
+        name = project.absolute("." * statement.level + statement.module, module.path)
+        if not statement.level and "." not in name and name in sys.stdlib_module_names:
+            continue
+        path = project.module_path(name, module.path)
+        if path is None or path.name == "__init__.py" or not _by_stem(project).get(path.stem):
+            continue
+        # Another file of the name may be the one that is found where the program is started.
+        files = [one for one, _ in _by_stem(project)[path.stem]]
+        if any(
+            alias.name != "*" and not any(_may_define(project, one, alias.name) for one in (path, *files))
+            for alias in statement.names
+        ):
+            return True
+    return False
+
+
+def _may_define(project: Project, path: Path, name: str) -> bool:
+    """Return whether a module binds a name, may get names in other ways, or is not written yet."""
+    module = project.module_at(path) if path.name != "__init__.py" else None
+    if module is None or not (module.classes or module.functions) or project.finds(path, _MAKES_NAMES):
+        return True
+    return name in module.top.bindings or name in module.named or name in module.strings
 
 
 @query

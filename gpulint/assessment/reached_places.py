@@ -9,6 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.choices import is_other_choice
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -34,7 +36,8 @@ _PLAIN_BASES = frozenset({"object", "ABC", "Generic"})
 
 
 def is_unreached(subject: Subject) -> bool:
-    """Return whether nothing that programs do by default is seen to lead to the place."""
+    """Return whether nothing that programs do by default is seen to lead to the place; programs that use no GPU, beside
+    those that jobs start, do not count."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
@@ -43,21 +46,51 @@ def is_unreached(subject: Subject) -> bool:
 
 @query
 def _is_reached(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    return _Search(project).reaches(module, node, MAX_STEPS)
+    function = module.function(node)
+    text = ast.unparse(function).encode("utf-8", "replace") if function is not None else b""
+    needs_gpu = function is None or project.fact(GpuPrograms).words.names_device(text)
+    return _Search(project, needs_gpu).reaches(module, node, MAX_STEPS)
+
+
+@query
+def _jobs_hold_gpus(project: Project) -> bool:
+    """Return whether a job that holds GPUs starts a program of the tree."""
+    jobs = project.fact(JobIndex)
+    return any(
+        item.job.gpus is not None and item.job.gpus.value != 0
+        for path in project.files
+        if path.suffix == ".py"
+        for item in jobs.launches_of(path)
+    )
+
+
+@query
+def _is_beside_jobs(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program names no device, and jobs that hold GPUs start others, but neither it nor what imports
+    it."""
+    programs = project.fact(GpuPrograms)
+    if b"__main__" not in project.data(module.path) or not _jobs_hold_gpus(project):
+        return False
+    started = project.fact(JobIndex).launches_of
+    return not programs.words.names_device(project.data(module.path)) and not any(
+        True for path in (module.path, *programs.users(module.path)) for _ in started(path)
+    )
 
 
 class _Search:
     """One search, back from a place; what it looked at already leads to nothing new."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, project: Project, needs_gpu: bool) -> None:
+        """``needs_gpu`` tells whether the place names a device itself, whatever the program does."""
+        self._project, self._needs_gpu = project, needs_gpu
         self._seen = set[ast.AST]()
 
     def reaches(self, module: ModuleIndex, node: ast.AST, steps: int) -> bool:
         """Return whether a place runs, but for tests around it."""
         owner = _owner(module, node)
         if owner is None:
-            return not self._project.is_test(module.path)
+            beside = not self._needs_gpu and _is_beside_jobs(self._project, module)
+            return not self._project.is_test(module.path) and not beside
         if owner in self._seen:
             return False
         self._seen.add(owner)

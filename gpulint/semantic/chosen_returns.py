@@ -10,7 +10,7 @@ from gpulint.documents.call_syntax import default_of
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
@@ -27,7 +27,7 @@ def chosen(callee: NodeRef, values: list[ast.expr], call: NodeRef) -> Iterator[N
     assert isinstance(site, ast.Call)
     kept = values
     if len(values) > 1 and _passes_constants(site):
-        kept = [value for value in values if not _is_ruled_out(module, function, value, site)] or values
+        kept = [value for value in values if not is_ruled_out(module, function, value, site)] or values
     for value in kept:
         yield from _given_back(module, function, value, call) or [NodeRef(module, value)]
 
@@ -54,8 +54,9 @@ def _passes_constants(call: ast.Call) -> bool:
     return any(isinstance(one, ast.Constant) for one in (*call.args, *(keyword.value for keyword in call.keywords)))
 
 
-def _is_ruled_out(module: ModuleIndex, function: FunctionNode, value: ast.expr, call: ast.Call) -> bool:
-    return any(_truth(module, function, test, call) is (not holds) for test, holds in conditions(module, value))
+def is_ruled_out(module: ModuleIndex, function: FunctionNode, place: ast.AST, call: ast.Call) -> bool:
+    """Return whether a call of a function passes constants, or leaves defaults, with which a place of it never runs."""
+    return any(_truth(module, function, test, call) is (not holds) for test, holds in conditions(module, place))
 
 
 def _truth(module: ModuleIndex, function: FunctionNode, test: ast.expr, call: ast.Call) -> bool | None:
@@ -68,10 +69,10 @@ def _truth(module: ModuleIndex, function: FunctionNode, test: ast.expr, call: as
             told = [_truth(module, function, part, call) for part in parts]
             decisive = isinstance(operator, ast.Or)
             return decisive if decisive in told else None if None in told else not decisive
-        case ast.Name():
+        case ast.Name() | ast.Attribute():
             known = _passed(module, function, test, call)
             return None if known is _UNKNOWN else bool(known)
-        case ast.Compare(left=ast.Name() as name, ops=[operator], comparators=[right]):
+        case ast.Compare(left=ast.Name() | ast.Attribute() as name, ops=[operator], comparators=[right]):
             known = _passed(module, function, name, call)
             return None if known is _UNKNOWN else _compared(known, operator, right)
     return None
@@ -89,8 +90,12 @@ def _compared(known: object, operator: ast.cmpop, right: ast.expr) -> bool | Non
     return None
 
 
-def _passed(module: ModuleIndex, function: FunctionNode, name: ast.Name, call: ast.Call) -> object:
-    """The constant that a call passes for a parameter that nothing binds anew, or its default."""
+def _passed(module: ModuleIndex, function: FunctionNode, name: ast.Name | ast.Attribute, call: ast.Call) -> object:
+    """The constant that a call passes for a parameter that nothing binds anew, or its default; also of an attribute
+    that the function sets once to such a parameter (``self.frozen = frozen``)."""
+    if isinstance(name, ast.Attribute):
+        given = _set_once(module, function, name)
+        return _passed(module, function, given, call) if given is not None else _UNKNOWN
     bindings = module.scope(name).lookup(name.id)
     if name.id not in parameters(function) or any(one.kind is not BindingKind.PARAMETER for one in bindings):
         return _UNKNOWN
@@ -98,3 +103,17 @@ def _passed(module: ModuleIndex, function: FunctionNode, name: ast.Name, call: a
         return _UNKNOWN
     passed = argument_of(function, call, name.id) or default_of(function.args, name.id)
     return passed.value if isinstance(passed, ast.Constant) else _UNKNOWN
+
+
+def _set_once(module: ModuleIndex, function: FunctionNode, name: ast.Attribute) -> ast.Name | None:
+    """The variable that a method, in front of a test and whatever happens, stores into an attribute of its object,
+    which its class sets nowhere else."""
+    owner = module.class_of(function)
+    if owner is None or not isinstance(name.value, ast.Name) or name.value.id not in RECEIVERS:
+        return None
+    match module.attributes.get((owner, name.attr)):
+        case [Binding(node=ast.stmt() as statement, value=ast.Name() as value, path=())] if (
+            statement in function.body and statement.lineno < name.lineno
+        ):
+            return value
+    return None

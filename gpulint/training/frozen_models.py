@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of
+from gpulint.semantic.chosen_returns import is_ruled_out
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
@@ -54,12 +55,15 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
         return True
     if isinstance(model, ast.Name) and _is_held_frozen(project, module, model):
         return True
+    match model:
+        case ast.Attribute(value=ast.Name(id=name) as whole) if name not in RECEIVERS:
+            if is_frozen(project, module, whole):  # ``vae.encode(images)``
+                return True
     for made in resolver.points_to(module, model):
         if _is_frozen_here(project, made, _name(made)):
             return True
         makers = resolver.callees(made.module, made.node) if isinstance(made.node, ast.Call) else ()
-        built = [one for one in makers if isinstance(one.node, FUNCTIONS) and one.node.name == "__init__"]
-        if any("self" in _frozen_names(project, one.module, one.node) for one in built):
+        if any("self" in _frozen_when_made(project, one, made) for one in makers):
             return True
         if isinstance(made.node, ast.expr) and any(
             _runs_frozen(project, *one) for one in resolver.classes_of(made.module, made.node)
@@ -181,18 +185,31 @@ def _name(made: NodeRef) -> str:
     return dotted(up.targets[0]) if isinstance(up, ast.Assign) else ""
 
 
+def _frozen_when_made(project: Project, callee: NodeRef, made: NodeRef) -> frozenset[str]:
+    """Names of models that a constructor freezes with what a call passes (``VAE(test_mode=True)``)."""
+    init, call = callee.node, made.node
+    if not isinstance(init, FUNCTIONS) or init.name != "__init__" or not isinstance(call, ast.Call):
+        return frozenset()
+    return _frozen_names(project, callee.module, init, call)
+
+
 @query
-def _frozen_names(project: Project, module: ModuleIndex, owner: ast.AST) -> frozenset[str]:
-    """Names of models that a function or class freezes and never thaws."""
+def _frozen_names(
+    project: Project, module: ModuleIndex, owner: ast.AST, call: ast.Call | None = None
+) -> frozenset[str]:
+    """Names of models that a function or class freezes and never thaws; of a function also by a call of it."""
     frozen, thawed = set[str](), set[str]()
     for part in walk(owner):
         if isinstance(owner, ast.Module) and module.function(part) is not None:
             continue
-        if isinstance(part, _LOOPS):
-            frozen.add(_set_by(part, False))
-            thawed.add(_set_by(part, True))
+        if not isinstance(part, _LOOPS):
+            continue
+        if call is not None and isinstance(owner, FUNCTIONS) and is_ruled_out(module, owner, part, call):
+            continue
+        frozen.add(_set_by(part, False))
+        thawed.add(_set_by(part, True))
         if isinstance(part, ast.Call):
-            names = {*map(dotted, part.args[:1])}
+            names = {dotted(given) or _weights_of(given)[0] for given in part.args[:1]}
             if isinstance(part.func, ast.Attribute):
                 names.add(dotted(part.func.value))
             if _THAWS.search(last_name(part.func)) or _has(part, True):
@@ -211,7 +228,9 @@ def _freezes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if name.endswith(("requires_grad", "requires_grad_", "toggle_grad")):
         return _has(call, False)
     named = bool(_FREEZES.match(name))
-    if not named and not (call.args and dotted(call.args[0]) and isinstance(call.func, ast.Name | ast.Attribute)):
+    own = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self" and not call.args
+    given = bool(call.args) and bool(dotted(call.args[0]) or _weights_of(call.args[0])[0])
+    if not named and not own and not (given and isinstance(call.func, ast.Name | ast.Attribute)):
         return False
     callees = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
     if named and not callees:
@@ -262,6 +281,8 @@ def _set_by(loop: ast.AST, wanted: bool) -> str:
 def _weights_of(given: ast.expr) -> tuple[str, bool]:
     """The model over whose weights a loop runs, and whether it runs over its parts instead."""
     match given:
+        case ast.Name(id=name):  # weights that a function gets
+            return name, False
         case ast.Call(func=ast.Name(id="list" | "enumerate" | "tuple"), args=[inner]):
             return _weights_of(inner)
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as model, attr=method), args=[]):

@@ -668,6 +668,34 @@ def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line
     assert levels(tmp_path, files, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("from nets.flow import OldFlow", "low"),
+        ("from nets.flow import Flow, OldFlow", "low"),
+        ("from .nets.flow import OldFlow", "low"),
+        ("from nets.flow import Flow, build, SIZE, Base", "high"),
+        ("from nets.table import OldFlow", "high"),
+        ("from nets import OldFlow", "high"),
+        ("from twice import OldFlow", "high"),
+        ("try:\n    from nets.flow import OldFlow\nexcept ImportError:\n    OldFlow = None", "high"),
+    ],
+)
+def test_a_program_cannot_start_that_imports_what_is_gone(tmp_path: Path, line: str, level: str) -> None:
+    """A module may get names by other ways than to define them, and another file of its name may be meant."""
+    files = {
+        "net.py": "",
+        "nets/__init__.py": "",
+        "nets/flow.py": "from net import Net as Base\n# class OldFlow: ...\nSIZE = 3\n\nclass Flow:\n    pass\n\n"
+        "def build():\n    return Flow()\n",
+        "nets/table.py": "for name in ('Old', 'New'):\n    globals()[name + 'Flow'] = object\n",
+        "twice.py": "class Flow:\n    pass\n",
+        "other/twice.py": "class OldFlow:\n    pass\n",
+        "train.py": HEAD + line + "\n" + IMAGES + TRAINING,
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]
+
+
 def test_a_loader_for_programs_that_cannot_start_costs_little(tmp_path: Path) -> None:
     body = "".join(f"    {line}\n" for line in (IMAGES + TRAINING).splitlines())
     files = {

@@ -102,7 +102,7 @@ def test_methods_that_override_each_other_are_not_added_up(tmp_path: Path, capsy
 
 
 def test_places_in_other_files_have_their_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    helper = "import torch\n\ndef measures(output, labels):\n"
+    helper = "import torch\n\nNet = torch.nn.Linear\n\ndef measures(output, labels):\n"
     helper += "    for row in output:\n"
     helper += "".join(f"        {name} = row.{name}().item()\n" for name in ("min", "max", "mean"))
     write(
@@ -187,7 +187,7 @@ def test_a_step_is_long_if_it_is_in_all_programs(tmp_path: Path, capsys: pytest.
     call = "from net import measures\n"
     rounds = STEP.replace("for images", "for _ in range(9):\n  for images", 1)
     rounds = rounds.replace("\n    ", "\n      ").replace("      optimizer.step()\n", "  norm = measures(model)\n")
-    helper = "import torch\n\ndef measures(model):\n    return sum(part.norm().item() for part in model.parts)\n"
+    helper = "from torch.nn import Linear as Net\n\ndef measures(model):\n    return sum(part.norm().item() for part in model.parts)\n"
     write(tmp_path, call + rounds.replace("Net, measures", "Net"), helper)
     assert not scanned(tmp_path, capsys, "GPU305")
     (tmp_path / "other.py").write_text(STEP + "    norm = measures(model)\n")
@@ -380,10 +380,12 @@ BY_HAND = """\
 """
 
 
+@pytest.mark.parametrize("more", ["", "    journal.put(output.ge(0).cpu().sum())\n"])
 def test_numbers_that_only_a_person_could_move_cost_too_little(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str
 ) -> None:
-    write(tmp_path, STEP.replace("measures", "journal") + BY_HAND)
+    """A number that is made of a copy at once is one as well."""
+    write(tmp_path, STEP.replace("measures", "journal") + BY_HAND + more)
     assert scanned(tmp_path, capsys, "GPU305") == []
     hidden = scanned(tmp_path, capsys, "GPU305", "low")
     assert all(one["impact"]["basis"].endswith("no fix is offered") for one in hidden)

@@ -28,6 +28,28 @@ def step(x):
     model(x).sum().backward()
     optimizer.step()
 """
+TRIED = """\
+import torch
+from steps import measure, step
+
+torch.autograd.set_detect_anomaly(True)
+for x, y in loader:
+    step(x.cuda(non_blocking=True))
+{more}"""
+MEASURE = """
+
+def measure(model, loader):
+    for x, y in loader:
+        try:
+            model(x).sum().backward()
+        except Exception:
+            print("no gradient")
+"""
+BENCH = """\
+from steps import measure
+
+measure(model, loader)
+"""
 SWITCHED_OFF = """\
 import torch
 from net import Net
@@ -89,6 +111,13 @@ def test_anomaly_detection_whose_errors_are_caught_stays(job: MakeJob, kind: str
         assert made.offer("GPU414").safety is Safety.SAFE
     else:
         assert "catches the error" in made.refusal("GPU414")
+
+
+def test_errors_that_only_another_program_catches_do_not_keep_anomaly_detection(job: MakeJob) -> None:
+    files = {"train.py": TRIED.format(more=""), "steps.py": STEPS + MEASURE, "bench.py": BENCH}
+    assert job(files).offer("GPU414").safety is Safety.SAFE
+    called = files | {"train.py": TRIED.format(more="measure(model, loader)\n")}
+    assert "catches the error" in job(called).refusal("GPU414")
 
 
 def test_cudnn_stays_off_for_gradients_of_inputs_through_recurrent_layers(job: MakeJob) -> None:

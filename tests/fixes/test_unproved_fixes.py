@@ -340,3 +340,11 @@ def test_the_mode_of_a_model_is_set_where_a_function_of_that_name_trains(
 ) -> None:
     program = HEAD + MODES.format(trains=trains, call=call)
     assert job({"train.py": program}).offer("GPU203").safety is (Safety.SAFE if safe else Safety.UNSAFE)
+
+
+def test_a_debugger_at_the_end_of_a_program_may_be_there_for_its_results(job: MakeJob) -> None:
+    """In a job there is nobody to look at them."""
+    program = {"train.py": stop("pass") + "breakpoint()\n"}
+    assert job(program).offer("GPU102").safety is Safety.UNSAFE
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
+    assert job(program | {"job.sh": script}).offer("GPU102").safety is Safety.SAFE

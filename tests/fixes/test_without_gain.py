@@ -212,3 +212,21 @@ if __name__ == "__main__":
 def test_the_branch_that_is_taken_by_default_decides(job: MakeJob) -> None:
     assert job({"train.py": CHOSEN.format(default="scans")}).repair("GPU305") == 0
     assert job({"train.py": CHOSEN.format(default="photos")}).repair("GPU305") == 1
+
+
+SUMMED = """\
+import torch
+
+for x, y in loader:
+    first, second = model(x.cuda(non_blocking=True))
+    (first + second).backward()
+    optimizer.step()
+    total = sum(part.item() for part in {parts})
+    if total > 100:
+        raise ValueError(total)
+"""
+
+
+def test_one_sum_of_a_few_values_saves_no_wait(job: MakeJob) -> None:
+    assert job({"train.py": SUMMED.format(parts="[first, second]")}).refusal("GPU305")
+    assert job({"train.py": SUMMED.format(parts="model.losses()")}).offer("GPU305").changes

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpulint.fix import Declined, Edit
 from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import Binding, ModuleIndex
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.edits.statements import insert_above, insert_below, remove_statement
 
@@ -42,6 +42,25 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
     source, span = module.syntax.source, edit.span
     alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
     return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
+
+
+def drop_local_import(module: ModuleIndex, used: ast.Name) -> tuple[Edit, ...]:
+    """Remove the ``import name`` of a function that nothing there but a name, which a fix removes, needs; its block has
+    to keep another statement."""
+    match module.scope(used).lookup(used.id):
+        case [Binding(node=ast.Import() | ast.ImportFrom() as node, scope=scope) as bound] if scope is not module.top:
+            pass
+        case _:
+            return ()
+    edit, place = remove_statement(module.syntax, node), module.syntax.place(node)
+    if [(one.name, one.asname) for one in node.names] != [(used.id, None)] or edit is None or place is None:
+        return ()
+    others = [one for one in module.named.get(used.id, ()) if one is not used]
+    if edit.text or edit.span.end_column > 1 or any(bound in module.scope(one).lookup(used.id) for one in others):
+        return ()
+    block = getattr(module.syntax.parents[node], place[0])
+    around = {node, used, *module.syntax.ancestors(used)}
+    return (edit,) if any(one not in around for one in block) else ()
 
 
 def _drop_one(module: ModuleIndex, name: str) -> tuple[Edit, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpulint_rules.job.gpu102_interactive_debugging import Stop
 
@@ -27,6 +28,7 @@ _SPEAKS = regex.compile(r"debug|pdb|breakpoint", re.IGNORECASE)
 """Words of comments that are about a debugger."""
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
+_UNLESS = "unless somebody looks at the results there"
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -44,26 +46,35 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return _without_question(document, document.python, found.statement)
     if found.is_prompt:
         return _without_prompt(module, found.statement)
-    import_ = _own_import(document.python, found.statement)
-    edit = remove_statement(document.python, found.statement)
+    made = _without_debugger(document, document.python, module, found.statement)
+    if found.is_last and isinstance(made, Fix):
+        return replace(made, description=f"{made.description}, {_UNLESS}", safety=Safety.UNSAFE)
+    return made
+
+
+def _without_debugger(
+    document: Document, syntax: PythonModule, module: ModuleIndex | None, statement: ast.stmt
+) -> Fix | Declined:
+    import_ = _own_import(syntax, statement)
+    edit = remove_statement(syntax, statement)
     if edit is None and import_ is not None:
-        edit = _on_one_line(document.python, import_, found.statement)
+        edit = _on_one_line(syntax, import_, statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
-    error = _waits_for_error(document.python, found.statement)
-    if edit.text or (import_ is not None and len(_block(document.python, found.statement)) == 2):
-        edit = _without_test(document.python, found.statement)
+    error = _waits_for_error(syntax, statement)
+    if edit.text or (import_ is not None and len(_block(syntax, statement)) == 2):
+        edit = _without_test(syntax, statement)
         if edit is None:
             return Declined(_ALL)
-        unused = () if import_ is not None else _unused_import(module, found.statement)
+        unused = () if import_ is not None else _unused_import(module, statement)
         return _made("remove the debugger's call and its condition", edit, error, unused)
     edit = _with_comment(document, edit)
     if edit.span.cell is None and import_ is None:
         edit = with_own_comment(document.source, edit, _SPEAKS)
-    both = _with_import(document.python, import_, edit) if import_ is not None else None
+    both = _with_import(syntax, import_, edit) if import_ is not None else None
     if both is not None:
         return _made("remove the debugger's call and import", both, error)
-    if unused := _unused_import(module, found.statement):
+    if unused := _unused_import(module, statement):
         return _made("remove the debugger's call and import", edit, error, unused)
     return _made("remove the debugger's call", edit, error)
 
@@ -81,7 +92,7 @@ def _without_prompt(module: ModuleIndex | None, statement: ast.stmt) -> Fix | De
         return Declined("the call shares its line with another statement")
     unused = _unused_import(module, statement)
     what = "remove the prompt at the end of the program" + (" and its import" if unused else "")
-    return Fix(f"{what}, unless somebody looks at the results there", Safety.UNSAFE, (edit, *unused))
+    return Fix(f"{what}, {_UNLESS}", Safety.UNSAFE, (edit, *unused))
 
 
 def _without_question(document: Document, module: PythonModule, statement: ast.stmt) -> Fix | Declined:

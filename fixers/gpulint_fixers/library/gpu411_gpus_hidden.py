@@ -12,7 +12,7 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.edits.entries import remove_entry, remove_variable
-from gpulint_fixers.edits.imports import drop_import
+from gpulint_fixers.edits.imports import drop_import, drop_local_import
 from gpulint_fixers.edits.statements import remove_assignment, remove_statement, with_own_comment, without_gaps
 
 
@@ -39,7 +39,7 @@ def _unused_import(project: Project, finding: Finding, node: ast.AST | None) -> 
         return ()
     statement = next((up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, ast.stmt)), None)
     used = [part for part in walk(statement) if isinstance(part, ast.Name)] if statement is not None else []
-    return drop_import(module, used[0]) if len(used) == 1 else ()
+    return drop_local_import(module, used[0]) or drop_import(module, used[0]) if len(used) == 1 else ()
 
 
 def _is_literal(document: Document, node: ast.AST) -> bool:

@@ -20,7 +20,7 @@ from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.edits.calls import remove_keyword
 from gpulint_fixers.edits.entries import remove_entry
-from gpulint_fixers.edits.imports import drop_import
+from gpulint_fixers.edits.imports import drop_import, drop_local_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.edits.structural import rewrite
 from gpulint_fixers.library.needed_modes import exceeds_cudnn, is_caught
@@ -265,6 +265,7 @@ def _unused_import(document: Document, project: Project, node: ast.AST | None) -
         return []
     found = list[Edit]()
     for used in (part for part in walk(node) if isinstance(part, ast.Name) and part.id in {"os", *_SWITCHES}):
+        found += drop_local_import(index, used)
         if not any(path != document.path for path in project.files_using(document.path, used.id)):
             found += drop_import(index, used)  # others may take the name from here
     return found

@@ -12,6 +12,7 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unused_symbols import is_unused
 from gpulint.workspace.module_index import NodeRef, last_name
 
 _CATCHING = frozenset({"Exception", "BaseException", "RuntimeError"})
@@ -22,20 +23,36 @@ _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)(Cell)?\(")
 _TWICE = regex.compile(r"create_graph|\bcaptum\b|\bshap\b")
 """Gradients of gradients, and libraries that take those of a model's inputs."""
 _OF_INPUTS = regex.compile(r"\.requires_grad_\(|requires_grad\s*=\s*True|autograd\.grad\(|\.backward\(")
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 _EVALUATES = regex.compile(r"\.eval\(\)")
 
 
 def is_caught(project: Project, path: Path) -> bool:
-    """Return whether a program goes on after an error in its backward pass, which anomaly detection raises for NaN."""
+    """Return whether a program goes on after an error in its backward pass, which anomaly detection raises for NaN;
+    functions that only other programs call do not count."""
     program = project.fact(MultiGpuUse).of(path)
     return any(
         isinstance(part, ast.Try)
         and any(map(_goes_on, part.handlers))
         and any(_differentiates(project, NodeRef(module, statement), _DEPTH) for statement in part.body)
+        and _may_run(project, program, NodeRef(module, part))
         for module in program.modules_where(lambda project, path: project.word_index.holds(path, b"except"))
         for part in module.syntax.of(ast.Try)
     )
+
+
+def _may_run(project: Project, program: Program, place: NodeRef) -> bool:
+    """Return whether a program may run a place: not if it is in a function of a module that nothing uses, or that
+    modules outside of the program call, and none of its own."""
+    module = place.module
+    function = module.function(place.node)
+    if is_unused(project, module, place.node):
+        return False
+    if not isinstance(function, _FUNCTIONS) or function not in module.syntax.tree.body:
+        return True
+    sites = project.fact(Resolver).call_sites(module, function)
+    return not sites or any(site.module.path in program.files for site in sites)
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:

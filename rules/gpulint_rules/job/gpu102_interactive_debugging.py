@@ -15,8 +15,9 @@ training with a person, who resets a robot or says which result is better.
 Fix safety
 Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
-prompt such as ``embed()`` that is the last statement of a script: it may be there to look at the results; and for an
-``input()`` of which nothing uses the answer. Advice for the rest.
+prompt such as ``embed()`` that is the last statement of a script, and for a debugger that is the last of a program
+which no job starts: it may be there to look at the results; and for an ``input()`` of which nothing uses the answer.
+Advice for the rest.
 
 References
 https://docs.python.org/3/library/pdb.html
@@ -36,6 +37,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
+from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -60,6 +62,8 @@ _NEEDS_PERSON = regex.compile(
 """Words of programs that take turns with a person."""
 _MAX_CALLS = 3
 """Most calls between the main block of a module and a place."""
+_MAX_LAST = 6
+"""Most blocks and functions within each other of which a statement is the last one."""
 _NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
 
 
@@ -72,6 +76,8 @@ class Stop:
     """Whether somebody may want it: a prompt at the end of a script, to look at the results."""
     asks: bool = False
     """Whether it is ``input()``, whose answer nothing uses."""
+    is_last: bool = False
+    """Whether it is a debugger that is the last of a program which no job starts: somebody may want it as well."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -88,7 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
         text = module.syntax.text(call).splitlines()[0]
-        stop = _stop(module, call, debugger, prompt)
+        stop = _stop(project, module, call, debugger, prompt)
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
@@ -101,7 +107,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _cost(project: Project, module: ModuleIndex, call: ast.Call, stop: Stop) -> Cost | None:
     """A prompt at the end of a script may be wanted; one in a loop without a condition stops each round."""
-    if stop.is_prompt and stop.statement is not None:
+    if (stop.is_prompt and stop.statement is not None) or (stop.is_last and not _trains_on_batches(project, module)):
         return Cost("breakpoint", assumed="assuming that nobody looks at the results there")
     if not stop.asks:
         return None  # without a terminal, the first one ends the program
@@ -219,14 +225,41 @@ def _is_session(call: ast.Call) -> bool:
     return any(keyword.arg in ("banner", "banner1", "header") for keyword in call.keywords)
 
 
-def _stop(module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> Stop:
-    if debugger:
-        return Stop(_statement(module, call))
+def _stop(project: Project, module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> Stop:
     statement = _statement(module, call)
+    if debugger:
+        last = statement is not None and statement in _last_statements(module)
+        started = last and any(True for _ in project.fact(JobIndex).launches_of(module.path))
+        return Stop(statement, is_last=last and not started)
     if not prompt:
         return Stop(statement, asks=statement is not None)
     last = statement is not None and statement is module.syntax.tree.body[-1]
     return Stop(statement if prompt and last else None, is_prompt=prompt)
+
+
+def _last_statements(module: ModuleIndex) -> list[ast.stmt]:
+    """Return what a program does last: its last statement, the last one of ``if __name__ == "__main__":`` there, and
+    of a function that is called there alone."""
+    found = module.syntax.tree.body[-1:]
+    while found and len(found) < _MAX_LAST:
+        match found[-1]:
+            case ast.If(test=test, body=body, orelse=[]) if "__name__" in ast.unparse(test):
+                found.append(body[-1])
+            case ast.With(body=body):
+                found.append(body[-1])
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if len(module.named.get(name, ())) == 1:
+                own = [one for one in module.syntax.tree.body if isinstance(one, FUNCTIONS) and one.name == name]
+                if len(own) != 1:
+                    break
+                found.append(own[0].body[-1])
+            case _:
+                break
+    return found
+
+
+def _trains_on_batches(project: Project, module: ModuleIndex) -> bool:
+    loops = project.fact(LoopContexts)
+    return loops.has_training_step(module) and any(loops.over_loader(module, loop) for loop in module.loops)
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.stmt | None:

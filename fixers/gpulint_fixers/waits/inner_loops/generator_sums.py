@@ -15,6 +15,9 @@ from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of,
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness
 
+_FEW = 8
+"""Most values that are written out, of which one sum saves little."""
+
 
 def summed_once(project: Project, found: HostWait) -> Fix | None:
     """Add up on the GPU, and read the sum."""
@@ -27,6 +30,8 @@ def summed_once(project: Project, found: HostWait) -> Fix | None:
         if around is None:
             return None
         sums.setdefault(around, []).append(read)
+    if all(map(_adds_few, sums)):
+        return None
     edits, reasons = list[Edit](), list[str]()
     for call, own in sums.items():
         element, uncast = without_cast(module, call.args[0].elt, own)  # type: ignore[attr-defined]
@@ -57,6 +62,15 @@ def _sum_around(module: ModuleIndex, node: ast.expr) -> ast.Call | None:
         case ast.Call(func=ast.Name(id="sum"), args=[only], keywords=[]) if only is up:
             return None if module.scope(call).lookup("sum") else call
     return None
+
+
+def _adds_few(call: ast.Call) -> bool:
+    """Return whether a sum adds a few values that are written out: after the first read the others wait for nothing,
+    and the step waits for the sum all the same."""
+    match call.args[0]:
+        case ast.GeneratorExp(generators=[one]) | ast.ListComp(generators=[one]):
+            return isinstance(one.iter, ast.List | ast.Tuple) and len(one.iter.elts) <= _FEW
+    return False
 
 
 def _is_float(node: ast.AST | None) -> TypeGuard[ast.Call]:
