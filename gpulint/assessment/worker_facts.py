@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.assessment.amounts import batch_of
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
-from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
+from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system, is_of_another_tree
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
@@ -116,6 +116,7 @@ def cannot_start_workers(subject: Subject) -> bool:
     return route.is_unguarded and (
         any(map(is_of_another_system, route.modules))
         or all(is_of_another_folder(subject.project, start.module.path.parent) for start in route.starts)
+        or is_of_another_tree(subject.project)
         or any(is_run_on_desktop(subject.project, start.module.path) for start in route.starts)
     )
 

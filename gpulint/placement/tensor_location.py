@@ -16,14 +16,15 @@ from gpulint.placement.host_results import (
     comes_to_host,
     copies_to_host,
     draws_on_host,
+    first_operand,
     framework_steps,
     gets_host,
     is_array_on_host,
     is_given_as_array,
     is_kept_on_host,
+    is_passed_from_host,
     items_of,
     makes_tensor,
-    names_device,
     returns_host,
     runs_itself,
 )
@@ -96,17 +97,17 @@ class TensorLocations:
         match node:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
-                if roots & _HOST_ROOTS or comes_to_host(self._project, module, node, self.is_host):
+                known = bool(roots & _HOST_ROOTS) or self.is_made_on_host(module, node)
+                if known or comes_to_host(self._project, module, node, self.is_host):
                     return True
                 if isinstance(func, ast.Attribute):
                     if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node) or casts_to_host(node):
                         return True
-                    if self.is_made_on_host(module, node):
-                        return True
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
-                    if roots == {"torch"} and node.args and not names_device(node):
-                        return self.is_host(module, node.args[0])
+                if (operand := first_operand(self._project, module, node)) is not None:
+                    return self.is_host(module, operand)
+                if isinstance(func, ast.Attribute):
                     drawn = draws_on_host(self._project, module, func, self.is_tensor)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
@@ -224,6 +225,11 @@ class TensorLocations:
                     or copies_to_host(node)
                     or _TELLS.search(name)
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
+                    or (
+                        _MAKES.search(name)
+                        and (on := first_operand(self._project, module, node))
+                        and self.is_host(module, on)
+                    )
                 ):
                     return False
                 if (
@@ -268,7 +274,9 @@ class TensorLocations:
                 evidence = True
             elif binding.kind is BindingKind.PARAMETER:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not is_float(binding.node)
-                if evidence and (is_given_as_array(module, node) or self._is_passed_from_host(module, node)):
+                if evidence and (
+                    is_given_as_array(module, node) or is_passed_from_host(self._project, module, node, self.is_host)
+                ):
                     return False
             elif binding.kind is BindingKind.AUGMENT:
                 evidence = evidence or self._was_tensor(module, binding.node, node)
@@ -322,15 +330,6 @@ class TensorLocations:
             return False
         parts = [statement.value] if statement.target is node else [statement.target, statement.value]
         return any(self.is_tensor(module, part) for part in parts)
-
-    def _is_passed_from_host(self, module: ModuleIndex, parameter: ast.Name) -> bool:
-        """Return whether all callers pass a number that they have read already (``log(step, loss.item())``)."""
-        passed = [
-            (ref.module, ref.node)
-            for ref in self._project.fact(Resolver).points_to(module, parameter)
-            if isinstance(ref.node, ast.expr)
-        ]
-        return bool(passed) and all(self.is_host(where, node) for where, node in passed)
 
     def _returns_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether a function of the tree returns what it has read from the GPU already."""
