@@ -28,6 +28,7 @@ from gpulint.placement.host_results import (
     returns_host,
     runs_itself,
 )
+from gpulint.placement.tensor_results import MAKES, gives_no_tensor
 from gpulint.placement.unpacked_values import adds_tensors, unpacks_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
@@ -43,24 +44,11 @@ if TYPE_CHECKING:
 
 _LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
 _TENSOR_NAME = regex.compile(r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$", re.IGNORECASE)
-_TELLS = regex.compile(
-    r"^_?(format|print|log|str|show|display|describe)_|^to_str|(2|to_?|_)(str|string|text|message|msg)$"
-)
-"""Functions that make text of what they are given."""
-_MAKES = regex.compile(
-    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
-    r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
-    re.IGNORECASE,
-)
 _STEP = regex.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
 """Functions of a program's own that do a step and hand back its loss."""
 _REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 """Functions of a program's own that average a value over its processes."""
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
-_ENDS = frozenset(
-    "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
-    "is_contiguous data_ptr keys".split()
-)
 _METHODS = frozenset(
     "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
     "pow div mul add sub argmax topk eq flatten permute transpose t softmax sigmoid".split()
@@ -220,20 +208,10 @@ class TensorLocations:
                 return self.is_tensor(module, inner)
             case ast.Call(func=func, args=args):
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
-                if (
-                    name in _ENDS
-                    or copies_to_host(node)
-                    or _TELLS.search(name)
-                    or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
-                    or (
-                        _MAKES.search(name)
-                        and (on := first_operand(self._project, module, node))
-                        and self.is_host(module, on)
-                    )
-                ):
+                if gives_no_tensor(self._project, module, node, name, self.is_host):
                     return False
                 if (
-                    (_MAKES.search(name) and not _FACTOR.search(name)) or runs_itself(self._project, module, func)
+                    (MAKES.search(name) and not _FACTOR.search(name)) or runs_itself(self._project, module, func)
                 ) and not self._returns_host(module, node):
                     return True
                 if self._moves(module, node):
