@@ -250,4 +250,4 @@ def _significant(lines: Iterable[str]) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    return _SPACES.sub(" ", _COMMENT.sub("", line)).strip()
+    return _SPACES.sub(" ", _COMMENT.sub("", line)).strip().rstrip("; ")

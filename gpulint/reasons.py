@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.comments import comments
 from gpulint.libraries import BUILT_IN
-from gpulint.libraries.comments import reason_pattern, trouble_pattern
+from gpulint.libraries.comments import reason_pattern, setting_pattern, trouble_pattern
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -44,6 +44,21 @@ _CHANGED = regex.compile(_STEP, re.IGNORECASE)
 _SETTING_CHANGED = regex.compile(
     rf"(?P<setting>workers|pin_mem(?:ory)?|batch[_ -]?size)[\"'`]*[^\d\n,;()#]{{0,12}}?{_STEP}", re.IGNORECASE
 )
+_NAMES_SETTING = regex.compile(
+    r"^\W*(the |a )?(total |max\w* )?(number|num|count|amount|no\.?|nr)\b"
+    r"|\b(todo|fixme|increase|raise|adjust|tune|change|faster)\b",
+    re.IGNORECASE,
+)
+"""A comment that only says what a setting is, or that it may be changed."""
+_CODE = regex.compile(r"^\s*[\w.\[\]\"']+\s*[=(]|[)\]}]\s*,?\s*$|^\s*[A-Za-z_.\"']+\s*:?\s*$|\b(if|for)\b.*\belse\b")
+"""Code that was commented out, or a single word."""
+_LETTERS = regex.compile(r"[^\W\d_]")
+_SIGNS = regex.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_NUMBERS = regex.compile(r"\d+")
+SENTENCE = 12
+"""Letters from which on a comment in an alphabet is a sentence."""
+SENTENCE_OF_SIGNS = 5
+"""Letters of a comment in Chinese, Japanese or Korean from which on it is a sentence."""
 MAX_ABOVE = 3
 """Most lines of comments above a setting that are read."""
 MAX_BESIDE = 12
@@ -63,6 +78,19 @@ def speaks_foreign_reason(text: str) -> bool:
 def names_trouble(text: str) -> bool:
     """Return whether a comment speaks of what goes wrong with worker processes."""
     return bool(_TROUBLE.search(text) or BUILT_IN.derived(trouble_pattern).search(text))
+
+
+def says_more(text: str) -> bool:
+    """Return whether a comment beside a value that is written out says more than what the setting is or was, in any
+    language: its author chose the value."""
+    letters = "".join(_LETTERS.findall(text))
+    signs = len(_SIGNS.findall(letters))
+    return (
+        (signs >= SENTENCE_OF_SIGNS or (len(letters) >= SENTENCE and len(text.split()) > 2))
+        and not (_NAMES_SETTING.search(text) or BUILT_IN.derived(setting_pattern).search(text))
+        and not _CODE.search(text)
+        and not any(number != "0" for number in _NUMBERS.findall(text))
+    )
 
 
 def is_changed(document: Document, setting: re.Pattern[str], value: str, beside: Span | None = None) -> bool:

@@ -50,6 +50,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 """Words of the code that makes samples; the first kind with a word counts."""
+_SURFACE = regex.compile(r"\.gii\b|[Gg]ifti|\bdarrays\b|\bagg_data\b")
+"""Values on a surface, for each of its points, which nibabel reads as well as volumes."""
 _VOLUME = regex.compile(r"[Vv]olume(?!\()")
 """A volume: of space, or else what was traded, or how loud something is."""
 _SPACE = regex.compile(
@@ -294,7 +296,8 @@ def _of_text(text: str) -> str:
     said = _COMMENT.sub("", text)
     if _VOLUME.search(said) and _SPACE.search(said) and not _PLANE.search(said):
         return "volume"
-    return next((name for name, pattern in _KINDS if pattern.search(said)), "other")
+    found = (name for name, pattern in _KINDS if pattern.search(said))
+    return next((name for name in found if name != "volume" or not _SURFACE.search(said)), "other")
 
 
 _ARRAYS = frozenset({"file", "compute", "loop"})

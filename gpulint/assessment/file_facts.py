@@ -33,7 +33,8 @@ _COMMENTED_START = regex.compile(
     r"^[ \t]*#[ \t]*((srun|torchrun|mpirun)\b[^\n]*\.py|python3?[ \t]+[\w./-]+\.py)\b", re.MULTILINE
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history|previous([-_]?(code|version)s?)?)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history|previous([-_]?(code|version)s?)?)([/_.-]|\d|$)"
+    r"|(^|[/_-])logs?/",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(

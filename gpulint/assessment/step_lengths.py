@@ -122,7 +122,7 @@ def _is_model(node: ast.expr) -> bool:
 
 def _reason(project: Project, loop: NodeRef, node: ast.AST | None) -> str:
     if node is not None and _accumulates(loop, node):
-        return "once per round of several steps"
+        return "beside several passes of the same step"
     return _reason_of_loop(project, loop)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
-from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system
+from gpulint.reasons import says_more
+from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system, is_of_another_tree
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
@@ -116,6 +117,7 @@ def cannot_start_workers(subject: Subject) -> bool:
     return route.is_unguarded and (
         any(map(is_of_another_system, route.modules))
         or all(is_of_another_folder(subject.project, start.module.path.parent) for start in route.starts)
+        or is_of_another_tree(subject.project)
         or any(is_run_on_desktop(subject.project, start.module.path) for start in route.starts)
     )
 
@@ -190,8 +192,9 @@ def _names_windows(module: ModuleIndex) -> bool:
 
 
 def is_chosen(subject: Subject) -> bool:
-    """Return whether a comment behind ``num_workers=0`` names another number, or workers."""
-    return _replaces(subject, "num_workers", 0, _CHOSEN)
+    """Return whether a comment behind ``num_workers=0`` names another number, or workers, or says more than what the
+    setting is."""
+    return _replaces(subject, "num_workers", 0, lambda text: bool(_CHOSEN.search(text)) or says_more(text))
 
 
 def is_unpinned_by_choice(subject: Subject) -> bool:
@@ -215,15 +218,15 @@ def copies_few_images(subject: Subject) -> bool:
     )
 
 
-def _replaces(subject: Subject, name: str, value: object, others: re.Pattern[str]) -> bool:
-    """Return whether a comment behind an argument of the loader's call that is ``value`` names others."""
+def _replaces(subject: Subject, name: str, value: object, says: Callable[[str], bool]) -> bool:
+    """Return whether a comment behind an argument of the loader's call that is ``value`` says something of it."""
     loader = _loader(subject)
     given = keyword_value(loader.node, name) if loader is not None else None
     if loader is None or not isinstance(given, ast.Constant) or given.value != value or subject.document is None:
         return False
     span = loader.module.syntax.span(given)
     comment = subject.document.cell_source(span.cell).line(span.line).partition("#")[2]
-    return bool(others.search(comment)) and not _TO_DO.search(comment)
+    return says(comment) and not _TO_DO.search(comment)
 
 
 def is_documented(subject: Subject) -> bool:

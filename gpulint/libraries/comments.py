@@ -22,6 +22,8 @@ class ReasonWords:
     """What says why, or what a setting prevents: "because", "avoids", "otherwise"."""
     trouble: tuple[str, ...] = ()
     """What goes wrong otherwise, and on which systems: "deadlock", "hangs", "multiprocessing"."""
+    restates: tuple[str, ...] = ()
+    """What a comment says that only tells what a number is, or that it may be changed: "number", "adjust"."""
 
     @property
     def label(self) -> str:
@@ -42,6 +44,11 @@ def reason_pattern(models: Models) -> re.Pattern[str]:
 def trouble_pattern(models: Models) -> re.Pattern[str]:
     """Return what finds the trouble of all languages."""
     return _any_of(word for row in models.rows("reason-words") for word in row.trouble)
+
+
+def setting_pattern(models: Models) -> re.Pattern[str]:
+    """Return what finds comments that tell what a number is, in all languages."""
+    return _any_of(word for row in models.rows("reason-words") for word in row.restates)
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

@@ -37,6 +37,11 @@ _OF_LENGTH = frozenset("torch.arange torch.linspace torch.randperm".split())
 """What makes tensors of one dimension, whatever it is told."""
 _OF_SHAPE = frozenset("torch.empty torch.zeros torch.ones torch.rand torch.randn".split())
 _OF_MODELS = ("__init__", "__call__", "forward")
+_OPERANDS = ("input", "log_probs", "tensors", "anchor", "input1", "x1", "x")
+"""Names of the first operands of PyTorch's functions, losses and layers. The rest has to be in the same place, except
+for lengths and targets that a loss reads on the host."""
+_SPREADS = regex.compile(r"torch\.nn\.(DataParallel$|parallel\.|utils\.)")
+"""What moves its operands to GPUs itself."""
 
 
 def runs_itself(project: Project, module: ModuleIndex, func: ast.expr) -> bool:
@@ -176,6 +181,31 @@ def comes_to_host(
     return bool(_RECEIVES[name].search(last_name(call.func.value)))
 
 
+def first_operand(project: Project, module: ModuleIndex, call: ast.Call) -> ast.expr | None:
+    """Return the operand that tells where the result of a function, a loss or a layer of PyTorch is: ``x`` of
+    ``F.ctc_loss(log_probs=x, targets=y)`` and of ``criterion(x, y)`` after ``criterion = nn.CTCLoss()``."""
+    if names_device(call):
+        return None
+    resolver = project.fact(Resolver)
+    names = resolver.names(module, call.func)
+    if {name.partition(".")[0] for name in names} != {"torch"} and not _is_layer(project, module, call.func):
+        return None
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    return call.args[0] if call.args else next((named[name] for name in _OPERANDS if name in named), None)
+
+
+def _is_layer(project: Project, module: ModuleIndex, func: ast.expr) -> bool:
+    """Return whether an object is made by a class of ``torch.nn`` alone, such as a loss."""
+    resolver = project.fact(Resolver)
+    made = resolver.points_to(module, func)
+    names = [resolver.call_names(one.module, one.node) for one in made if isinstance(one.node, ast.Call)]
+    return (
+        len(names) == len(made) > 0
+        and all(found and all(name.startswith("torch.nn.") for name in found) for found in names)
+        and not any(_SPREADS.match(name) for found in names for name in found)
+    )
+
+
 def makes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``torch.tensor(lengths)``, ``torch.zeros(n, device=device)``; ``torch.tensor(x.cuda())`` stays where ``x`` is"""
     match call.args:
@@ -276,6 +306,15 @@ def is_kept_on_host(
         bool(values)
         and all(isinstance(value, ast.expr) and value is not node and is_host(where, value) for where, value in values)
     )
+
+
+def is_passed_from_host(
+    project: Project, module: ModuleIndex, parameter: ast.Name, is_host: Callable[[ModuleIndex, ast.expr], bool]
+) -> bool:
+    """Return whether all callers pass a number that they have read already (``log(step, loss.item())``)."""
+    found = project.fact(Resolver).points_to(module, parameter)
+    passed = [(ref.module, ref.node) for ref in found if isinstance(ref.node, ast.expr)]
+    return bool(passed) and all(is_host(where, node) for where, node in passed)
 
 
 def _collects(

@@ -16,17 +16,19 @@ from gpulint.placement.host_results import (
     comes_to_host,
     copies_to_host,
     draws_on_host,
+    first_operand,
     framework_steps,
     gets_host,
     is_array_on_host,
     is_given_as_array,
     is_kept_on_host,
+    is_passed_from_host,
     items_of,
     makes_tensor,
-    names_device,
     returns_host,
     runs_itself,
 )
+from gpulint.placement.tensor_results import MAKES, gives_no_tensor
 from gpulint.placement.unpacked_values import adds_tensors, unpacks_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
@@ -42,24 +44,11 @@ if TYPE_CHECKING:
 
 _LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
 _TENSOR_NAME = regex.compile(r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$", re.IGNORECASE)
-_TELLS = regex.compile(
-    r"^_?(format|print|log|str|show|display|describe)_|^to_str|(2|to_?|_)(str|string|text|message|msg)$"
-)
-"""Functions that make text of what they are given."""
-_MAKES = regex.compile(
-    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
-    r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
-    re.IGNORECASE,
-)
 _STEP = regex.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
 """Functions of a program's own that do a step and hand back its loss."""
 _REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 """Functions of a program's own that average a value over its processes."""
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
-_ENDS = frozenset(
-    "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
-    "is_contiguous data_ptr keys".split()
-)
 _METHODS = frozenset(
     "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
     "pow div mul add sub argmax topk eq flatten permute transpose t softmax sigmoid".split()
@@ -96,17 +85,17 @@ class TensorLocations:
         match node:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
-                if roots & _HOST_ROOTS or comes_to_host(self._project, module, node, self.is_host):
+                known = bool(roots & _HOST_ROOTS) or self.is_made_on_host(module, node)
+                if known or comes_to_host(self._project, module, node, self.is_host):
                     return True
                 if isinstance(func, ast.Attribute):
                     if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node) or casts_to_host(node):
                         return True
-                    if self.is_made_on_host(module, node):
-                        return True
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
-                    if roots == {"torch"} and node.args and not names_device(node):
-                        return self.is_host(module, node.args[0])
+                if (operand := first_operand(self._project, module, node)) is not None:
+                    return self.is_host(module, operand)
+                if isinstance(func, ast.Attribute):
                     drawn = draws_on_host(self._project, module, func, self.is_tensor)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
@@ -219,15 +208,10 @@ class TensorLocations:
                 return self.is_tensor(module, inner)
             case ast.Call(func=func, args=args):
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
-                if (
-                    name in _ENDS
-                    or copies_to_host(node)
-                    or _TELLS.search(name)
-                    or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
-                ):
+                if gives_no_tensor(self._project, module, node, name, self.is_host):
                     return False
                 if (
-                    (_MAKES.search(name) and not _FACTOR.search(name)) or runs_itself(self._project, module, func)
+                    (MAKES.search(name) and not _FACTOR.search(name)) or runs_itself(self._project, module, func)
                 ) and not self._returns_host(module, node):
                     return True
                 if self._moves(module, node):
@@ -268,7 +252,9 @@ class TensorLocations:
                 evidence = True
             elif binding.kind is BindingKind.PARAMETER:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not is_float(binding.node)
-                if evidence and (is_given_as_array(module, node) or self._is_passed_from_host(module, node)):
+                if evidence and (
+                    is_given_as_array(module, node) or is_passed_from_host(self._project, module, node, self.is_host)
+                ):
                     return False
             elif binding.kind is BindingKind.AUGMENT:
                 evidence = evidence or self._was_tensor(module, binding.node, node)
@@ -322,15 +308,6 @@ class TensorLocations:
             return False
         parts = [statement.value] if statement.target is node else [statement.target, statement.value]
         return any(self.is_tensor(module, part) for part in parts)
-
-    def _is_passed_from_host(self, module: ModuleIndex, parameter: ast.Name) -> bool:
-        """Return whether all callers pass a number that they have read already (``log(step, loss.item())``)."""
-        passed = [
-            (ref.module, ref.node)
-            for ref in self._project.fact(Resolver).points_to(module, parameter)
-            if isinstance(ref.node, ast.expr)
-        ]
-        return bool(passed) and all(self.is_host(where, node) for where, node in passed)
 
     def _returns_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether a function of the tree returns what it has read from the GPU already."""

@@ -27,6 +27,8 @@ _SPAWNS = regex.compile(
     r"""|\bos\.name\s*==\s*['"]nt['"]|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
     r"""|['"]~/Library/|(?:^|\n)(?:import|from) +(?:\w+, *){0,8}(?:winsound|msvcrt|winreg|win32\w+|pythoncom)\b"""
     r"""|\bfreeze_support\(\)"""
+    r"""|(root|dir|path|folder|directory)['"]?\b[^\n#]{0,60}=[ \t]*(r['"]\w[\w .-]{0,80}\\|['"]\w[\w .-]{0,80}\\\\)"""
+    r"""[^\W\d_][\w -]{2,80}[\w .\\-]*['"]"""
 )
 """Paths of macOS and Windows, modules and calls that only Windows has or needs, and tests that prefer a Mac's GPU:
 processes are spawned there, and import the program again."""
@@ -34,6 +36,10 @@ _LINUX = regex.compile(
     r"""['"]/(home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|srv|opt|nfs|gpfs|lustre|storage|share\w*|export|work)/"""
 )
 """Paths of Linux."""
+_DRIVES = regex.compile(r"""['"]([A-Za-z]:(\\{1,2}|/)\w|/Users/\w)""")
+"""Paths of Windows and macOS that no other system has."""
+MAX_FILES = 200
+"""Most modules of a tree that are read for the paths that they name."""
 MAX_SIBLINGS = 60
 """Most modules of a folder that are read for the paths that they name."""
 _MAY_SPAWN = regex.compile(r"\bmps\.is_(available|built)\(\)")
@@ -61,6 +67,17 @@ def is_of_another_folder(project: Project, folder: Path) -> bool:
         return False
     texts = [project.python_text(path) for path in files]
     return any(regex.occurs(_SPAWNS, text) for text in texts) and not any(regex.occurs(_LINUX, text) for text in texts)
+
+
+@query
+def is_of_another_tree(project: Project) -> bool:
+    """Return whether modules of a tree name folders of Windows or macOS, and none names one of Linux."""
+    files = [path for path in project.python_files if not project.is_test(path)]
+    return (
+        len(files) <= MAX_FILES
+        and any(project.matches(path, _DRIVES) for path in files)
+        and not any(project.matches(path, _LINUX) for path in files)
+    )
 
 
 @query

@@ -260,7 +260,17 @@ def test_a_limit_tells_how_many_samples_there_are(tmp_path: Path, limit: int, le
 
 
 @pytest.mark.parametrize(
-    ("comment", "level"), [("# 4 is usually enough", "low"), ("# TODO: 4", "high"), ("# the photos", "high")]
+    ("comment", "level"),
+    [
+        ("# 4 is usually enough", "low"),
+        ("# TODO: 4", "high"),
+        ("# the photos", "high"),
+        ("# one pass over the set, no benefit from more", "low"),
+        ("# 我的电脑一开就报内存", "low"),
+        ("# 캐싱 후엔 낮아도 충분", "low"),
+        ("# 子进程数", "high"),
+        ("# количество потоков для чтения данных", "high"),
+    ],
 )
 def test_a_comment_that_names_the_number_shows_a_choice(tmp_path: Path, comment: str, level: str) -> None:
     text = IMAGES.replace("batch_size=128, shuffle=True)", f"batch_size=128,\n    num_workers=0,  {comment}\n)")

@@ -37,6 +37,7 @@ NET = "from torch.nn import Conv2d as Net\n"
     [
         ("third_party/lib/train.py", ""),
         ("train_old.py", ""),
+        ("logs/train.py", ""),
         ("benchmark_train.py", ""),
         ("train.py", "data = MNIST('data')\n"),
         ("debug/train.py", ""),

@@ -89,6 +89,12 @@ def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pyt
     assert all("also in train_b.py and 1 more, also line" in basis for _, _, basis in found)
 
 
+def test_a_semicolon_at_the_end_of_lines_makes_no_other_copy(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (tree / "train_b.py").read_text()
+    (tree / "train_b.py").write_text(text.replace(".item()\n", ".item();\n").replace(".max()\n", ".max();\n"))
+    assert {name for name, _, _ in waits(tree, capsys)} == {"train_a.py"}
+
+
 def test_the_finding_of_a_loop_names_the_copies_of_its_other_lines(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

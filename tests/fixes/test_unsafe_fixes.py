@@ -284,6 +284,7 @@ def test_lists_that_are_copied_after_the_loop_hold_the_same(job: MakeJob) -> Non
         ("            loss =", "            print(len(labels))\n            loss =", "read in every step"),
         ("    for epoch in range(2):\n        labels", "    labels", "not emptied before the loop"),
         ("labels", "masks", "too much to keep"),
+        ("y.cpu()", "x.cpu()", "too much to keep"),
         ("y.cpu()", "y.flip(0).add(1).cpu()[:4]", "more is done"),
     ],
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _LARGE = regex.compile(
     r"segment|unet|dice|mask|recon|image|img|video|frame|voxel|volume|pixel|depth|mel|audio|wave|spec|embed|feat|latent"
@@ -24,6 +25,7 @@ _DENSE = regex.compile(
     r"segment|unet|dice|\biou|miou|mask|pixel|vocab|token|input_ids|lm_|causallm|caption|seq2seq|decode"
 )
 """Words of functions whose scores are those of pixels or tokens."""
+_MODEL = regex.compile(r"(^|_)(model|net|network|encoder|generator|backbone|transformer|u_?net)$", re.IGNORECASE)
 
 
 def is_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
@@ -37,7 +39,24 @@ def is_large(module: ModuleIndex, tensor: ast.expr, name: str) -> bool:
             words -= _SCORES
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="argmax"), args=[ast.Name(), *_]):
             words -= _SCORES
-    return bool(words) and not (words <= _SCORES and _is_of_samples(module, tensor))
+    large = bool(words) and not (words <= _SCORES and _is_of_samples(module, tensor))
+    return large or _is_input(module, tensor)
+
+
+def _is_input(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a model is given a tensor first: an epoch of its inputs is the whole data set."""
+    while isinstance(tensor, ast.Call | ast.Attribute):
+        tensor = tensor.func if isinstance(tensor, ast.Call) else tensor.value
+    if not isinstance(tensor, ast.Name):
+        return False
+    ups = [module.syntax.parents.get(use) for use in module.uses.get(tensor.id, ())]
+    return any(
+        isinstance(up, ast.Call)
+        and any(isinstance(one, ast.Name) and one.id == tensor.id for one in up.args[:1])
+        and module.function(up) is module.function(tensor)
+        and _MODEL.search(last_name(up.func)) is not None
+        for up in ups
+    )
 
 
 def _is_of_samples(module: ModuleIndex, tensor: ast.expr) -> bool:
