@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.placement.later_moves import is_moved_later
+from gpulint.placement.number_mappings import gets_numbers
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
@@ -111,6 +112,8 @@ def gets_host_value(
     project: Project, tensors: TensorLocations, module: ModuleIndex, value: ast.expr, call: NodeRef
 ) -> bool:
     """Return whether ``value`` is a parameter, or an element of one, for which ``call`` passes what the host holds."""
+    if gets_numbers(project, module, value, call):
+        return True
     parameter = _parameter(module, value)
     if parameter is None or not isinstance(call.node, ast.Call):
         return False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container, Iterable
 
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex
+from gpulint.documents.call_syntax import with_defaults
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
@@ -153,3 +155,22 @@ def accepts(function: ast.AST, call: ast.Call) -> bool:
         return False
     unpacked = own.vararg is not None or any(isinstance(value, ast.Starred) for value in call.args)
     return unpacked or len(call.args) <= len(own.posonlyargs) + len(own.args)  # with `self`, which may be written out
+
+
+def fitting(functions: Iterable[NodeRef], call: ast.Call, partial: Container[NodeRef]) -> list[NodeRef]:
+    """Return the functions that take the arguments of a call, and need no more of them unless they are ``partial`` ones
+    or all do."""
+    taking = [one for one in functions if accepts(one.node, call)]
+    return [one for one in taking if one in partial or not _lacks(one.node, call)] or taking
+
+
+def _lacks(function: ast.AST, call: ast.Call) -> bool:
+    """Return whether a call leaves out an argument that a function needs. A decorator may change what it takes."""
+    if not isinstance(function, FUNCTIONS) or function.decorator_list or isinstance(call, CallbackCall):
+        return False
+    named = {keyword.arg for keyword in call.keywords}
+    if None in named or any(isinstance(value, ast.Starred) for value in call.args):
+        return False
+    own = function.args
+    left = {*positional(function, call)[len(call.args) :], *(one.arg for one in own.kwonlyargs)}
+    return any(one.arg in left - named for one, default in with_defaults(own) if default is None)

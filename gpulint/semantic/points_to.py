@@ -16,7 +16,7 @@ from gpulint.documents.compact import both
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic import dictionary_items
-from gpulint.semantic.argument_binding import RECEIVERS, accepts, argument_of, attribute_of, given_by_name, under_name
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, fitting, given_by_name, under_name
 from gpulint.semantic.attribute_sources import (
     is_property,
     item_under,
@@ -307,8 +307,8 @@ class Resolver(ClassHierarchy):
 
     def callees(self, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
         """Functions of the tree that a call may reach; a class gives its ``__init__``, an instance its ``__call__`` or
-        ``forward``."""
-        found: list[NodeRef] = []
+        ``forward``. Those that lack an argument are left out if others get all."""
+        found, partial = list[NodeRef](), set[NodeRef]()
         for ref in self.points_to(module, call.func):
             match ref.node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
@@ -318,15 +318,15 @@ class Resolver(ClassHierarchy):
                         found.append(made)
                 case ast.Call() if not ref.path:
                     if "functools.partial" in self.names(ref.module, ref.node.func) and ref.node.args:
-                        for inner in self.points_to(ref.module, ref.node.args[0]):
-                            if isinstance(inner.node, FUNCTIONS):
-                                found.append(inner)
+                        inner = self.points_to(ref.module, ref.node.args[0])
+                        found += (part for part in inner if isinstance(part.node, FUNCTIONS))
+                        partial.update(inner)
                         continue
                     for where, owner in self.classes_of(*self._unwrapped(ref)):
                         called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
                         if called is not None:
                             found.append(called)
-        return [ref for ref in dict.fromkeys(found) if accepts(ref.node, call)]
+        return fitting(dict.fromkeys(found), call, partial)
 
     def _unwrapped(self, ref: NodeRef) -> tuple[ModuleIndex, ast.expr]:
         """The model in ``DataParallel(model)``; else the expression itself."""

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import passed_as
+from gpulint.query import cyclic
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import last_name
@@ -28,6 +29,7 @@ def all_name_one(project: Project, module: ModuleIndex, wrapper: ast.Call, posit
     return bool(origins) and all(not one.path and _is_one(project, one) for one in origins)
 
 
+@cyclic(False)
 def _is_one(project: Project, listed: NodeRef) -> bool:
     match listed.node:
         case ast.List(elts=[only]) | ast.Tuple(elts=[only]):

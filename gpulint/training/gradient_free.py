@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.libraries.frameworks import GradientFree
 from gpulint.libraries.names import matches
+from gpulint.query import cyclic
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import ModuleIndex, last_name
@@ -31,6 +32,7 @@ def runs_without_gradients(project: Project, module: ModuleIndex, forward: ast.C
     return _is_gradient_free(project, module, model) or _is_read(module, forward)
 
 
+@cyclic(False)
 def _is_gradient_free(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
     rows: tuple[GradientFree, ...] = project.models.rows("gradient-free")
     made = project.fact(Resolver).points_to(module, model)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.query import query
+from gpulint.query import cyclic
 from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits, parts_of, spelt
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
@@ -280,7 +280,7 @@ def _is_of_loop(module: ModuleIndex, counter: ast.expr) -> bool:
     )
 
 
-@query
+@cyclic(False)
 def is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``,
     ``if torch.stack([torch.isnan(x).any() for x in tensors]).any():``."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.query import cyclic, query
+from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -55,9 +55,10 @@ _DUE = regex.compile(
 _FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20
 """Most first iterations that count as seldom."""
+_NO_INTERVAL: tuple[int, str] | None = None
 
 
-@query
+@cyclic(False)
 def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """Return whether a test holds (or fails) only every N iterations, or only in the first or last, N not being one."""
     if is_by_chance(project, module, test, holds):
@@ -76,7 +77,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         elif isinstance(part, ast.Name) and (passed := passed_tests(project, module, part)):
             if holds and all(is_periodic(project, where, one, holds) for where, one in passed):
                 return True
-        elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
+        elif isinstance(part, ast.Name) and _FLAG.search(part.id) and holds is not _is_negated(module, part):
             if _is_set_seldom(project, module, part):
                 return True
         elif (
@@ -104,7 +105,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     return bool(holds and _LAST.search(source_text(module, test)))
 
 
-@query
+@cyclic(_NO_INTERVAL)
 def interval(
     project: Project, module: ModuleIndex, test: ast.expr, holds: bool, sure: bool = False
 ) -> tuple[int, str] | None:
@@ -196,8 +197,7 @@ def _passes_multiple(node: ast.AST) -> bool:
 
 
 def _is_due(project: Project, module: ModuleIndex, part: ast.AST, holds: bool) -> bool:
-    up = module.syntax.parents.get(part)
-    holds = holds is not (isinstance(up, ast.UnaryOp) and isinstance(up.op, ast.Not))
+    holds = holds is not _is_negated(module, part)
     if isinstance(part, ast.Attribute):
         return any(_says_when(project, module, one, None, holds) for one in properties(project, module, part))
     if not isinstance(part, ast.Call):
@@ -205,6 +205,11 @@ def _is_due(project: Project, module: ModuleIndex, part: ast.AST, holds: bool) -
     if _EVERY.search(name := last_name(part.func)) or _DUE.search(name):
         return True
     return any(_says_when(project, module, one, part, holds) for one in project.fact(Resolver).callees(module, part))
+
+
+def _is_negated(module: ModuleIndex, part: ast.AST) -> bool:
+    up = module.syntax.parents.get(part)
+    return isinstance(up, ast.UnaryOp) and isinstance(up.op, ast.Not)
 
 
 def _says_when(project: Project, module: ModuleIndex, callee: NodeRef, call: ast.Call | None, holds: bool) -> bool:

@@ -34,6 +34,16 @@ def asked(root: Path, code: str) -> tuple[Project, ModuleIndex, ast.Call]:
         ("for i in x:\n    look()\n    if i % 100 == 0:\n        other()", False),
         ("for i in x:\n    if ready:\n        look()", False),
         ("def f():\n    look()\nfor i in x:\n    if i % 100 == 0:\n        f()", False),
+        ("log = False\nfor i in x:\n    if i % 100 == 0:\n        log = True\n    if log:\n        look()", True),
+        ("log = False\nfor i in x:\n    if i % 100 == 0:\n        log = True\n    if not log:\n        look()", False),
+        (
+            "log = False\nfor i in x:\n    if i % 100 == 0:\n        log = True\n    if not log:\n        continue\n    look()",
+            True,
+        ),
+        ("logged = log = False\nfor i in x:\n    if not log:\n        look()\n        log = True", False),
+        ("log = False\nfor i in x:\n    if log:\n        look()\n        log = True", False),
+        ("for i in x:\n    log = not log\n    if log:\n        look()", False),
+        ("def f(log=False):\n    if log:\n        look()\n    f(log=not log)", False),
     ],
 )
 def test_periodic(tmp_path: Path, code: str, expected: bool) -> None:

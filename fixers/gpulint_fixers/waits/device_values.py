@@ -30,6 +30,7 @@ from gpulint_fixers.waits.logs.named_meters import keeps_tensors
 from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
 from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar, throttled
 from gpulint_fixers.waits.logs.whole_runs import with_reads_above
+from gpulint_fixers.waits.returned_logs import HANDS_OVER
 from gpulint_fixers.waits.step_tests import is_lightning_log
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
 from gpulint_fixers.waits.sums.keyed_sums import keyed
@@ -92,7 +93,7 @@ def handed_over(project: Project, found: HostWait) -> Fix | Declined:
         if isinstance(reads, Declined):
             return reads
         edits += (read.replaced(found.module, ".detach()") for read in reads)
-    return Fix("hand Lightning the tensor, which it reads when it writes its log", Safety.UNSAFE, tuple(edits))
+    return Fix(HANDS_OVER, Safety.UNSAFE, tuple(edits))
 
 
 def _in_other_branches(project: Project, found: HostWait) -> list[HostWait]:

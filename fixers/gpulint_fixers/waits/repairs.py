@@ -28,6 +28,7 @@ from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
 from gpulint_fixers.waits.needless_uploads import without_upload
 from gpulint_fixers.waits.removed_waits import remove_wait
+from gpulint_fixers.waits.returned_logs import returned_to_lightning
 from gpulint_fixers.waits.returns.returned_numbers import returned_numbers
 from gpulint_fixers.waits.returns.returned_reads import returned
 from gpulint_fixers.waits.step_tests import (
@@ -66,6 +67,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
         return removed
     if is_lightning_log(found.module, statement):
         return handed_over(project, found)
+    if (handed := returned_to_lightning(found)) is not None:
+        return handed
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:
         return less

@@ -15,6 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
+from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
@@ -50,7 +51,6 @@ _JOINS = frozenset({"any", "all"})
 MAX_TEXT = 60
 """Most characters of the code that a message shows."""
 _LOGS = frozenset({"log", "add_scalar", "add_scalars", "log_metrics", "log_metric", "log_dict"})
-_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _OF_JAX = {
     SyncKind.BARRIER: "remove it: JAX runs ahead of the GPU until something reads a result",
     SyncKind.TEST: "test every N iterations, or decide in the compiled step (`jnp.where`, `optax.apply_if_finite`)",
@@ -89,7 +89,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _AT_ONCE
     if project.fact(SyncPoints).is_of_jax(module, sync):
         return _OF_JAX.get(sync.kind, _KEEP)
-    if _is_handed_to_lightning(module, sync.node):
+    if is_handed_to_lightning(module, sync.node) or is_in_result(module, sync.node):
         return _HAND_OVER
     if tests_parameters(module, sync, context.loop.node):
         if _changes_each(module, sync.node):
@@ -151,19 +151,6 @@ def _is_logged(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
         for use in followed(module, node)
         for up in takewhile(lambda up: not isinstance(up, ast.stmt), module.syntax.ancestors(use))
     )
-
-
-def _is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether the value is for ``self.log`` or ``pl_module.log_dict`` of a Lightning module."""
-    if module.packages.isdisjoint(_LIGHTNING):
-        return False
-    for up in module.syntax.ancestors(node):
-        match up:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "pl_module"), attr="log" | "log_dict")):
-                return True
-            case ast.stmt():
-                return False
-    return False
 
 
 def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:

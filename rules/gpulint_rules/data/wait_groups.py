@@ -14,8 +14,9 @@ from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.training.default_tests import runs_over_nothing
-from gpulint.training.guards import Guards
+from gpulint.training.guards import Guards, is_of_processes
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
@@ -142,7 +143,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         called = read = _called_read(project, module, found, at_needed)
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
-    first = min(_unconditional(project, module, staying, loop), key=lambda node: node.lineno, default=None)
+    always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
+    first = min(always, key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and small else 1)
         + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop),
@@ -174,6 +176,11 @@ def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoi
 def _unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
     guards = project.fact(Guards)
     return [sync.node for sync in syncs if not guards.is_conditional(module, sync.node, loop)]
+
+
+def _is_of_some(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether only some processes run a place: those of ``rank == 0``."""
+    return any(is_of_processes(module, test) for test, _ in conditions(module, node, loop))
 
 
 def _shown(

@@ -14,6 +14,7 @@ from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, Mod
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import reads_of, torch_of, uses_other_library
+from gpulint_fixers.waits.inner_loops.copied_numbers import listed_number
 from gpulint_fixers.waits.inner_loops.element_reads import elements
 from gpulint_fixers.waits.inner_loops.generator_sums import summed_once
 from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
@@ -43,6 +44,8 @@ def _of_values(project: Project, found: HostWait) -> Fix | None:
     module, statement = found.module, found.statement
     reads = reads_of(found)
     torch = torch_of(module)
+    if isinstance(reads, Declined) and (number := listed_number(found)) is not None:
+        reads = [number]
     if isinstance(reads, Declined) or torch is None or not reads or not isinstance(statement, ast.stmt):
         return None
     inner = _inner(found, reads[0].whole)
