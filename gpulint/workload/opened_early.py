@@ -88,7 +88,7 @@ def _is_let_go(owner: ast.ClassDef, name: str) -> bool:
 
 @query
 def _looked_at(project: Project, path: Path) -> frozenset[ast.AST]:
-    """What makes the objects that a module takes elements out of: ``print(data[0].shape)``."""
+    """Return what makes the objects that a module takes elements out of: ``print(data[0].shape)``."""
     module, points_to = project.module_at(path), project.fact(Resolver).points_to
     if module is None:
         return frozenset()

@@ -124,7 +124,7 @@ def test_what_each_step_calls_only_for_another_choice_costs_little(tmp_path: Pat
     [
         ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "low"),
         ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n", "split.py": "root = '/data/photos'\n"}, "high"),
-        ({"tools/prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "high"),
+        ({"tools/prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "low"),
         ({"prepare.py": "root = 'photos'\n"}, "high"),
     ],
 )

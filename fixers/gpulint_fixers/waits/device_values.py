@@ -21,7 +21,7 @@ from gpulint_fixers.waits.held_values import held
 from gpulint_fixers.waits.host_casts import cast_on_gpu
 from gpulint_fixers.waits.kept_axes import is_unreduced, keeps_axis
 from gpulint_fixers.waits.last_values import last_value
-from gpulint_fixers.waits.lists.device_lists import gathered_by_name
+from gpulint_fixers.waits.lists.named_batches import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
 from gpulint_fixers.waits.logs.averaging_meters import given_to_meter
 from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, raised

@@ -221,14 +221,8 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    return Cost(
-        "host-wait",
-        group.amount,
-        basis=_basis(module, sync, group),
-        own=own,
-        assumed=assumed,
-        small=group.small or all(_picks(module, one) for one in syncs),
-    )
+    small = group.small or all(_picks(module, one) for one in syncs)
+    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=small)
 
 
 def _are_small(module: ModuleIndex, run: Sequence[SyncPoint], found: Sequence[tuple[SyncPoint, LoopContext]]) -> bool:
