@@ -319,6 +319,8 @@ def named_by(work: ItemWork, batch: Batch) -> Batch:
         return dataclasses.replace(batch, kind=seen)
     if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
         return dataclasses.replace(batch, kind="other")
+    if batch.kind == "table" and "transform" in work.kinds:  # arrays of images
+        return dataclasses.replace(batch, kind="other")
     return batch
 
 
