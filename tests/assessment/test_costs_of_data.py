@@ -791,8 +791,8 @@ def test_arrays_that_are_transformed_as_images_are_no_rows(tmp_path: Path) -> No
         "class Held(Dataset):\n"
         "    def __init__(self, path):\n"
         "        self.images = np.fromfile(path, dtype=np.uint8).reshape(-1, 3, 96, 96)\n"
-        "        self.change = tfms.Compose([tfms.ToPILImage(), tfms.ColorJitter(0.4), tfms.ToTensor()])\n\n"
-        "    def __getitem__(self, index):\n        return self.change(torch.from_numpy(self.images[index]))\n\n"
+        "        self.tfms = tfms.Compose([tfms.ToPILImage(), tfms.ColorJitter(0.4), tfms.ToTensor()])\n\n"
+        "    def __getitem__(self, index):\n        return self.tfms(torch.from_numpy(self.images[index]))\n\n"
         "loader = DataLoader(Held('images.bin'), batch_size=512, shuffle=True)\n"
     )
     (basis,) = bases(tmp_path, {"train.py": HEAD + "import numpy as np\n" + held + TRAINING}, "GPU303")
