@@ -22,12 +22,18 @@ class Net(pl.LightningModule):
         right = (out.argmax(1) == y).float().mean().item()
         return right, {"right": right}
 
+    def record(self, stage, value):
+        logs = {}
+        logs[f"{stage}/right"] = value
+        self.log_dict(logs)
+
     def training_step(self, batch, batch_idx):
         x, y = batch
         out = self.model(x)
         right, table = self.scores(out, y)
         table["last"] = 1.0
         self.log("right", 100 * right if self.percent else right)
+        self.record("train", right)
         self.log_dict({f"train/{name}": value for name, value in table.items()})
         return self.criterion(out, y)
 """
@@ -56,6 +62,9 @@ CASES = {
     "the condition": ("if self.percent", "if right"),
     "a key": ('{"right": right}', "{right: 1.0}"),
     "a sum": ('table["last"] = 1.0', "right += 1"),
+    "what a method does else": ("self.log_dict(logs)", "self.log_dict(logs)\n        self.seen[stage] = value"),
+    "what a method does else with the table": ("self.log_dict(logs)", "self.log_dict(logs)\n        print(logs)"),
+    "a method that is unknown": ('self.record("train", right)', 'self.logger.record("train", right)'),
     "a filter": ("in table.items()}", "in table.items() if value}"),
     "another caller": (
         "    def training_step",

@@ -12,6 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass, field
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import COMPREHENSIONS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.waits.changed_tensors import is_changed
@@ -22,6 +23,7 @@ from gpulint_fixers.waits.returns.return_types import annotated
 
 _WITHOUT_GRAPH = frozenset({"detach", "argmax", "argmin", "eq", "ne", "ge", "gt", "le", "lt"})
 """Methods whose result has no graph."""
+_WORD = b"lightning"
 _WHOLE = -1
 """The place of a value that is all that a function returns."""
 
@@ -29,7 +31,7 @@ _WHOLE = -1
 def handed_to_log(project: Project, found: HostWait) -> Fix | None:
     """``acc = hits.mean().item()`` and ``self.log("acc", acc)``; None if something else gets one of the numbers."""
     reads = reads_of(found)
-    if isinstance(reads, Declined) or not reads:
+    if isinstance(reads, Declined) or not reads or not project.python_files_with(_WORD):
         return None
     flow = _Flow(project)
     if not all(flow.ends_in_log(found.module, read.whole) for read in reads) or not flow.logs:
@@ -92,12 +94,14 @@ class _Flow:
         match up := module.syntax.parents.get(node):
             case ast.keyword(arg="value" | "dictionary"):
                 return self._is_logged(module, node, module.syntax.parents.get(up))
-            case ast.Call(args=[_, value, *_]) if value is node:
+            case ast.Call(args=[_, value, *_], func=ast.Attribute(attr="log")) if value is node:
                 return self._is_logged(module, node, up)
             case ast.Call(args=[value, *_], func=ast.Attribute(attr="log_dict")) if value is node:
                 return self._is_logged(module, node, up)
             case ast.Call(args=[value], func=ast.Attribute(attr="update", value=ast.Name() as table)) if value is node:
                 return self._is_kept(module, table)
+            case ast.Call(args=values) if node in values:
+                return self._is_passed(module, up, values.index(node))
             case ast.Dict(values=values):
                 return node in values and self.ends_in_log(module, up)
             case ast.IfExp(body=body, orelse=other):
@@ -107,8 +111,8 @@ class _Flow:
             case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
                 other = right if left is node else left
                 return isinstance(other, ast.Constant) and self.ends_in_log(module, up)
-            case ast.Subscript(value=table, slice=ast.Constant(value=str()), ctx=ast.Load()) if table is node:
-                return self.ends_in_log(module, up)
+            case ast.Subscript(value=table, slice=ast.Constant(value=str()) | ast.JoinedStr(), ctx=ast.Load()):
+                return table is node and self.ends_in_log(module, up)
             case ast.Attribute(attr="items"):
                 return self._is_gone_through(module, up)
             case ast.Assign(targets=[target], value=value) if value is node:
@@ -127,22 +131,22 @@ class _Flow:
 
     def _is_assigned(self, module: ModuleIndex, statement: ast.Assign, target: ast.expr) -> bool:
         match target:
-            case ast.Name():
-                return self._is_read(module, target, statement)
-            case ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str())):
+            case ast.Name(id=name):
+                return self._is_read(module, name, target, statement)
+            case ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str()) | ast.JoinedStr()):
                 return self._is_kept(module, table)
         return False
 
-    def _is_read(self, module: ModuleIndex, target: ast.Name, made: ast.AST) -> bool:
-        """The uses of a variable that see a value."""
-        bindings = module.scope(target).lookup(target.id)
-        for node in module.named.get(target.id, []):
-            if node is target or module.scope(node).lookup(target.id) is not bindings:
+    def _is_read(self, module: ModuleIndex, name: str, within: ast.AST, made: ast.AST) -> bool:
+        """Return whether all uses of a variable that see the value which ``made`` gives it end in the log."""
+        bindings = module.scope(within).lookup(name)
+        for node in module.named.get(name, []):
+            if node is within or module.scope(node).lookup(name) is not bindings:
                 continue
             changes = isinstance(node.ctx, ast.Del) or isinstance(module.syntax.parents.get(node), ast.AugAssign)
             if isinstance(node.ctx, ast.Store) and not changes:
                 continue
-            if not any(one.node in (made, target) for one in reaching(module, bindings, node)):
+            if not any(one.node in (made, within) for one in reaching(module, bindings, node)):
                 continue
             up = module.syntax.parents.get(node)
             if isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store) and up.value is node:
@@ -152,14 +156,14 @@ class _Flow:
         return True
 
     def _is_kept(self, module: ModuleIndex, table: ast.Name) -> bool:
-        """The uses of a table of the function to which the value is added."""
+        """Return whether a table of the function, to which the value is added, only ends in the log."""
         bound = reaching(module, module.scope(table).lookup(table.id), table)
         return bool(bound) and all(
             isinstance(one.node, ast.Assign)
             and isinstance(one.value, ast.Dict | ast.DictComp)
             and not one.path
             and isinstance(target := one.node.targets[0], ast.Name)
-            and self._is_read(module, target, one.node)
+            and self._is_read(module, target.id, target, one.node)
             for one in bound
         )
 
@@ -177,8 +181,23 @@ class _Flow:
         loads = [part for part in uses if isinstance(part.ctx, ast.Load)]
         return len(uses) == len(loads) + 1 and all(self.ends_in_log(module, part) for part in loads)
 
+    def _is_passed(self, module: ModuleIndex, call: ast.Call, at: int) -> bool:
+        """Return whether the function that gets the value as an argument only logs it: ``self.record(acc)``."""
+        callees = self.project.fact(Resolver).callees(module, call)
+        if len(callees) != 1 or any(isinstance(one, ast.Starred) for one in call.args):
+            return False
+        where, function = callees[0].module, callees[0].node
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            return False
+        names = [*function.args.posonlyargs, *function.args.args]
+        if where.class_of(function) is not None:
+            if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func.value) != "self":
+                return False
+            at += 1
+        return at < len(names) and self._is_read(where, names[at].arg, function.body[0], names[at])
+
     def _is_returned(self, module: ModuleIndex, node: ast.AST, place: int) -> bool:
-        """What calls do with a value that their function returns."""
+        """Return whether all calls of the function around a ``return`` only log the value."""
         function = module.function(node)
         if function is None or isinstance(function, ast.Lambda):
             return False
@@ -196,7 +215,7 @@ class _Flow:
             case ast.Assign(targets=[ast.Tuple(elts=parts)]) if place < len(parts):
                 part = parts[place]
                 starred = any(isinstance(one, ast.Starred) for one in parts)
-                return isinstance(part, ast.Name) and not starred and self._is_read(module, part, up)
+                return isinstance(part, ast.Name) and not starred and self._is_read(module, part.id, part, up)
             case ast.Return():
                 return self._is_returned(module, up, place)
         return False
