@@ -30,7 +30,7 @@ _LONG = 60
 """Lines of a loop from which on an inner one is wrapped."""
 _SHORT = 20
 """Lines of a program that may run without gradients as a whole."""
-_MANY = 40
+_MANY = 20
 """Lines from which on a block hides what changes, where a decorator is one line."""
 _PROGRAMS = frozenset({"main", "main_worker", "cli"})
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})

@@ -23,6 +23,7 @@ from gpulint_fixers.waits.lists.method_lists import kept_by_object
 from gpulint_fixers.waits.lists.row_lists import gathered_rows
 from gpulint_fixers.waits.lists.whole_reads import flat_read
 from gpulint_fixers.waits.logs.abort_tests import test_less_often
+from gpulint_fixers.waits.logs.lightning_values import handed_to_log
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
@@ -67,7 +68,7 @@ def repair(project: Project, found: object) -> Fix | Declined:
         return removed
     if is_lightning_log(found.module, statement):
         return handed_over(project, found)
-    if (handed := returned_to_lightning(found)) is not None:
+    if (handed := returned_to_lightning(found) or handed_to_log(project, found)) is not None:
         return handed
     loop = found.context.loop.node
     if (less := logged_by_call(project, found)) is not None:

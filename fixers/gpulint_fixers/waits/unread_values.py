@@ -17,6 +17,7 @@ from gpulint_fixers.edits.comments import code_in_comments
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
+from gpulint_fixers.waits.replaced_values import of_one_value
 
 _READS = frozenset(
     {"item", "detach", "cpu", "float", "double", "mean", "sum", "int", "len", "size", "numpy", "tolist"}
@@ -26,6 +27,20 @@ _JOINS = frozenset({"concatenate", "array", "asarray", "stack", "cat", "vstack",
 """Functions that join the values of a list, and do nothing else."""
 _EMPTY = frozenset({"array", "empty", "zeros", "tensor"})
 """Functions that make an array, perhaps an empty one."""
+_PLAIN = (
+    ast.Name
+    | ast.Attribute
+    | ast.Subscript
+    | ast.Constant
+    | ast.Compare
+    | ast.BoolOp
+    | ast.UnaryOp
+    | ast.cmpop
+    | ast.boolop
+    | ast.unaryop
+    | ast.expr_context
+)
+"""What tests have that call nothing."""
 _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
 _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
@@ -39,7 +54,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         return None
     statement = _emptied(variable, statement)
     own, starts = set(walk(statement)), list[ast.stmt]()
-    for node in nodes:
+    for node in of_one_value(variable, statement, nodes):
         start = variable.statement(node)
         if node in own or start in starts:
             continue
@@ -52,7 +67,7 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
     commented = any(code_in_comments(module.syntax, module.function(variable.loop), variable.name))
     if commented and not _appends(statement):
         return Declined(f"code that is commented out reads `{variable.name}`")
-    edits = [_without(variable, one) for one in (statement, *starts)]
+    edits = [_without(variable, _with_test(variable.module, one)) for one in (statement, *starts)]
     if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     removed = tuple(_with_gap(variable, edit) for edit in edits if edit is not None)
@@ -110,6 +125,16 @@ def _emptied(variable: Variable, statement: ast.stmt) -> ast.stmt:
                 statement = up
             case _:
                 return statement
+
+
+def _with_test(module: ModuleIndex, statement: ast.stmt) -> ast.stmt:
+    """Return a statement with the tests around it that are for it alone and call nothing."""
+    match up := module.syntax.parents.get(statement):
+        case ast.If(orelse=[], test=test) if up.body == [statement] and all(
+            isinstance(one, _PLAIN) for one in walk(test)
+        ):
+            return _with_test(module, up) if module.syntax.text(up).startswith("if") else statement
+    return statement
 
 
 def _are_of_loop(module: ModuleIndex, loop: ast.For) -> bool:

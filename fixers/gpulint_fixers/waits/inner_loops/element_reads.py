@@ -84,7 +84,7 @@ def _gone_through(project: Project, module: ModuleIndex, element: ast.Name) -> t
     for node in uses:
         if (read := read_around(module, node)) is not None:
             reads.append(read)
-        elif not _takes_number(module, node):
+        elif not _takes_number(module, node, binder.source):
             return None
     if not uses or _is_used_after(module, binder, element.id):
         return None
@@ -239,13 +239,16 @@ def _uses(binder: _Binder, name: str) -> list[ast.Name]:
     return [node for node in nodes if isinstance(node.ctx, ast.Load)]
 
 
-def _takes_number(module: ModuleIndex, node: ast.Name) -> bool:
-    """``int(p)``, and ``p == 0`` as a condition, which mean the same of a number."""
+def _takes_number(module: ModuleIndex, node: ast.Name, source: ast.expr) -> bool:
+    """``int(p)``, and as conditions ``p == 0`` and of integers ``p == END``, which mean the same of a number."""
     match module.syntax.parents.get(node):
         case ast.Call(func=ast.Name(id=name), args=[_], keywords=[]):
             return name in _NUMBERS
-        case ast.Compare(left=left, comparators=[ast.Constant()]) as test if left is node:
-            return _is_condition(module, test)
+        case ast.Compare(left=left, ops=[op], comparators=[other]) as test if left is node:
+            known = isinstance(other, ast.Constant) or (
+                isinstance(op, ast.Eq | ast.NotEq) and is_integer(module, source)
+            )
+            return known and _is_condition(module, test)
     return False
 
 
@@ -255,10 +258,8 @@ def _is_condition(module: ModuleIndex, test: ast.Compare) -> bool:
 
 
 def _counts(module: ModuleIndex, node: ast.Name) -> bool:
-    match module.syntax.parents.get(node):
-        case ast.Call(func=ast.Name(id="len"), args=[_]):
-            return True
-    return False
+    up = module.syntax.parents.get(node)
+    return isinstance(up, ast.Call) and ast.unparse(up.func) == "len"
 
 
 def _is_used_after(module: ModuleIndex, binder: _Binder, name: str) -> bool:

@@ -15,6 +15,7 @@ from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import reads_of, torch_of, uses_other_library
 from gpulint_fixers.waits.inner_loops.copied_numbers import listed_number
+from gpulint_fixers.waits.inner_loops.drawn_rows import drawn_together
 from gpulint_fixers.waits.inner_loops.element_reads import elements
 from gpulint_fixers.waits.inner_loops.generator_sums import summed_once
 from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
@@ -30,7 +31,8 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
     made = (
-        copied_above(found)
+        drawn_together(project, found)
+        or copied_above(found)
         or extended(found)
         or elements(project, found)
         or stacked(project, found)
