@@ -64,7 +64,7 @@ def _is_not_reached(project: Project, module: ModuleIndex, node: ast.AST, calls:
 
 
 def _blocks(module: ModuleIndex, node: ast.AST) -> Iterator[ast.AST]:
-    """What runs a node as a part of it: loops, the function, what a program starts with, the module."""
+    """Yield what runs a node as a part of it: loops, the function, what a program starts with, the module."""
     for up in module.syntax.ancestors(node):
         if isinstance(up, (*LOOPS, *FUNCTIONS, ast.Module)) or (
             isinstance(up, ast.If) and "__main__" in source_text(module, up.test)

@@ -58,7 +58,8 @@ def _lacks_name(project: Project, module: ModuleIndex) -> bool:
 
 
 def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex | None]:
-    """Yield the modules of the tree that a module imports in any case, of which no other file has the name."""
+    """Yield the modules of the tree that a module imports in any case, of which no other file has the name. A package
+    that cannot be imported stops all programs, so that somebody is about to repair it."""
     for statement in module.syntax.tree.body:
         match statement:
             case ast.ImportFrom(module=str(name), level=level):
@@ -69,8 +70,9 @@ def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleInd
                 continue
         for name in names:
             path = project.module_path(project.absolute(name, module.path), module.path)
-            stem = path.parent.name if path is not None and path.name == "__init__.py" else getattr(path, "stem", "")
-            if path is not None and len(_by_stem(project).get(stem, ())) == 1:
+            if path is None or path.name == "__init__.py" or path == module.path:
+                continue
+            if len(_by_stem(project).get(path.stem, ())) == 1:
                 yield project.module_at(path)
 
 

@@ -88,7 +88,7 @@ def _is_annotation(module: ModuleIndex, node: ast.AST) -> bool:
 
 @query
 def absent_attributes(project: Project, module: ModuleIndex) -> tuple[ast.Attribute, ...]:
-    """What a module reads of modules of the tree that do not have it: ``utils.seed_all(0)``."""
+    """Return what a module reads of modules of the tree that do not have it: ``utils.seed_all(0)``."""
     if module.path.suffix != ".py" or project.finds(module.path, _MAKES_NAMES):
         return ()
     return tuple(

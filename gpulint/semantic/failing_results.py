@@ -10,7 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.query import cyclic
 from gpulint.semantic.failing_calls import does_not_fit
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
-from gpulint.semantic.path_conditions import conditions, nested_exits
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
@@ -28,9 +28,9 @@ _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 
 @cyclic(_NONE)
 def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
-    """What raises an error in each run of a function, loop or module: names that nothing defines, calls that do not fit
-    or of functions that always raise an error, and values that are not what they are unpacked to (``_, accuracy =
-    score(output, target)``)."""
+    """Return what raises an error in each run of a function, loop or module: names that nothing defines, calls that do
+    not fit or of functions that always raise an error, and values that are not what they are unpacked to (``_, accuracy
+    = score(output, target)``)."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
     names = [*undefined_names(project, module), *absent_attributes(project, module)]
     found = [
@@ -134,5 +134,7 @@ def _is_reached(module: ModuleIndex, node: ast.AST, below: ast.AST, block: ast.A
     body = getattr(block, "body", [])
     if below not in body or any(isinstance(one, _ENDS) for one in body[: body.index(below)]):
         return False
-    tests = (*conditions(module, node, block), *nested_exits(module, node, block))
-    return not tests
+    exits = (part for part in walk(block) if isinstance(part, _ENDS) and part.lineno < getattr(node, "lineno", 0))
+    if any(module.function(part) is module.function(node) for part in exits):
+        return False
+    return not any(True for _ in conditions(module, node, block))
