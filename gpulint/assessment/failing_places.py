@@ -1,24 +1,119 @@
-"""Places in code that raises an error whenever it runs."""
+"""Places that a program never gets to, or not more than once, as it raises an error first."""
 
 from __future__ import annotations
 
+import ast
+import re
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.failing_results import unpacks_nothing
-from gpulint.workspace.module_index import LOOPS
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.semantic.failing_calls import is_only_called
+from gpulint.semantic.failing_results import failures, takes_steps
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+MAX_CALLS = 3
+"""How many calls lead from a program to a place."""
+_WORKS = regex.compile(
+    r"(^|_)(main|train\w*|fit\w*|run\w*|test\w*|eval\w*|valid\w*|epochs?|steps?|learn\w*|launch\w*|spawn|start|optimi[sz]e"
+    r"|infer\w*|predict\w*|generate|extract\w*|loop|process\w*|solve|forward|finetune|pretrain\w*|distill|warmup)(_|$)",
+    re.IGNORECASE,
+)
+"""Names of calls that may do all of a program's work."""
+_NOT_COMPILED = ("keyword argument repeated", "outside function", "outside loop", "not properly in loop")
 
 
 def fails_there(subject: Subject) -> bool:
-    """Return whether the function around a place, or its training loop, always raises an error, so that no job runs
-    more than a step of it."""
+    """Return whether the function around a place, the program that calls it, or its training loop, always raises an
+    error, so that no job runs more than a step of it."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
-    function = module.function(node)
-    if function is not None and unpacks_nothing(subject.project, module, function):
+    if _is_not_reached(subject.project, module, node, MAX_CALLS):
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]
-    return bool(loops) and all(unpacks_nothing(subject.project, loop.module, loop.node) for loop in loops)
+    return bool(loops) and all(
+        any(failures(subject.project, loop.module, loop.node))
+        or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
+        for loop in loops
+    )
+
+
+@query
+def _is_not_reached(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
+    """Return whether an error is raised before each run of a node, but perhaps the first one in a loop."""
+    if is_not_compiled(module) or any(
+        _comes_before(module, error, node, block)
+        for block in _blocks(module, node)
+        for error in failures(project, module, block)
+    ):
+        return True
+    function = module.function(node)
+    if function is None or not calls or not is_only_called(project, module, function):
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    return bool(sites) and all(_is_not_reached(project, site.module, site.node, calls - 1) for site in sites)
+
+
+def _blocks(module: ModuleIndex, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs a node as a part of it: loops, the function, what a program starts with, the module."""
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*LOOPS, *FUNCTIONS, ast.Module)) or (
+            isinstance(up, ast.If) and "__main__" in source_text(module, up.test)
+        ):
+            yield up
+
+
+def _comes_before(module: ModuleIndex, error: ast.expr, node: ast.AST, block: ast.AST) -> bool:
+    """Return whether an error is raised before a node of the block runs, or before it runs again."""
+    start, end = getattr(node, "lineno", 0), error.lineno
+    inner = next((up for up in module.syntax.ancestors(node) if up is block or isinstance(up, FUNCTIONS)), block)
+    if inner is not block:
+        start = 0  # a function in the block runs when what is below it calls it
+    elif end <= start:
+        return True
+    around = set(module.syntax.ancestors(error))
+    step = next((up for up in module.syntax.ancestors(error) if isinstance(up, LOOPS) and takes_steps(up)), None)
+    between = (part for part in walk(block) if start <= getattr(part, "lineno", 0) <= end and part not in around)
+    return not any(_may_work(part, error, step, module) for part in between) and not any(
+        isinstance(up, LOOPS) and up not in around for up in _up_to(module, node, block)
+    )
+
+
+def _up_to(module: ModuleIndex, node: ast.AST, block: ast.AST) -> Iterator[ast.AST]:
+    for up in module.syntax.ancestors(node):
+        if up is block:
+            return
+        yield up
+
+
+def _may_work(part: ast.AST, error: ast.expr, step: ast.AST | None, module: ModuleIndex) -> bool:
+    """Return whether a statement in front of an error may be all that matters, other than as a part of one step."""
+    if not isinstance(part, ast.For | ast.While | ast.Call) or part is error:
+        return False
+    if step is not None and step in module.syntax.ancestors(part):
+        return isinstance(part, LOOPS) and takes_steps(part)
+    return isinstance(part, LOOPS) or (isinstance(part, ast.Call) and bool(_WORKS.search(last_name(part.func))))
+
+
+@query
+def is_not_compiled(module: ModuleIndex) -> bool:
+    """Return whether Python reads a module but does not compile it, as it passes a keyword twice, or returns outside of
+    all functions."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(module.syntax.source.text, "module", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return any(text in (error.msg or "") for text in _NOT_COMPILED)
+    except (ValueError, RecursionError, MemoryError):
+        return False
+    return False

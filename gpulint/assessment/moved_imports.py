@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.libraries.gpu_libraries import Libraries
-from gpulint.query import query
+from gpulint.query import cyclic, query
+from gpulint.semantic.failing_names import lacks, module_named
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 """Names of classes, of more than one word."""
-_MAKES_NAMES = regex.compile(rb"import \*|__getattr__|\bglobals\(|\bexec\(|\bsetattr\(|sys\.modules")
-"""How a module gets names that it does not mention."""
 
 
 def cannot_start(subject: Subject) -> bool:
@@ -51,33 +50,43 @@ def _holds_for_programs(subject: Subject, test: Callable[[Project, ModuleIndex],
     return bool(callers) and all(test(subject.project, caller) for caller in callers)
 
 
-@query
+@cyclic(False)
 def _lacks_name(project: Project, module: ModuleIndex) -> bool:
+    return _lacks_own(project, module) or any(
+        other is not None and _lacks_name(project, other) for other in _imported_first(project, module)
+    )
+
+
+def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex | None]:
+    """Yield the modules of the tree that a module imports in any case, of which no other file has the name. A package
+    that cannot be imported stops all programs, so that somebody is about to repair it."""
+    for statement in module.syntax.tree.body:
+        match statement:
+            case ast.ImportFrom(module=str(name), level=level):
+                names = ["." * level + name]
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case _:
+                continue
+        for name in names:
+            path = project.module_path(project.absolute(name, module.path), module.path)
+            if path is None or path.name == "__init__.py" or path == module.path:
+                continue
+            if len(_by_stem(project).get(path.stem, ())) == 1:
+                yield project.module_at(path)
+
+
+@query
+def _lacks_own(project: Project, module: ModuleIndex) -> bool:
     for statement in module.syntax.tree.body:
         if not isinstance(statement, ast.ImportFrom) or statement.module is None:
             continue
         name = project.absolute("." * statement.level + statement.module, module.path)
-        if not statement.level and "." not in name and name in sys.stdlib_module_names:
-            continue
-        path = project.module_path(name, module.path)
-        if path is None or path.name == "__init__.py" or not _by_stem(project).get(path.stem):
-            continue
-        # Another file of the name may be the one that is found where the program is started.
-        files = [one for one, _ in _by_stem(project)[path.stem]]
-        if any(
-            alias.name != "*" and not any(_may_define(project, one, alias.name) for one in (path, *files))
-            for alias in statement.names
-        ):
+        path = module_named(project, module, name)
+        names = [alias.name for alias in statement.names if alias.name != "*"]
+        if path is not None and any(lacks(project, path, one) for one in names):
             return True
     return False
-
-
-def _may_define(project: Project, path: Path, name: str) -> bool:
-    """Return whether a module binds a name, may get names in other ways, or is not written yet."""
-    module = project.module_at(path) if path.name != "__init__.py" else None
-    if module is None or not (module.classes or module.functions) or project.finds(path, _MAKES_NAMES):
-        return True
-    return name in module.top.bindings or name in module.named or name in module.strings
 
 
 @query

@@ -29,12 +29,12 @@ def ends_block(syntax: PythonModule, statement: ast.stmt) -> bool:
     """Return whether nothing below a statement of a module in its block is run."""
     if not leaves_block(statement):
         return False
-    if syntax.parents.get(statement) is syntax.tree and _may_run_in_parts(syntax):
+    if syntax.parents.get(statement) is syntax.tree and is_notebook_like(syntax):
         return False
     return not _calls_builtin(statement) or not any(map(_binds_exit, syntax.nodes))
 
 
-def _may_run_in_parts(syntax: PythonModule) -> bool:
+def is_notebook_like(syntax: PythonModule) -> bool:
     """Return whether a module is a notebook, whose cells below the one that ends in an error may be run too."""
     return syntax.path.suffix != ".py" or _CELLS.search(syntax.source.text) is not None
 

@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -63,13 +63,62 @@ def fails_each_call(project: Project, module: ModuleIndex, node: ast.AST) -> boo
     sites = [
         site.node for site in project.fact(Resolver).call_sites(module, function) if isinstance(site.node, ast.Call)
     ]
-    if not sites or not all(_fails(function, call) for call in sites):
-        return False
-    word, called = word_of(function.name), {call.func for call in sites}
+    return bool(sites) and all(_fails(function, call) for call in sites) and is_only_called(project, module, function)
+
+
+@query
+def is_only_called(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether the tree names a function only to import it and in calls that are known to reach it."""
+    sites = project.fact(Resolver).call_sites(module, function)
+    word = word_of(function.name)
+    called = {site.node.func for site in sites if isinstance(site.node, ast.Call)}
     users = [project.module_at(path) for path in project.word_index.mentioning(word)]
     return not project.is_in_other_files(word) and all(
         user is not None and _only_calls(user, function.name, called) for user in users
     )
+
+
+@query
+def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call raises a ``TypeError``, as the one function or constructor of the tree that it reaches
+    does not take its arguments: ``Photos(root, train=True)`` of ``def __init__(self, root)``."""
+    if isinstance(call, CallbackCall) or not isinstance(call.func, ast.Name):
+        return False
+    bindings = module.scope(call.func).lookup(call.func.id)
+    found = project.fact(Resolver).points_to(module, call.func) if len(bindings) == 1 else ()
+    if len(found) != 1 or found[0].path or not _is_only(project, found[0]):
+        return False
+    made = found[0].node
+    if isinstance(made, ast.FunctionDef):
+        return not made.decorator_list and made.args.kwarg is None and _misses(made, call, bound=False)
+    constructor = _constructor(project, found[0]) if isinstance(made, ast.ClassDef) else None
+    return constructor is not None and _misses(constructor, call, bound=True)
+
+
+def _is_only(project: Project, ref: NodeRef) -> bool:
+    """Return whether nothing else of its module has the name of a class or function, nor of another file of the name
+    of that module, which may be the one that is found where the program is started."""
+    if not isinstance(ref.node, ast.ClassDef | ast.FunctionDef) or ref.node not in ref.module.syntax.tree.body:
+        return False
+    name = ref.node.name
+    if len(ref.module.top.bindings.get(name, ())) != 1:
+        return False
+    same = (path for path in project.files if path.name == ref.module.path.name and path != ref.module.path)
+    return not any(project.contains(path, name.encode()) for path in same)
+
+
+def _constructor(project: Project, ref: NodeRef) -> FunctionNode | None:
+    """The constructor of a class of which no decorator, metaclass or second base may make another."""
+    assert isinstance(ref.node, ast.ClassDef)
+    for _, owner in project.fact(Resolver).mro(ref.module, ref.node):
+        own = [part for part in owner.body if isinstance(part, FUNCTIONS)]
+        if owner.decorator_list or owner.keywords or len(owner.bases) > 1 or any(one.name == "__new__" for one in own):
+            return None
+        found = [one for one in own if one.name == "__init__"]
+        if found:
+            plain = len(found) == 1 and not found[0].decorator_list and found[0].args.kwarg is None
+            return found[0] if plain else None
+    return None
 
 
 def _only_calls(module: ModuleIndex, name: str, called: set[ast.expr]) -> bool:
@@ -88,13 +137,19 @@ def _fails(function: FunctionNode, call: ast.Call) -> bool:
     """Return whether the arguments of a call do not fit the parameters of a function."""
     if isinstance(call, CallbackCall) or last_name(call.func) != function.name:
         return False
+    return _misses(function, call, bound=False)
+
+
+def _misses(function: FunctionNode, call: ast.Call, *, bound: bool) -> bool:
+    """Return whether a call passes what a function does not take, or leaves out what it needs beside its object, where
+    it is ``bound`` to one."""
     given = {keyword.arg for keyword in call.keywords}
     own = function.args
     if None not in given and not given <= {one.arg for one in (*own.args, *own.kwonlyargs)}:
         return True
     if None in given or any(isinstance(argument, ast.Starred) for argument in call.args):
         return False
-    places = [one.arg for one in (*own.posonlyargs, *own.args)]
+    places = [one.arg for one in (*own.posonlyargs, *own.args)][bound:]
     if own.vararg is None and len(call.args) > len(places):
         return True
     optional = {argument.arg for argument, default in with_defaults(own) if default is not None}

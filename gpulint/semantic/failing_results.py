@@ -1,4 +1,5 @@
-"""Code that raises an error whenever it runs, for it unpacks what a function does not return."""
+"""Code that raises an error whenever it runs: it unpacks what a function does not return, calls with arguments that do
+not fit, or uses what nothing defines."""
 
 from __future__ import annotations
 
@@ -6,51 +7,134 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.query import query
+from gpulint.query import cyclic
+from gpulint.semantic.failing_calls import does_not_fit
+from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-_CATCHES = (ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.ClassDef, *FUNCTIONS, *LOOPS)
+_NONE: tuple[ast.expr, ...] = ()
+_SEPARATE = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+_CATCHES = (ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.ListComp, ast.SetComp, ast.DictComp)
+_MAYBE = (*_CATCHES, *_SEPARATE, ast.GeneratorExp, ast.BoolOp, ast.IfExp, ast.Assert, ast.ExceptHandler)
+_CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 
 
-@query
-def unpacks_nothing(project: Project, module: ModuleIndex, block: ast.AST) -> bool:
-    """Return whether each run of a function or a loop unpacks what a function of the tree returns that returns
-    nothing: ``_, accuracy = score(output, target)``."""
-    return any(_unpacks(project, module, part) and _always(module, part, block) for part in walk(block))
+@cyclic(_NONE)
+def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
+    """Return what raises an error in each run of a function, loop or module: names that nothing defines, calls that do
+    not fit or of functions that always raise an error, and values that are not what they are unpacked to (``_, accuracy
+    = score(output, target)``)."""
+    calls = [part for part in walk(block) if isinstance(part, ast.Call)]
+    names = [*undefined_names(project, module), *absent_attributes(project, module)]
+    found = [
+        *(name for name in names if block in module.syntax.ancestors(name)),
+        *(call for call in calls if _unpacks(project, module, call)),
+        *(call for call in calls if does_not_fit(project, module, call) or _always_fails(project, module, call)),
+    ]
+    return tuple(part for part in found if _always(module, part, block))
 
 
-def _unpacks(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=ast.Call(func=ast.Name()) as call):
-            found = project.fact(Resolver).callees(module, call)
-            return len(found) == 1 and isinstance(found[0].node, ast.FunctionDef) and _returns_nothing(found[0].node)
+@cyclic(False)
+def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call is of a function of the tree that raises an error in each run."""
+    if not isinstance(call.func, ast.Name):
+        return False
+    found = project.fact(Resolver).callees(module, call)
+    if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
+        return False
+    function, where = found[0].node, found[0].module
+    if function.name != call.func.id or function not in where.syntax.tree.body or _yields(function):
+        return False
+    raises = (part for part in function.body if isinstance(part, ast.Raise))
+    return any(_always(where, part, function) for part in raises) or bool(failures(project, where, function))
+
+
+def _unpacks(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a statement unpacks what a call returns, which is nothing, or another number of values."""
+    match module.syntax.parents.get(call):
+        case ast.Assign(targets=[ast.Tuple(elts=wanted) | ast.List(elts=wanted)], value=value) if value is call:
+            found = project.fact(Resolver).callees(module, call) if isinstance(call.func, ast.Name) else []
+            return len(found) == 1 and isinstance(found[0].node, ast.FunctionDef) and _differs(found[0].node, wanted)
     return False
 
 
-def _returns_nothing(function: FunctionNode) -> bool:
-    own = list(walk(function))
-    return not function.decorator_list and not any(
-        isinstance(part, ast.Yield | ast.YieldFrom) or (isinstance(part, ast.Return) and part.value is not None)
-        for part in own
+def _differs(function: FunctionNode, wanted: list[ast.expr]) -> bool:
+    if function.decorator_list or _yields(function):
+        return False
+    if _returns_nothing(function):
+        return True
+    returned = [part.value for part in _own(function) if isinstance(part, ast.Return)]
+    return not any(isinstance(one, ast.Starred) for one in wanted) and all(
+        isinstance(value, ast.Tuple)
+        and len(value.elts) != len(wanted)
+        and not any(isinstance(one, ast.Starred) for one in value.elts)
+        for value in returned
     )
 
 
+def _yields(function: FunctionNode) -> bool:
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in walk(function))
+
+
+def _own(function: FunctionNode) -> list[ast.AST]:
+    """The nodes of a function without those of the functions in it."""
+    found: list[ast.AST] = list(function.body)
+    for part in found:
+        if not isinstance(part, _SEPARATE):
+            found += ast.iter_child_nodes(part)
+    return found
+
+
+def _returns_nothing(function: FunctionNode) -> bool:
+    return not any(isinstance(part, ast.Return) and part.value is not None for part in walk(function))
+
+
 def _always(module: ModuleIndex, node: ast.AST, block: ast.AST) -> bool:
-    """Return whether each run of a block gets to a statement, and nothing catches its error."""
+    """Return whether each run of a block gets to a node, and nothing catches its error."""
     below = node
     for up in module.syntax.ancestors(node):
         if up is block:
-            body = getattr(block, "body", [])
-            known = below in body and not any(isinstance(one, _ENDS) for one in body[: body.index(below)])
-            return known and not any(True for _ in conditions(module, node, block))
-        if isinstance(up, _CATCHES):
+            return _is_reached(module, node, below, block)
+        if isinstance(up, _MAYBE) or (isinstance(up, LOOPS) and not _is_first(up, below)):
+            return False
+        if isinstance(up, ast.With | ast.AsyncWith) and any(
+            last_name(item.context_expr.func) in _CATCHERS
+            for item in up.items
+            if isinstance(item.context_expr, ast.Call)
+        ):
             return False
         below = up
     return False
+
+
+def _is_first(loop: ast.AST, part: ast.AST) -> bool:
+    """Return whether a loop runs a part of it in any case: what it iterates over, or the body, if it trains."""
+    if isinstance(loop, ast.For) and part is loop.iter:
+        return True
+    return part in getattr(loop, "body", ()) and (takes_steps(loop) or _counts_epochs(loop))
+
+
+def takes_steps(loop: ast.AST) -> bool:
+    """Return whether a loop has a backward pass in it."""
+    return any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))
+
+
+def _counts_epochs(loop: ast.AST) -> bool:
+    return isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and "epoch" in loop.target.id.lower()
+
+
+def _is_reached(module: ModuleIndex, node: ast.AST, below: ast.AST, block: ast.AST) -> bool:
+    body = getattr(block, "body", [])
+    if below not in body or any(isinstance(one, _ENDS) for one in body[: body.index(below)]):
+        return False
+    exits = (part for part in walk(block) if isinstance(part, _ENDS) and part.lineno < getattr(node, "lineno", 0))
+    if any(module.function(part) is module.function(node) for part in exits):
+        return False
+    return not any(True for _ in conditions(module, node, block))
