@@ -473,3 +473,61 @@ def test_reads_beside_a_wait_that_stays_follow_a_barrier(
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["message"].startswith(leader)
     assert {shown["line"], *(place["line"] for place in shown["related"])} >= {11, 12, 13}
+
+
+BATCHES = """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, batch_size=SIZE)
+"""
+OF_OPTION = """\
+import argparse
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=NUMBER)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+"""
+OF_FILE = """\
+import yaml
+from torch.utils.data import DataLoader
+
+with open("config.yaml") as stream:
+    config = yaml.safe_load(stream)
+loader = DataLoader(data, batch_size=config["train"]["batch_size"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "number", "rows", "single"),
+    [
+        (BATCHES.replace("SIZE", "NUMBER"), 1, "range(output.size(0))", True),
+        (BATCHES.replace("SIZE", "NUMBER"), 4, "range(output.size(0))", False),
+        (BATCHES.replace("SIZE", "count_samples()"), 1, "range(output.size(0))", False),
+        (OF_OPTION, 1, "range(output.shape[0])", True),
+        (OF_OPTION, 2, "range(output.shape[0])", False),
+        (OF_FILE, 1, "range(output.shape[0])", True),
+        (OF_FILE, 8, "range(output.shape[0])", False),
+        (OF_FILE, 1, "range(output.shape[2])", False),
+        (OF_FILE, 1, "range(output.shape[1])", False),
+    ],
+)
+def test_a_loop_over_the_samples_of_batches_of_one_has_one_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, number: int, rows: str, single: bool
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"train:\n  batch_size: {number}\n")
+    each = f"    for row in {rows}:\n        tops.append(output[:, row].max().item())\n"
+    write(tmp_path, made.replace("NUMBER", str(number)) + STEP + each)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert ("inner loop" in found["impact"]["basis"]) is not single
+    assert (found["impact"]["level"] == "low") is single
+
+
+def test_outputs_whose_second_dimension_counts_samples_are_known_by_lengths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    each = "    for row in range(output.shape[1]):\n        tops.append(output[: lengths[row], row].max().item())\n"
+    write(tmp_path, BATCHES.replace("SIZE", "1") + STEP + each)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert "inner loop" not in found["impact"]["basis"]

@@ -30,6 +30,7 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
+from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.wait_counts import (
     in_one_round,
@@ -131,12 +132,13 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     others = _others(project, module, found)
     own = [*needed, *shown]
     staying = [*own, *others]
-    saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
-    run = in_one_round(module, syncs, loop)
-    deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
+    single = single_rounds(project, module, found)
+    saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
+    run = in_one_round(module, syncs, loop, single)
+    deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm = _unconditional(project, module, (*needed, *others), loop)
     beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
-    shallow = all(runs_few_handed(project, module, sync.node, loop) for sync in deep)
+    shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     read = None
     if called is None and saved > 0 and shallow and not firm:
@@ -147,18 +149,18 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     first = min(always, key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and small else 1)
-        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop),
-        waits(module, needed, loop),
+        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop, single),
+        waits(module, needed, loop, single),
         len(run),
         len(deep),
-        sum(rounds(module, sync.node, loop) for sync in run)
-        if all(tells_rounds(module, sync.node, loop) for sync in run)
+        sum(rounds(module, sync.node, loop, single) for sync in run)
+        if all(tells_rounds(module, sync.node, loop, single) for sync in run)
         else 0,
         at_needed,
         place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
         read is not None,
         None if called else first,
-        any(inner_loops(module, sync.node, loop) for sync in needed),
+        any(inner_loops(module, sync.node, loop, single) for sync in needed),
         small,
     )
 
