@@ -163,15 +163,28 @@ def _product(module: ModuleIndex, inner: list[ast.AST]) -> int:
 
 
 @query
-def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
-    """Return whether a loop counts its rounds, or goes through a table, and each runs a model or a backward pass (not
-    one for each sample of a batch)."""
+def _runs_model(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop counts its rounds, or goes through a table or a list of batches, and each runs a model or a
+    backward pass (not one for each sample of a batch)."""
     source = table_of(loop)
-    if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
+    counts = isinstance(loop, ast.While) or (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS)
+    if not counts and not (isinstance(source, ast.Name) and _holds_batches(module, source.id)):
         return False
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
     names = (last_name(part.func) for part in parts)
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)
+
+
+def _holds_batches(module: ModuleIndex, name: str) -> bool:
+    """Return whether a list gets batches one by one: ``batches.append(next(batch_iterator))``."""
+    for call in module.calls_by_name.get("append", ()):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner)), args=[given]) if owner == name:
+                bound = module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+                made = [given, *(one.value for one in bound)]
+                if any(isinstance(one, ast.Call) and last_name(one.func) == "next" for one in made):
+                    return True
+    return False
 
 
 def table_of(loop: ast.AST) -> ast.expr | None:

@@ -32,6 +32,7 @@ from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
+from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
@@ -46,7 +47,8 @@ NEEDED = 0.4
 BESIDE = 0.2
 """What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
 inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
-findings, 4 of 4 with such a loop, and 6 of 7 where the other wait is in a function that the loop calls)."""
+findings, 4 of 4 with such a loop, 6 of 7 where the other wait is in a function that the loop calls, and 6 of 6 where
+the step is timed by barriers, wherever the reads are)."""
 BEFORE_COPY = 0.6
 """What reads of values that each step shows cost at its end, in such reads, where the next step waits for a copy from
 pinned memory (assumed: work of the host between the two is all that could overlap; readers passed over 3 of 3 such
@@ -137,7 +139,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm = _unconditional(project, module, (*needed, *others), loop)
-    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    timed = takes_time_beside(module, [sync.node for sync in others], *found[0])
+    beside = timed or are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     read = None
