@@ -132,8 +132,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = _shown(project, module, found, needed)
     others = _others(project, module, found)
-    own = [*needed, *shown]
-    staying = [*own, *others]
+    staying = [*(own := [*needed, *shown]), *others]
     single = single_rounds(project, module, found)
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
     run = in_one_round(module, syncs, loop, single)
