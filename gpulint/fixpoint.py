@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -140,11 +140,19 @@ class Solver:
     def solve(self, question: Question, keeper: Any, bottom: Any, settle: Settle | None) -> Entry:
         """The final answer to a question."""
         state = self._states[question] = State(question, keeper, bottom, settle)
-        entry = self._evaluate(state)
-        while self._states:
-            self._settle_down()
-            for cycle in self._cycles():
-                self._store(cycle)
+        outer: Any = self._db.reads
+        self._db.reads = []
+        try:
+            entry = self._evaluate(state)
+            while self._states:
+                self._settle_down()
+                for cycle in self._cycles():
+                    self._store(cycle)
+        except BaseException:
+            outer.extend(self.final_reads(self._db.reads))
+            raise
+        finally:
+            self._db.reads = outer
         entry = entry or self._db.known(question)
         assert entry is not None
         return entry
@@ -206,18 +214,23 @@ class Solver:
             return NOTHING
         if len(states) == 1 and State not in map(type, states[0].rests):
             return self._db.rests(states[0].rests)  # type: ignore[arg-type]
-        found, seen, todo = list[Read](), set(states), [*states]
+        found = [read for state in states for read in state.rests]
+        return self._db.rests(self.final_reads(found, set(states)))
+
+    def final_reads(self, reads: Iterable[Read | State], seen: set[State] | None = None) -> list[Read]:
+        """Replace what is not final among some reads by what it has read so far; not for those ``seen`` already."""
+        found, seen, todo = list[Read](), seen or set(), [*reads]
         while todo:
-            for read in todo.pop().rests:
-                if not isinstance(read, State):
-                    found.append(read)
-                elif read not in seen:
-                    seen.add(read)
-                    if (entry := self._db.known(read.question)) is not None:
-                        found.append(entry)
-                    else:
-                        todo.append(read)
-        return self._db.rests(found)
+            read = todo.pop()
+            if not isinstance(read, State):
+                found.append(read)
+            elif read not in seen:
+                seen.add(read)
+                if (entry := self._db.known(read.question)) is not None:
+                    found.append(entry)
+                else:
+                    todo.extend(read.rests)
+        return found
 
     def _final(self, state: State, answer: Any, rests: Rests) -> Entry:
         function, args = state.question

@@ -15,6 +15,8 @@ REPAIRED_TOGETHER = frozenset({"allocator-flush", "gradients", "host-wait"})
 """Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
 IN_COPIES = "also in "
 """What the basis of a finding says where other files have the same code."""
+SAME_CODE, SAME_LOOP = "the same code", "in a copy of the loop"
+"""What is said of places in other files that a finding stands for."""
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -46,7 +48,22 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
     places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
+    copied = [place for number in others for place in found[number].finding.related if is_copy(place)]
+    places += tuple(copied[: max(MOST - sum(map(is_copy, first.related)), 0)])
     found[leader] = _changed(found[leader], ", ".join([_also(found, others, first, project), *copies]), places)
+
+
+def is_copy(place: Place) -> bool:
+    """Return whether a place is one in another file that a finding stands for."""
+    return place.message in (SAME_CODE, SAME_LOOP)
+
+
+def with_copies(result: Result, copies: Sequence[Finding], said: str) -> Result:
+    """Add places in other files that a finding stands for, up to ``MOST`` in all."""
+    finding = result.finding
+    places = [Place(one.path, one.span, said) for one in copies]
+    more = places[: max(MOST - sum(map(is_copy, finding.related)), 0)]
+    return dataclasses.replace(result, finding=dataclasses.replace(finding, related=(*finding.related, *more)))
 
 
 def _copies(found: Sequence[Result], leader: int, others: Sequence[int]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
 from gpulint.impact import Level
-from gpulint.impact_causes import IN_COPIES
+from gpulint.impact_causes import IN_COPIES, SAME_CODE, SAME_LOOP, with_copies
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -125,18 +125,20 @@ def _fold_downloads(found: list[Result], project: Project) -> None:
 def _fold_loops(found: list[Result], original: dict[int, int], project: Project) -> None:
     """Lower the other findings of a loop of which one was lowered, in a file that shares many lines with that of the
     original: the whole loop is a copy, if not every line of it."""
-    loops: dict[object, Finding] = {}
+    loops: dict[object, int] = {}
     for number, leader in original.items():
         if found[number].finding.cause is not None:
-            loops.setdefault(_loop_of(found[number].finding), found[leader].finding)
+            loops.setdefault(_loop_of(found[number].finding), leader)
     for number, result in enumerate(found):
         finding = result.finding
         if number in original or finding.impact.level == Level.LOW or finding.cause is None:
             continue
-        first = loops.get(_loop_of(finding))
-        if first is not None and share_lines(project, first.path, finding.path):
+        leading = loops.get(_loop_of(finding))
+        first = found[leading].finding if leading is not None else None
+        if leading is not None and first is not None and share_lines(project, first.path, finding.path):
             place = f"{project.place(first.path)}:{first.span.line}"
-            found[number] = _with_basis(result, f"in a copy of the loop around {place}", Level.LOW)
+            found[number] = _with_basis(result, f"{SAME_LOOP} around {place}", Level.LOW)
+            found[leading] = with_copies(found[leading], [finding], SAME_LOOP)
 
 
 def _loop_of(finding: Finding) -> object:
@@ -174,7 +176,7 @@ def _fold(
     numbers: Sequence[int],
     original: dict[int, int],
     project: Project,
-    said: str = "the same code as",
+    said: str = f"{SAME_CODE} as",
     within: bool = False,
 ) -> None:
     """Lower all of ``numbers`` but those in the file of the one that costs most (``within``: those too; of several, in
@@ -188,9 +190,12 @@ def _fold(
     for number in others:
         original[number] = leader
         found[number] = _with_basis(found[number], f"{said} {place}", Level.LOW)
-    elsewhere = (number for number in others if found[number].finding.path != path)
-    paths = list(dict.fromkeys(project.place(found[number].finding.path) for number in elsewhere))
+    elsewhere = [found[number].finding for number in others if found[number].finding.path != path]
+    paths = list(dict.fromkeys(project.place(finding.path) for finding in elsewhere))
     if paths:
+        found[leader] = (
+            with_copies(found[leader], elsewhere, SAME_CODE) if said.startswith(SAME_CODE) else found[leader]
+        )
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         found[leader] = _with_basis(found[leader], f"{IN_COPIES}{paths[0]}{more}", None)
     if len(paths) >= MANY and (writer := _writer(found[leader].finding, project)):

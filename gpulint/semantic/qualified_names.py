@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.compact import both
 from gpulint.query import cyclic
+from gpulint.semantic.hidden_modules import is_hidden
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
 from gpulint.workspace.summaries import DEFINED
@@ -79,8 +80,7 @@ class QualifiedNames:
 
     def _attribute_names(self, module: ModuleIndex, prefixes: frozenset[str], attribute: str) -> Iterator[str]:
         for prefix in prefixes:
-            yield f"{prefix}.{attribute}"
-            yield from self._defined(f"{prefix}.{attribute}", module)
+            yield from self._meant(f"{prefix}.{attribute}", module.path)
 
     def call_names(self, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
         """Qualified names of what a call calls."""
@@ -121,9 +121,10 @@ class QualifiedNames:
             stars = [binding.target[:-2] for binding in module.top.bindings.get("*", [])]
             for package in stars:
                 absolute = self._project.absolute(package, module.path)
-                yield f"{absolute}.{name}"
-                if name not in BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
-                    yield from self._defined(f"{absolute}.{name}", module)
+                if name in BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
+                    yield f"{absolute}.{name}"
+                else:
+                    yield from self._meant(f"{absolute}.{name}", module.path)
             if name in BUILTINS:
                 yield name
         for binding in reaching(module, bindings, use):
@@ -131,9 +132,7 @@ class QualifiedNames:
 
     def _binding_names(self, module: ModuleIndex, binding: Binding) -> Iterator[str]:
         if binding.kind is BindingKind.IMPORT:
-            absolute = self._project.absolute(binding.target, module.path)
-            yield absolute
-            yield from self._defined(absolute, module)
+            yield from self._meant(self._project.absolute(binding.target, module.path), module.path)
         elif binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS):
             yield from self.names(module, binding.node)
         elif binding.kind is BindingKind.ASSIGN and binding.value is not None:
@@ -160,14 +159,15 @@ class QualifiedNames:
             case _ if not path:
                 yield node
 
-    def _defined(self, name: str, module: ModuleIndex) -> Iterator[str]:
-        """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
-        yield from self._defined_from(name, module.path)
-
-    def _defined_from(self, name: str, importer: Path) -> Iterator[str]:
+    def _meant(self, name: str, importer: Path) -> Iterator[str]:
+        """Yield a dotted name as it is written, and the names under which it is defined elsewhere in the tree
+        (re-exports followed). What is beside a script hides what has the name at the root."""
         found = self._project.definition_of(name, importer)
         if found is None or found[0] == importer:
+            yield name
             return
+        if not is_hidden(self._project, name, importer, found[0]):
+            yield name
         bound = self._project.bound(*found)
         if bound is not None:
             for number in range(len(bound)):
@@ -185,8 +185,7 @@ class QualifiedNames:
         kind, target = bound[number]
         if kind == DEFINED:
             return frozenset({f"{self._project.module_name(path)}.{target}"})
-        absolute = self._project.absolute(target, path)
-        return frozenset({absolute, *self._defined_from(absolute, path)})
+        return frozenset(self._meant(self._project.absolute(target, path), path))
 
 
 def _are_different(one: ast.expr, other: ast.expr | None) -> bool:

@@ -106,6 +106,21 @@ def test_the_finding_of_a_loop_names_the_copies_of_its_other_lines(
     assert basis.endswith(", also lines 12 and 13, also in train_b.py and 1 more")
 
 
+def test_a_finding_names_each_place_that_its_fix_changes_in_copies(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "train_c.py").unlink()
+    text = (tree / "train_b.py").read_text()
+    other = "running_best = row.amax(0).max()"
+    (tree / "train_b.py").write_text(text.replace("running_right += row.max()", other))
+    select = ["--isolated", "--no-cache", "--select", "GPU305"]
+    main(["scan", *select, "--impact", "medium", "--output-format", "json", str(tree)])
+    (shown,) = json.loads(capsys.readouterr().out)
+    named = {(Path(one["path"]).name, one["line"]) for one in shown["related"]} | {("train_a.py", shown["line"])}
+    main(["scan", *select, "--impact", "low", "--output-format", "json", str(tree)])
+    assert named == {(Path(one["path"]).name, one["line"]) for one in json.loads(capsys.readouterr().out)}
+
+
 def test_the_copy_that_a_launcher_starts_is_shown(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "run.sh").write_text("for seed in 1 2 3; do\n    python train_b.py --seed $seed\ndone\n")
     found = waits(tree, capsys)

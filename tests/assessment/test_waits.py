@@ -473,3 +473,129 @@ def test_reads_beside_a_wait_that_stays_follow_a_barrier(
     (shown,) = scanned(tmp_path, capsys, "GPU305")
     assert shown["message"].startswith(leader)
     assert {shown["line"], *(place["line"] for place in shown["related"])} >= {11, 12, 13}
+
+
+BATCHES = """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, batch_size=SIZE)
+"""
+OF_OPTION = """\
+import argparse
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=NUMBER)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+"""
+OF_FILE = """\
+import yaml
+from torch.utils.data import DataLoader
+
+with open("config.yaml") as stream:
+    config = yaml.safe_load(stream)
+loader = DataLoader(data, batch_size=config["train"]["batch_size"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "number", "rows", "single"),
+    [
+        (BATCHES.replace("SIZE", "NUMBER"), 1, "range(output.size(0))", True),
+        (BATCHES.replace("SIZE", "NUMBER"), 4, "range(output.size(0))", False),
+        (BATCHES.replace("SIZE", "count_samples()"), 1, "range(output.size(0))", False),
+        (OF_OPTION, 1, "range(output.shape[0])", True),
+        (OF_OPTION, 2, "range(output.shape[0])", False),
+        (OF_FILE, 1, "range(output.shape[0])", True),
+        (OF_FILE, 8, "range(output.shape[0])", False),
+        (OF_FILE, 1, "range(output.shape[2])", False),
+        (OF_FILE, 1, "range(output.shape[1])", False),
+    ],
+)
+def test_a_loop_over_the_samples_of_batches_of_one_has_one_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, number: int, rows: str, single: bool
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"train:\n  batch_size: {number}\n")
+    each = f"    for row in {rows}:\n        tops.append(output[:, row].max().item())\n"
+    write(tmp_path, made.replace("NUMBER", str(number)) + STEP + each)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert ("inner loop" in found["impact"]["basis"]) is not single
+    assert (found["impact"]["level"] == "low") is single
+
+
+def test_outputs_whose_second_dimension_counts_samples_are_known_by_lengths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    each = "    for row in range(output.shape[1]):\n        tops.append(output[: lengths[row], row].max().item())\n"
+    write(tmp_path, BATCHES.replace("SIZE", "1") + STEP + each)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert "inner loop" not in found["impact"]["basis"]
+
+
+@pytest.mark.parametrize(
+    ("started", "end", "shown"),
+    [
+        ("    began = time.time()\n", "    torch.cuda.synchronize()\n    tops.append(time.time() - began)\n", False),
+        # The clock is read some lines below.
+        (
+            "    began = time.time()\n",
+            "    if torch.cuda.is_available():\n        torch.cuda.synchronize()\n    step += 1\n    print(step)\n"
+            "    print(time.time() - began)\n",
+            False,
+        ),
+        # What was taken is the time of something else.
+        (
+            "    began = time.time()\n    images = images.half()\n    tops.append(time.time() - began)\n",
+            "    torch.cuda.synchronize()\n    step += 1\n",
+            True,
+        ),
+        ("", "    torch.cuda.synchronize()\n    step += 1\n", True),
+        (
+            "    began = time.time()\n",
+            "    if step in chosen:\n        torch.cuda.synchronize()\n    step += 1\n",
+            True,
+        ),
+    ],
+)
+def test_reads_cost_little_in_a_step_that_waits_to_take_the_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], started: str, end: str, shown: bool
+) -> None:
+    step = "import time\n" + STEP.replace("    output =", f"{started}    output =")
+    write(tmp_path, step + READS + "    step += 1\n" + end)
+    assert bool(scanned(tmp_path, capsys, "GPU305")) is shown
+
+
+def test_a_timed_loop_waits_beside_the_functions_that_it_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reads = ", ".join(f"output.{name}().item()" for name in ("max", "min", "mean", "std", "sum"))
+    helper = f"import torch\nclass Net(torch.nn.Module):\n    pass\ndef measures(output, loss):\n    return [{reads}]\n"
+    called = "    torch.cuda.synchronize()\n    began = time.time()\n    tops.append(measures(output, loss))\n"
+    write(tmp_path, "import time\n" + STEP + called + "    print(time.time() - began)\n", helper)
+    (found,) = scanned(tmp_path, capsys, "GPU305", "low")
+    assert "train.py:12 waits in any case" in found["impact"]["basis"]
+
+
+@pytest.mark.parametrize(("given", "shown"), [("next(batches)", False), ("images", True)])
+def test_a_read_beside_each_pass_of_a_step_waits_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, shown: bool
+) -> None:
+    parts = f"""\
+import torch
+from net import Net
+
+model = Net().cuda()
+batches = iter(loader)
+while True:
+    parts = []
+    for number in range(args.accumulation):
+        parts.append({given})
+    for part in parts:
+        loss = model(part.cuda(non_blocking=True)).mean()
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+"""
+    write(tmp_path, parts)
+    assert bool(scanned(tmp_path, capsys, "GPU305")) is shown

@@ -172,3 +172,24 @@ def test_an_answer_rests_on_what_others_read_for_it_also_when_it_was_known() -> 
     assert read_by(inputs, "even", 8) == {1, 8, 9}
     assert read_by(inputs, "odd", 9) == {1, 9}
     assert read_by(inputs, "first") == {1}
+
+
+class Refusing(Inputs):
+    """A question in a cycle that cannot be answered, asked by one that goes on without it."""
+
+    @cyclic(0)
+    def around(self, number: int) -> int:
+        self.db.read("number", (number,))
+        if self.around(1 - number) == 0 and number == 1:
+            raise ValueError
+        return number
+
+    def without(self) -> int:
+        try:
+            return self.around(0)
+        except ValueError:
+            return -1
+
+
+def test_what_goes_on_without_an_answer_rests_on_what_was_read_for_it() -> None:
+    assert read_by(Refusing(), "without") == {0, 1}

@@ -89,3 +89,25 @@ def test_only_modules_with_steps_train(tree: MakeTree) -> None:
     made = tree({"main.py": "loss.backward()\n", "other.py": "model.eval()\nscheduler.step()\n"})
     assert made.project.fact(LoopContexts).has_training_step(made.module())
     assert not made.project.fact(LoopContexts).has_training_step(made.module("other.py"))
+
+
+@pytest.mark.parametrize(
+    ("more", "reached"),
+    [
+        ({}, [0, 1]),
+        ({"run.sh": "python part/train.py\n"}, [0, 1]),
+        ({"run.sh": "python -m part.train\n"}, [1, 1]),
+        ({"main.py": "from part.train import run\nrun()\n"}, [1, 1]),
+        ({"main.py": "from part import train\ntrain.run()\n"}, [1, 1]),
+        ({"main.py": "from other import train\ntrain.run()\n"}, [0, 1]),
+    ],
+)
+def test_a_script_calls_what_is_beside_it_before_the_same_of_the_root(
+    tree: MakeTree, more: dict[str, str], reached: list[int]
+) -> None:
+    helper = "def note_all(x):\n    note(x)\n"
+    script = "from utils import note_all\ndef run():\n    for x in loader:\n        loss(x).backward()\n        note_all(x)\n"
+    made = tree({"part/train.py": script, "part/utils.py": helper, "utils.py": helper, **more})
+    contexts = made.project.fact(LoopContexts)
+    modules = [made.module("utils.py"), made.module("part/utils.py")]
+    assert [len(contexts.enclosing_loops(one, one.calls_by_name["note"][0])) for one in modules] == reached

@@ -26,7 +26,7 @@ from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.handed_values import decided
-from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at
+from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at, timed_waits
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -105,7 +105,8 @@ def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr,
     """The places of a block at which each of its runs waits for a value."""
     module, block = current.module, current.node
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
-    nodes = [*looked_at(project, module, block), *(counted_masks(project, module, block) if masks else ())]
+    nodes = [*looked_at(project, module, block), *timed_waits(project, module, block)]
+    nodes += counted_masks(project, module, block) if masks else ()
     actions = list[ast.expr]()
     syncs = [sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)]
     if project.fact(GpuPrograms).runs_on_gpu(module):

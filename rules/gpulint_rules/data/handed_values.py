@@ -12,17 +12,20 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef
-from gpulint_rules.data.wait_counts import has_few_rounds, inner_loops, is_few, table_of
+from gpulint_rules.data.wait_counts import NO_LOOPS, Loops, has_few_rounds, inner_loops, is_few, table_of
 
 MAX_SITES = 4
 """Most calls of a function that are read for what they pass."""
 
 
-def runs_few_handed(project: Project, module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+def runs_few_handed(
+    project: Project, module: ModuleIndex, node: ast.AST, loop: ast.AST, single: Loops = NO_LOOPS
+) -> bool:
     """Return whether the loops of its own function that a place is in have a handful of rounds, where what a loop goes
     through is a parameter by what all calls pass: ``self.norms([self.actor, self.critic])``."""
     return all(
-        has_few_rounds(module, inner) or _gets_few(project, module, inner) for inner in inner_loops(module, node, loop)
+        has_few_rounds(module, inner) or _gets_few(project, module, inner)
+        for inner in inner_loops(module, node, loop, single)
     )
 
 

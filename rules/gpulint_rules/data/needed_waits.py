@@ -23,7 +23,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.gradient_scalers import is_disabled, scales_in_half_precision
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
-from gpulint_rules.data.timed_barriers import takes_time
+from gpulint_rules.data.timed_barriers import times_step
 from gpulint_rules.data.value_checks import looks_at_values, mask_tests, solves_on_host, waits_itself
 
 _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECASE)
@@ -158,6 +158,11 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         yield from _ends(project, module, block)
         yield from _empty_masks(project, module, block)
         yield from _copied_switches(project, module, block)
+
+
+def timed_waits(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
+    """Yield the barriers by which a block takes the time."""
+    yield from _calls(project, module, block, lambda _, where, call: times_step(where, call))
 
 
 def sized_waits(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
@@ -323,8 +328,7 @@ def _is_wait(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         ):
             return True
         case ast.Attribute() if name == "synchronize":
-            statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), call)
-            return takes_time(module, statement)
+            return times_step(module, call)
     return looks_at_values(project, module, call)
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.sync_points import SyncPoint
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.cuda_tests import excludes_cuda
+from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _TIMER = regex.compile(r"[Tt]imer|[Ss]top_?[Ww]atch")
@@ -14,8 +19,9 @@ _PEAKS = frozenset({"max_memory_allocated", "max_memory_reserved"})
 
 
 def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
-    """Return whether a clock is read right before or after the statement of a barrier, a timer's class or function
-    waits, also right in a ``with`` of one, or a function waits to return the most memory in use."""
+    """Return whether a clock is read right before or after the statement of a barrier, or is started above it and not
+    read until then, a timer's class or function waits, also right in a ``with`` of one, or a function waits to return
+    the most memory in use."""
     owners = (module.class_of(barrier), module.function(barrier))
     if any(owner is not None and _TIMER.search(owner.name) for owner in owners):
         return True
@@ -28,12 +34,46 @@ def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
         if isinstance(body, list) and inner in body:
             at = body.index(inner)
             beside = (*body[max(at - 1, 0) : at], *body[at + 1 : at + 2])
-            return any(
+            return _starts_clock(body[:at]) or any(
                 isinstance(part, ast.Call)
                 and last_name(part.func) in (_CLOCKS | _PEAKS if isinstance(one, ast.Return) else _CLOCKS)
                 for one in beside
                 for part in walk(one)
             )
+    return False
+
+
+def times_step(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a call is a barrier that is there to take the time."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "synchronize":
+        return False
+    return takes_time(module, next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node))
+
+
+def takes_time_beside(module: ModuleIndex, waits: Iterable[ast.expr], sync: SyncPoint, context: LoopContext) -> bool:
+    """Return whether one of some waits is a barrier that takes the time in each round that gets to a read."""
+    loop, beside = context.loop.node, context.calls[0].node if context.calls else sync.node
+    known = {(id(test), holds) for test, holds in conditions(module, beside, loop)}
+    return any(
+        times_step(module, wait)
+        and all(
+            (id(test), holds) in known or excludes_cuda(module, test, not holds)
+            for test, holds in conditions(module, wait, loop)
+        )
+        for wait in waits
+    )
+
+
+def _starts_clock(above: Sequence[ast.stmt]) -> bool:
+    """Return whether some statements start a clock and do not read it: ``began = time.time()``."""
+    for at, statement in enumerate(above):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func, args=[])) if (
+                last_name(func) in _CLOCKS
+            ):
+                later = (part for one in above[at + 1 :] for part in walk(one))
+                if not any(isinstance(part, ast.Name) and part.id == name for part in later):
+                    return True
     return False
 
 

@@ -55,6 +55,8 @@ _RUNS = frozenset({"backward", "forward", "training_step", "train_step"})
 _COUNTS = frozenset({"range", "trange", "keys", "values", "items"})
 _AROUND = frozenset({"enumerate", "list", "reversed", "sorted", "tqdm", "zip"})
 _NO_MODEL = frozenset({"criterion", "module"})
+Loops = frozenset[ast.AST]
+NO_LOOPS: Loops = frozenset()
 _COMPARED = 8
 """Other reads that one is compared with."""
 _TERMS = regex.compile(
@@ -66,19 +68,22 @@ _MODEL = regex.compile(
 )
 
 
-def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:
+def waits(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST, single: Loops = NO_LOOPS) -> float:
     """Return what these reads of a module cost in each round of a loop, in waits for a full queue. Of two branches that
-    exclude each other, the first counts; of methods that override each other, the one that costs most."""
+    exclude each other, the first counts; of methods that override each other, the one that costs most. Loops of a
+    ``single`` round are none."""
     methods, alone = _versions(module, syncs)
-    alternatives = (max(_in_turn(module, version, loop) for version in versions) for versions in methods)
-    return sum(alternatives) + _in_turn(module, alone, loop)
+    alternatives = (max(_in_turn(module, version, loop, single) for version in versions) for versions in methods)
+    return sum(alternatives) + _in_turn(module, alone, loop, single)
 
 
-def in_one_round(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[SyncPoint]:
+def in_one_round(
+    module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST, single: Loops = NO_LOOPS
+) -> list[SyncPoint]:
     """Return the reads of which :func:`waits` tells the cost: one round of a loop runs no others."""
     methods, alone = _versions(module, syncs)
     for versions in methods:
-        most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop))
+        most: list[SyncPoint] = max(versions, key=lambda version: _in_turn(module, version, loop, single))
         alone += most
     together = list[SyncPoint]()
     for sync in sorted(alone, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
@@ -103,7 +108,7 @@ def _versions(module: ModuleIndex, syncs: Sequence[SyncPoint]) -> tuple[list[lis
     return several, alone
 
 
-def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> float:
+def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST, single: Loops) -> float:
     """Return what reads cost that one round may run one after the other."""
     total, counted = 0.0, list[SyncPoint]()
     work = _work(module)
@@ -113,7 +118,7 @@ def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> 
         last = counted[-1] if counted else None
         again = last is not None and _follows(module, work, last.node, sync.node)
         total += AGAIN if again else 1
-        total += ROUND * (rounds(module, sync.node, loop) - 1)
+        total += ROUND * (rounds(module, sync.node, loop, single) - 1)
         if sync.kind is SyncKind.READ and not again and use_of_read(module, sync.node) == "computes":
             total += 1  # the GPU waits until the host has computed and copied back
         counted.append(sync)
@@ -125,10 +130,10 @@ def copies(module: ModuleIndex, nodes: Sequence[ast.expr], loop: ast.AST) -> flo
     return 1 + AGAIN * (len(nodes) - 1) + ROUND * sum(rounds(module, node, loop) - 1 for node in nodes)
 
 
-def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> int:
+def rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST, single: Loops = NO_LOOPS) -> int:
     """Return how often each round of ``loop`` runs a place in loops of its own function, assumed where they do not
     say it. One that runs the model once for a part of the batch counts as one: a wait in it is one beside that work."""
-    inner = inner_loops(module, node, loop)
+    inner = inner_loops(module, node, loop, single)
     return _product(module, [one for one in inner if not (_runs_model(module, one) or _picks_one(module, node, one))])
 
 
@@ -158,15 +163,28 @@ def _product(module: ModuleIndex, inner: list[ast.AST]) -> int:
 
 
 @query
-def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
-    """Return whether a loop counts its rounds, or goes through a table, and each runs a model or a backward pass (not
-    one for each sample of a batch)."""
+def _runs_model(module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop counts its rounds, or goes through a table or a list of batches, and each runs a model or a
+    backward pass (not one for each sample of a batch)."""
     source = table_of(loop)
-    if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
+    counts = isinstance(loop, ast.While) or (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS)
+    if not counts and not (isinstance(source, ast.Name) and _holds_batches(module, source.id)):
         return False
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
     names = (last_name(part.func) for part in parts)
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)
+
+
+def _holds_batches(module: ModuleIndex, name: str) -> bool:
+    """Return whether a list gets batches one by one: ``batches.append(next(batch_iterator))``."""
+    for call in module.calls_by_name.get("append", ()):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner)), args=[given]) if owner == name:
+                bound = module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+                made = [given, *(one.value for one in bound)]
+                if any(isinstance(one, ast.Call) and last_name(one.func) == "next" for one in made):
+                    return True
+    return False
 
 
 def table_of(loop: ast.AST) -> ast.expr | None:
@@ -214,12 +232,12 @@ def _source(loop: ast.AST) -> ast.expr:
     return ast.Constant(value=None)
 
 
-def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+def tells_rounds(module: ModuleIndex, node: ast.AST, loop: ast.AST, single: Loops = NO_LOOPS) -> bool:
     """Return whether each loop of its own function that a place is in says how many rounds it has, and all get to the
     place."""
     return not any(True for _ in conditions(module, node, loop)) and all(
         stated(module, inner) is not None and not any(isinstance(part, ast.Break) for part in walk(inner))
-        for inner in inner_loops(module, node, loop)
+        for inner in inner_loops(module, node, loop, single)
     )
 
 
@@ -304,9 +322,9 @@ def _is_work(call: ast.Call, own: set[str]) -> bool:
     return isinstance(owner, ast.Name) and owner.id == "self" and name not in own and not name.startswith("log")
 
 
-def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> list[ast.AST]:
+def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST, single: Loops = NO_LOOPS) -> list[ast.AST]:
     """Return the loops, and the first parts of comprehensions, around a place that each round of ``loop`` runs, in its
-    own function."""
+    own function, without those of a ``single`` round."""
     found, inner = list[ast.AST](), node
     sources = set[ast.AST]()
     for up in module.syntax.ancestors(node):
@@ -316,7 +334,7 @@ def inner_loops(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> list[ast.A
             sources.add(up)
         # What a loop goes through is computed once.
         source = up.generators[0] if isinstance(up, COMPREHENSIONS) else up
-        if isinstance(up, (*LOOPS, *COMPREHENSIONS)) and source not in sources:
+        if isinstance(up, (*LOOPS, *COMPREHENSIONS)) and source not in sources and source not in single:
             found.append(source)
         inner = up
     return found

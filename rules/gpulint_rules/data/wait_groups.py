@@ -30,7 +30,9 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
+from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
+from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
@@ -45,7 +47,8 @@ NEEDED = 0.4
 BESIDE = 0.2
 """What waits that can go cost, in waits, where each step waits for something else that it needs, and none is in an
 inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
-findings, 4 of 4 with such a loop, and 6 of 7 where the other wait is in a function that the loop calls)."""
+findings, 4 of 4 with such a loop, 6 of 7 where the other wait is in a function that the loop calls, and 6 of 6 where
+the step is timed by barriers, wherever the reads are)."""
 BEFORE_COPY = 0.6
 """What reads of values that each step shows cost at its end, in such reads, where the next step waits for a copy from
 pinned memory (assumed: work of the host between the two is all that could overlap; readers passed over 3 of 3 such
@@ -129,14 +132,15 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     needed = [sync for sync, _ in found if sync.node in at_needed]
     shown = _shown(project, module, found, needed)
     others = _others(project, module, found)
-    own = [*needed, *shown]
-    staying = [*own, *others]
-    saved = waits(module, [*syncs, *others], loop) - waits(module, staying, loop)
-    run = in_one_round(module, syncs, loop)
-    deep = [sync for sync in run if inner_loops(module, sync.node, loop)]
+    staying = [*(own := [*needed, *shown]), *others]
+    single = single_rounds(project, module, found)
+    saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
+    run = in_one_round(module, syncs, loop, single)
+    deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm = _unconditional(project, module, (*needed, *others), loop)
-    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
-    shallow = all(runs_few_handed(project, module, sync.node, loop) for sync in deep)
+    timed = takes_time_beside(module, [sync.node for sync in others], *found[0])
+    beside = timed or are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
     read = None
     if called is None and saved > 0 and shallow and not firm:
@@ -147,18 +151,18 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     first = min(always, key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and small else 1)
-        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop),
-        waits(module, needed, loop),
+        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop, single),
+        waits(module, needed, loop, single),
         len(run),
         len(deep),
-        sum(rounds(module, sync.node, loop) for sync in run)
-        if all(tells_rounds(module, sync.node, loop) for sync in run)
+        sum(rounds(module, sync.node, loop, single) for sync in run)
+        if all(tells_rounds(module, sync.node, loop, single) for sync in run)
         else 0,
         at_needed,
         place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
         read is not None,
         None if called else first,
-        any(inner_loops(module, sync.node, loop) for sync in needed),
+        any(inner_loops(module, sync.node, loop, single) for sync in needed),
         small,
     )
 
