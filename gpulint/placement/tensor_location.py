@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
+from gpulint.placement.host_models import is_model_on_host
 from gpulint.placement.host_results import (
     casts_to_host,
     comes_to_host,
@@ -37,6 +38,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.semantic.type_tests import is_of_other_type
 from gpulint.training.forward_calls import forward_calls
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class TensorLocations:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
                 known = bool(roots & _HOST_ROOTS) or self.is_made_on_host(module, node)
+                known = known or is_model_on_host(module, func)
                 if known or comes_to_host(self._project, module, node, self.is_host):
                     return True
                 if isinstance(func, ast.Attribute):
@@ -94,7 +97,8 @@ class TensorLocations:
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
                 if (operand := first_operand(self._project, module, node)) is not None:
-                    return self.is_host(module, operand)
+                    joined = operand.elts if isinstance(operand, ast.List) and operand.elts else [operand]
+                    return all(self.is_host(module, part) for part in joined)
                 if isinstance(func, ast.Attribute):
                     drawn = draws_on_host(self._project, module, func, self.is_tensor)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
@@ -131,6 +135,8 @@ class TensorLocations:
                 continue
             if not one.path or (isinstance(value, ast.Call) and self._gets_host(module, value)):
                 values.append(value)
+            elif kind is BindingKind.ASSIGN and isinstance(part := bound_part(one), ast.expr):
+                values.append(part)
             elif kind is BindingKind.LOOP and one.path == (1,) and (table := items_of(value)) is not None:
                 values.append(table)
             elif kind is BindingKind.ASSIGN:
