@@ -30,7 +30,7 @@ from gpulint.placement.host_results import (
     runs_itself,
 )
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
-from gpulint.placement.unpacked_values import adds_tensors, unpacks_host
+from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -109,10 +109,12 @@ class TensorLocations:
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
+                if self.is_host(module, left) and self.is_host(module, right):
+                    return True
                 if is_number(left) or is_number(right):
                     gpu = any(self.is_tensor(module, part) for part in (left, right))
                     return not gpu and not any(adds_tensors(self._project, module, part) for part in (left, right))
-                return self.is_host(module, left) and self.is_host(module, right)
+                return False
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right)) or (
                     self.is_host(module, left) and self.is_host(module, right)
@@ -143,10 +145,12 @@ class TensorLocations:
                 unpacked += unpacks_host(self._project, module, one, self.is_host)
         # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
         filled = sum(one.kind is BindingKind.PARAMETER for one in bindings) if len(bindings) > 1 else 0
+        given = [value for value in values if value is not node]
+        parts = [part for value in given for part in others(value, node.id)] or given
         return (
             bool(values or unpacked)
             and len(values) + unpacked + filled == len(bindings)
-            and all(self.is_host(module, value) for value in values if value is not node)
+            and all(self.is_host(module, part) for part in parts)
         )
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
