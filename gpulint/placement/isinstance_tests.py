@@ -111,33 +111,40 @@ def _is_surely_tensor(module: ModuleIndex, value: ast.expr, depth: int = MAX_ROW
 def gets_host_value(
     project: Project, tensors: TensorLocations, module: ModuleIndex, value: ast.expr, call: NodeRef
 ) -> bool:
-    """Return whether ``value`` is a parameter, or an element of one, for which ``call`` passes what the host holds."""
+    """Return whether ``value`` is a parameter, an element of one, or computed of some, for which ``call`` passes what
+    the host holds."""
     if gets_numbers(project, module, value, call):
         return True
-    parameter = _parameter(module, value)
-    if parameter is None or not isinstance(call.node, ast.Call):
+    parameters = _parameters(module, value)
+    if not parameters or not isinstance(call.node, ast.Call):
         return False
-    given = list(_handed(module, parameter, call.node))
-    return bool(given) and all(
-        tensors.is_host(call.module, part) or is_moved_later(project, call.module, part, call.node) for part in given
+    passed = [list(_handed(module, parameter, call.node)) for parameter in parameters]
+    return all(passed) and all(
+        tensors.is_host(call.module, part) or is_moved_later(project, call.module, part, call.node)
+        for given in passed
+        for part in given
     )
 
 
-def _parameter(module: ModuleIndex, value: ast.expr) -> ast.Name | None:
-    """The parameter that a value is, or is an element or a row of, or that a method of it computes it from."""
-    for _ in range(MAX_ROWS):
-        while isinstance(inner := _object(value), ast.expr):
-            value = inner
-        if not isinstance(value, ast.Name):
-            return None
-        bindings = reaching(module, module.scope(value).lookup(value.id), value)
-        if bindings and all(binding.kind is BindingKind.PARAMETER for binding in bindings):
-            return value
-        whole = _whole_of(bindings[0]) if len(bindings) == 1 else None
-        if whole is None:
-            return None
-        value = whole
-    return None
+def _parameters(module: ModuleIndex, value: ast.expr, steps: int = MAX_ROWS) -> list[ast.Name]:
+    """The parameters that a value is, or is an element or a row of, or that a method of it or operators compute it
+    from; none if it is made of anything else but numbers."""
+    while isinstance(inner := _object(value), ast.expr):
+        value = inner
+    match value:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            sides = [side for side in (left, right) if not isinstance(side, ast.Constant)]
+            found = [_parameters(module, side, steps) for side in sides]
+            return [name for names in found for name in names] if all(found) else []
+        case ast.UnaryOp(operand=operand):
+            return _parameters(module, operand, steps)
+        case ast.Name():
+            bindings = reaching(module, module.scope(value).lookup(value.id), value)
+            if bindings and all(binding.kind is BindingKind.PARAMETER for binding in bindings):
+                return [] if value.id in ("self", "cls") else [value]
+            whole = _whole_of(bindings[0]) if len(bindings) == 1 else None
+            return _parameters(module, whole, steps - 1) if whole is not None and steps > 1 else []
+    return []
 
 
 def _object(value: ast.expr) -> ast.expr | None:
@@ -153,7 +160,7 @@ def _object(value: ast.expr) -> ast.expr | None:
 def _whole_of(binding: Binding) -> ast.expr | None:
     """``batch["n"]`` in ``n = batch["n"]``, ``lengths`` in ``for row, length in zip(rows, lengths)``."""
     source, path = binding.value, binding.path
-    if binding.kind is BindingKind.ASSIGN and isinstance(source, ast.Subscript) and not path:
+    if binding.kind is BindingKind.ASSIGN and isinstance(source, ast.expr) and not path:
         return source
     while binding.kind is BindingKind.LOOP and isinstance(source, ast.Call) and path:
         name = last_name(source.func)

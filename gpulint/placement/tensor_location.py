@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
+from gpulint.placement.host_models import is_model_on_host
 from gpulint.placement.host_results import (
     casts_to_host,
     comes_to_host,
@@ -29,7 +30,7 @@ from gpulint.placement.host_results import (
     runs_itself,
 )
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
-from gpulint.placement.unpacked_values import adds_tensors, unpacks_host
+from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -37,6 +38,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.semantic.type_tests import is_of_other_type
 from gpulint.training.forward_calls import forward_calls
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class TensorLocations:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
                 known = bool(roots & _HOST_ROOTS) or self.is_made_on_host(module, node)
+                known = known or is_model_on_host(module, func)
                 if known or comes_to_host(self._project, module, node, self.is_host):
                     return True
                 if isinstance(func, ast.Attribute):
@@ -94,7 +97,8 @@ class TensorLocations:
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
                 if (operand := first_operand(self._project, module, node)) is not None:
-                    return self.is_host(module, operand)
+                    joined = operand.elts if isinstance(operand, ast.List) and operand.elts else [operand]
+                    return all(self.is_host(module, part) for part in joined)
                 if isinstance(func, ast.Attribute):
                     drawn = draws_on_host(self._project, module, func, self.is_tensor)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
@@ -105,10 +109,12 @@ class TensorLocations:
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
+                if self.is_host(module, left) and self.is_host(module, right):
+                    return True
                 if is_number(left) or is_number(right):
                     gpu = any(self.is_tensor(module, part) for part in (left, right))
                     return not gpu and not any(adds_tensors(self._project, module, part) for part in (left, right))
-                return self.is_host(module, left) and self.is_host(module, right)
+                return False
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right)) or (
                     self.is_host(module, left) and self.is_host(module, right)
@@ -131,16 +137,20 @@ class TensorLocations:
                 continue
             if not one.path or (isinstance(value, ast.Call) and self._gets_host(module, value)):
                 values.append(value)
+            elif kind is BindingKind.ASSIGN and isinstance(part := bound_part(one), ast.expr):
+                values.append(part)
             elif kind is BindingKind.LOOP and one.path == (1,) and (table := items_of(value)) is not None:
                 values.append(table)
             elif kind is BindingKind.ASSIGN:
                 unpacked += unpacks_host(self._project, module, one, self.is_host)
         # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
         filled = sum(one.kind is BindingKind.PARAMETER for one in bindings) if len(bindings) > 1 else 0
+        given = [value for value in values if value is not node]
+        parts = [part for value in given for part in others(value, node.id)] or given
         return (
             bool(values or unpacked)
             and len(values) + unpacked + filled == len(bindings)
-            and all(self.is_host(module, value) for value in values if value is not node)
+            and all(self.is_host(module, part) for part in parts)
         )
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:

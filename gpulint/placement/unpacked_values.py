@@ -54,6 +54,24 @@ def _fits(statement: ast.AST, length: int) -> bool:
     )
 
 
+def others(value: ast.expr, name: str) -> list[ast.expr]:
+    """Return what a variable is computed of besides itself: ``x`` of ``mean = 0.9 * mean + 0.1 * x``. It is the value
+    itself if operators do not compute it of the variable."""
+    leaves, pending = list[ast.expr](), [value]
+    while pending:
+        match one := pending.pop():
+            case ast.BinOp(left=left, right=right):
+                pending += [left, right]
+            case ast.UnaryOp(operand=operand):
+                pending.append(operand)
+            case _:
+                leaves.append(one)
+    rest = [one for one in leaves if not (isinstance(one, ast.Name) and one.id == name)]
+    if isinstance(value, ast.Name) or len(rest) == len(leaves):
+        return [value]
+    return [one for one in rest if not isinstance(one, ast.Constant)]
+
+
 def adds_tensors(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether functions of PyTorch make what is added to a variable (``loss = 0.0``, ``loss += torch.mean(x)``),
     so that it may be a tensor."""

@@ -257,7 +257,7 @@ def _sets(module: ModuleIndex, block: Sequence[ast.stmt], flag: ast.expr, then: 
             ]
         case _:
             return False
-    within = {node: not {node, *module.syntax.ancestors(node)}.isdisjoint(block) for _, _, node in stores}
+    within = {node: _runs_in(module, block, node) for _, _, node in stores}
     inside = [value for value, _, node in stores if within[node]]
     others = [(value, repeated) for value, repeated, node in stores if not within[node]]
     return (
@@ -265,6 +265,22 @@ def _sets(module: ModuleIndex, block: Sequence[ast.stmt], flag: ast.expr, then: 
         and bool(others)
         and all(_is_constant(value, then) for value in inside)
         and all(_is_constant(value, then) or (_is_constant(value, not then) and not again) for value, again in others)
+    )
+
+
+def _runs_in(module: ModuleIndex, block: Sequence[ast.stmt], store: ast.AST) -> bool:
+    """Return whether a store is in a block, or at the top of a method that the block calls (``self.begin(x)``)."""
+    around = [store, *module.syntax.ancestors(store)]
+    if not set(block).isdisjoint(around):
+        return True
+    method = module.function(store)
+    if method is None or method.name == "__init__" or not set(method.body) & set(around[:2]):
+        return False
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and last_name(call.func.value) == "self"
+        and not set(block).isdisjoint(module.syntax.ancestors(call))
+        for call in module.calls_by_name.get(method.name, ())
     )
 
 

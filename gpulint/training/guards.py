@@ -212,13 +212,14 @@ class Guards:
 
     def is_error_path(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` runs only when something went wrong: in a handler, after a test for an error, for a
-        warning."""
-        warns = False
+        warning, in the text of an assertion."""
+        warns, inner = False, node
         for up in module.syntax.ancestors(node):
             if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
                 break
-            if isinstance(up, ast.ExceptHandler):
+            if isinstance(up, ast.ExceptHandler) or (isinstance(up, ast.Assert) and up.msg is inner):
                 return True
+            inner = up
             warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
         return any(warns or is_error(module, test, holds) for test, holds in conditions(module, node))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TRAINING = regex.compile(r"^\W*(is_)?train(ing|able)?\W*$", re.IGNORECASE)
 _EVALUATING = regex.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
+_EQUAL, _UNEQUAL = ast.Eq | ast.Is, ast.NotEq | ast.IsNot
 _FIGURES = ("figure", "subplots", "subplot_mosaic")
 """Functions of Matplotlib that begin a figure."""
 _EXPORTS = frozenset({"is_scripting", "is_tracing", "is_in_onnx_export", "is_exporting"})
@@ -99,8 +100,8 @@ def _says_evaluation(test: ast.expr, holds: bool) -> bool:
             return not holds and bool(_OPTIMIZER.search(last_name(name)))
     if isinstance(test, ast.Call):
         return (holds and last_name(test.func) in _EXPORTS) or (not holds and last_name(test.func) == "is_grad_enabled")
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
-        holds = holds is isinstance(test.ops[0], ast.Eq)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _EQUAL | _UNEQUAL):
+        holds = holds is isinstance(test.ops[0], _EQUAL)
         other = test.comparators[0]
         words = str(other.value) if isinstance(other, ast.Constant) else last_name(other)
     else:

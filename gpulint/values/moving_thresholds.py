@@ -74,7 +74,7 @@ def _passes_distance(module: ModuleIndex, test: ast.expr, part: ast.Compare, hol
 
 def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, holds: bool) -> bool:
     """Return whether a branch moves the number on that its test has passed: ``if seen >= due: ...; due = seen +
-    1000``, ``if seen < due: return`` before that."""
+    1000``, ``due *= 2``, ``if seen < due: return`` before that."""
     if len(part.ops) > 1:
         return False
     left, right = (part.left, part.comparators[0]) if holds else (part.comparators[0], part.left)
@@ -90,9 +90,9 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, hol
     name = ast.unparse(mark)
     for statement in _then(module, test, holds):
         match statement:
-            case ast.AugAssign(target=target, op=ast.Add(), value=step) if ast.unparse(target) == name:
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Mult(), value=step) if ast.unparse(target) == name:
                 return not _is_one(step)
-            case ast.Assign(targets=[target], value=ast.BinOp(left=now, op=ast.Add(), right=step)) if (
+            case ast.Assign(targets=[target], value=ast.BinOp(left=now, op=ast.Add() | ast.Mult(), right=step)) if (
                 ast.unparse(target) == name
             ):
                 return not (_is_one(now) or _is_one(step))

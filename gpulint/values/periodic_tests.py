@@ -231,8 +231,8 @@ def _says_when(project: Project, module: ModuleIndex, callee: NodeRef, call: ast
 
 
 def _is_plain(statement: ast.stmt) -> bool:
-    """A docstring, or an assignment."""
-    return isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign)
+    """A docstring, or an assignment (``self.calls += 1``)."""
+    return isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign)
 
 
 @cyclic(False)

@@ -207,6 +207,7 @@ def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, wi
         or (without_gradients and guards.is_without_gradients(site.module, site.node))
         or guards.is_off_by_default(site.module, site.node, context.loop.node)
         or guards.is_error_path(site.module, site.node)
+        or guards.is_debugging(site.module, site.node)
         or guards.answers_peer(site.module, site.node, context.loop.node)
         or guards.runs_once(site.module, site.node)
         or is_model_variant_branch(project, site.module, site.node)
