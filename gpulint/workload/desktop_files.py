@@ -59,7 +59,7 @@ _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".iml"
 _EDITORS = (".vscode", ".idea")
 _DRIVES = re.compile(rb"""(?:^|[\s"'=:>,])(?:[A-Z]:(?:\\{1,2}|/)\w|/Users/\w)""", re.MULTILINE)
 _LINUX = re.compile(
-    rb"""(?:^|[\s"'=:>,])/(?:home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|opt|work|usr)/""", re.MULTILINE
+    rb"""(?:^|[\s"'=>,])/(?:home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|opt|work|usr)/""", re.MULTILINE
 )
 """Folders of Windows and macOS, and of Linux, in files of settings."""
 MAX_SETTINGS, MAX_SETTING = 100, 100_000

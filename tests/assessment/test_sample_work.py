@@ -55,6 +55,13 @@ def test_work_that_is_seen_for_each_sample_decides(tmp_path: Path, text: str, le
     assert work in basis
 
 
+@pytest.mark.parametrize("reader", ["pydicom.dcmread(name).pixel_array", "tifffile.imread(name)"])
+def test_files_that_hold_an_image_as_a_rule_are_no_volumes(tmp_path: Path, reader: str) -> None:
+    imports = f"import {reader.partition('.')[0]}\n\n"
+    basis = found(tmp_path, imports + rows("name = self.names[index]", f"return {reader}, 0"))
+    assert "batches of 128 images " in basis and "image decoding" in basis
+
+
 def test_helpers_of_the_data_set_are_followed(tmp_path: Path) -> None:
     helper = "import cv2\n\ndef read(name):\n    return cv2.imread(name)\n\n"
     assert "image decoding" in found(tmp_path, helper + rows("return read(self.names[index]), 0"))
