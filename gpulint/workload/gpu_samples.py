@@ -81,15 +81,21 @@ def _computes_on_gpu(project: Project, module: ModuleIndex, value: ast.expr) -> 
 @query
 def _moves(project: Project, function: NodeRef, helpers: int) -> bool:
     """Return whether a function, or one of the tree that it calls, moves anything to a GPU or computes there."""
+    parameters = {part.arg for part in walk(function.node) if isinstance(part, ast.arg) and _DEVICE.search(part.arg)}
     for call in (part for part in walk(function.node) if isinstance(part, ast.Call)):
-        if any(map(_is_of_tensor, (*call.args, *(keyword.value for keyword in call.keywords)))):
-            continue
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if any(_is_of_tensor(value) or last_name(value) in parameters for value in given if _is_name(value)):
+            continue  # on the device of what it gets, or on one that callers may leave out
         if _is_of_gpu(project, function.module, call):
             return True
         called = project.fact(Resolver).callees(function.module, call) if helpers else ()
         if any(isinstance(one.node, FUNCTIONS) and _moves(project, one, helpers - 1) for one in called):
             return True
     return False
+
+
+def _is_name(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name | ast.Attribute) and "self" not in ast.unparse(value)
 
 
 def _is_of_tensor(value: ast.expr) -> bool:
