@@ -52,6 +52,8 @@ _NAMES_SETTING = regex.compile(
 """A comment that only says what a setting is, or that it may be changed."""
 _CODE = regex.compile(r"^\s*[\w.\[\]\"']+\s*[=(]|[)\]}]\s*,?\s*$|^\s*[A-Za-z_.\"']+\s*:?\s*$|\b(if|for)\b.*\belse\b")
 """Code that was commented out, or a single word."""
+_GOES_ON = regex.compile(r"\s*[a-z]+[ ,;][^=(]{0,200}$")
+"""The second line of a sentence."""
 _LETTERS = regex.compile(r"[^\W\d_]")
 _SIGNS = regex.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBERS = regex.compile(r"\d+")
@@ -133,12 +135,15 @@ def is_explained(
     if beside is not None and beside.match(own):
         while above > span.line - MAX_BESIDE and beside.match(source.line(above)):
             above -= 1
+    sentence = ""
     for number in range(above, max(above - MAX_ABOVE, 0), -1):
         text = source.line(number)
         if not text.lstrip().startswith("#"):
             break
-        if about is None or about.search(text) or speaks_foreign_reason(text):
-            lines.append(text.partition("#")[2])
+        said = text.partition("#")[2]
+        sentence = f"{said} {sentence}" if _GOES_ON.match(sentence) and not _CODE.search(said) else said
+        if about is None or about.search(sentence) or speaks_foreign_reason(sentence):
+            lines.append(sentence)
     return any(
         says_why(text) or (more is not None and more.search(text)) or (trouble and names_trouble(text))
         for text in lines

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _WORKERS = regex.compile(
-    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""", re.IGNORECASE
+    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b"""
+    rb"""|_workers["']?\s*:\s*\{?\s*["']?values?["']?\s*:\s*[\[-]?\s*(\d+)\b""",
+    re.IGNORECASE,
 )
-"""The number of workers in a configuration or a script, also as a variable of the shell."""
+"""The number of workers in a configuration or a script, also as a variable of the shell, or the first number that a
+sweep tries."""
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
-_RECIPES = regex.compile(r"^(Dockerfile|Containerfile|Makefile|[Jj]ustfile)(\.|$)|\.Dockerfile$")
+_RECIPES = regex.compile(r"^(Dockerfile|Containerfile|Makefile|[Jj]ustfile)(\.|$)|\.Dockerfile$|^\.env(\.|$)")
 """Files of other types that set variables or start programs."""
 _VARIABLE = regex.compile(
     rb"""(?<!-)\b(?:\w+_)?workers\s*[:?]?=\s*(\d+)\b|--[\w.-]+_workers[ =](\d+)\b""", re.IGNORECASE
@@ -59,7 +62,7 @@ def _options(project: Project) -> list[Path]:
 @stored("workers set")
 def _sets_workers(project: Project) -> bool:
     found = [
-        int(match[1] or match[2])
+        int(next(filter(None, match.groups())))
         for path in project.files
         if (pattern := _WORKERS if path.suffix in _SETTINGS else _VARIABLE if _RECIPES.search(path.name) else None)
         for match in pattern.finditer(project.data(path))
@@ -70,5 +73,7 @@ def _sets_workers(project: Project) -> bool:
     programs = [path for path in project.python_files_with(b"workers") if not project.is_test(path)]
     found += (int(match[1] or match[2]) for path in programs for match in _LISTED.finditer(project.data(path)))
     joining = [path for path in programs if _JOINS.search(project.data(path))]
-    found += (int(match[1] or match[2]) for path in joining for match in _WORKERS.finditer(project.data(path)))
+    found += (
+        int(next(filter(None, match.groups()))) for path in joining for match in _WORKERS.finditer(project.data(path))
+    )
     return bool(found) and all(found)

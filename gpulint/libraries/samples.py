@@ -32,10 +32,11 @@ class SampleWork(CallRow):
 
 @dataclass(frozen=True, slots=True)
 class Handle(CallRow):
-    """Functions (patterns) whose result holds an open file, or connections, which forked processes cannot share."""
+    """Functions (patterns) whose result holds an open file, connections, threads or a GPU, which forked processes
+    cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client"]
+    kind: Literal["file", "client", "thread", "gpu"]
 
 
 @dataclass(frozen=True, slots=True)

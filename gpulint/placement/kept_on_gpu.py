@@ -130,7 +130,7 @@ def _is_on_gpu(project: Project, value: NodeRef) -> bool:
         seen.add(node)
         inner: list[ast.expr] = []
         match node:
-            case ast.Call() if _places(project, module, node) or _is_given_device(project, module, node):
+            case ast.Call() if places_on_gpu(project, module, node) or _is_given_device(project, module, node):
                 return True
             case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
                 inner = list(args)
@@ -151,7 +151,7 @@ def _is_on_gpu(project: Project, value: NodeRef) -> bool:
     return False
 
 
-def _places(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+def places_on_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``torch.load(path, map_location="cuda")``, ``x.to(device)``, ``torch.zeros(4, device=device)``"""
     name = last_name(call.func)
     if name == "cuda" and isinstance(call.func, ast.Attribute):

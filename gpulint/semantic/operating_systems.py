@@ -72,12 +72,15 @@ def is_of_another_folder(project: Project, folder: Path) -> bool:
 @query
 def is_of_another_tree(project: Project) -> bool:
     """Return whether modules of a tree name folders of Windows or macOS, and none names one of Linux."""
+    files = (path for path in project.python_files if not project.is_test(path))
+    return not names_linux(project) and any(project.matches(path, _DRIVES) for path in files)
+
+
+@query
+def names_linux(project: Project) -> bool:
+    """Return whether a module of a tree names a folder of Linux."""
     files = [path for path in project.python_files if not project.is_test(path)]
-    return (
-        len(files) <= MAX_FILES
-        and any(project.matches(path, _DRIVES) for path in files)
-        and not any(project.matches(path, _LINUX) for path in files)
-    )
+    return len(files) > MAX_FILES or any(project.matches(path, _LINUX) for path in files)
 
 
 @query

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
+from gpulint.semantic.operating_systems import names_linux
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -54,6 +55,15 @@ _SHOWS_LINUX = regex.compile(
 )
 MAX_BYTES = 4_000_000
 """Most bytes of a file that are read."""
+_SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".iml"})
+_EDITORS = (".vscode", ".idea")
+_DRIVES = re.compile(rb"""(?:^|[\s"'=:>,])(?:[A-Z]:(?:\\{1,2}|/)\w|/Users/\w)""", re.MULTILINE)
+_LINUX = re.compile(
+    rb"""(?:^|[\s"'=>,])/(?:home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|opt|work|usr)/""", re.MULTILINE
+)
+"""Folders of Windows and macOS, and of Linux, in files of settings."""
+MAX_SETTINGS, MAX_SETTING = 100, 100_000
+"""Most files of settings that are read for folders, and the bytes of the largest one."""
 
 
 @query
@@ -62,6 +72,8 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
     if project.fact(JobIndex).launches_of(path):
         return False
     if path.suffix == ".ipynb" and regex.occurs(_OUTPUT, _text(project, path)):
+        return True
+    if _is_set_for_desktop(project):
         return True
     for folder in path.parents:
         if (
@@ -92,6 +104,17 @@ def _is_documented_for_desktop(project: Project, folder: Path) -> bool:
     """Return whether documentation in a folder says how to set programs up on Windows or macOS."""
     texts = (_text(project, folder / name) for name in _files(project, folder) if _TEXTS.fullmatch(name))
     return any(_SET_UP.search(line) and not _NOT_THERE.search(line) for text in texts for line in text.splitlines())
+
+
+@query
+def _is_set_for_desktop(project: Project) -> bool:
+    """Return whether the settings of the tree, or of the editor that it was written with, name folders of Windows or
+    macOS, and neither they nor its programs name folders of Linux."""
+    folders = [project.root / name for name in _EDITORS]
+    editors = [folder / name for folder in folders for name in sorted(project.entries(folder))]
+    paths = [path for path in (*editors, *project.files) if path.suffix in _SETTINGS and not project.is_test(path)]
+    texts = [text for path in paths[:MAX_SETTINGS] if len(text := project.data(path)) <= MAX_SETTING]
+    return any(map(_DRIVES.search, texts)) and not any(map(_LINUX.search, texts)) and not names_linux(project)
 
 
 @query

@@ -8,27 +8,127 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
+from gpulint.placement.kept_on_gpu import places_on_gpu
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workload.sent_parts import held
+from gpulint.workload.worker_supply import handles
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 _DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
 
 _MODEL = regex.compile(r"(^|_)(model|net|network|encoder|extractor|backbone)$", re.IGNORECASE)
+_NUMBERED = frozenset({"device", "device_id", "gpu_id", "ctx", "ctx_id"})
+"""Arguments that are the number of a GPU."""
+_SWITCH = regex.compile(r"(^|_)(gpu|cuda)$", re.IGNORECASE)
+_PROVIDER = regex.compile(r"^(CUDA|Tensorrt)ExecutionProvider$")
+_CHOOSES = frozenset({"device", "gpu", "use_gpu", "providers", "ctx_id"})
+"""Arguments that may say that there is no GPU."""
+_HELPERS = 2
+"""Calls through which it is looked for what computes a sample."""
+_CALLED = ("__call__", "forward")
 
 
 def gpu_part(project: Project, loader: Loader) -> str:
-    """Return the attribute of a data set that its samples are made with, and whose class moves to a device; empty if
-    there is none."""
+    """Return what a data set makes its samples with that computes on a GPU, an attribute or an argument of a library's
+    data set; empty if there is none."""
     resolver = project.fact(Resolver)
     for source in parts_of(project, loader):
         assert isinstance(source.node, ast.expr)
-        for where, owner in resolver.classes_of(source.module, source.node):
+        classes = resolver.classes_of(source.module, source.node)
+        for where, owner in classes:
             if name := _part_of(project, where, owner):
                 return name
+        if classes or not isinstance(source.node, ast.Call):
+            continue
+        for keyword in source.node.keywords:
+            if keyword.arg is not None and _computes_on_gpu(project, source.module, keyword.value):
+                return keyword.arg
+        if any(_computes_on_gpu(project, source.module, argument) for argument in source.node.args):
+            return last_name(source.node.func)
     return ""
+
+
+def _computes_on_gpu(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether an object, or what it was made with, is on a GPU or moves what it is called with there."""
+    resolver = project.fact(Resolver)
+    for ref in held(project, module, value):
+        if ref.path:  # ``_, preprocess = clip.load(name, device)``
+            continue
+        match ref.node:
+            case ast.Call() as call:
+                if _is_of_gpu(project, ref.module, call):
+                    return True
+                methods = [
+                    method
+                    for where, owner in resolver.classes_of(ref.module, call)
+                    for name in _CALLED
+                    if (method := resolver.method(where, owner, name)) is not None
+                ]
+            case ast.Lambda() | ast.FunctionDef():
+                methods = [ref]
+            case _:
+                continue
+        if any(_moves(project, method, 0) for method in methods):
+            return True
+    return False
+
+
+@query
+def _moves(project: Project, function: NodeRef, helpers: int) -> bool:
+    """Return whether a function, or one of the tree that it calls, moves anything to a GPU or computes there."""
+    parameters = {part.arg for part in walk(function.node) if isinstance(part, ast.arg) and _DEVICE.search(part.arg)}
+    for call in (part for part in walk(function.node) if isinstance(part, ast.Call)):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if any(_is_of_tensor(value) or last_name(value) in parameters for value in given if _is_name(value)):
+            continue  # on the device of what it gets, or on one that callers may leave out
+        if _is_of_gpu(project, function.module, call):
+            return True
+        called = project.fact(Resolver).callees(function.module, call) if helpers else ()
+        if any(isinstance(one.node, FUNCTIONS) and _moves(project, one, helpers - 1) for one in called):
+            return True
+    return False
+
+
+def _is_name(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name | ast.Attribute) and "self" not in ast.unparse(value)
+
+
+def _is_of_tensor(value: ast.expr) -> bool:
+    """Return whether a value is the device of a tensor at hand (``torch.zeros(3, device=image.device)``)."""
+    match value:
+        case ast.Attribute(value=ast.Name(id=name), attr="device"):
+            return name not in ("self", "args", "cfg", "config", "opt")
+    return False
+
+
+def _is_of_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes something on a GPU, moves something there, or makes what computes there by itself."""
+    if places_on_gpu(project, module, call) or _names_gpu(call):
+        return True
+    names = project.fact(Resolver).call_names(module, call)
+    return matches(handles(project, "gpu"), names) and not any(keyword.arg in _CHOOSES for keyword in call.keywords)
+
+
+def _names_gpu(call: ast.Call) -> bool:
+    """``pipeline("depth-estimation", device=0)``, ``Reader(gpu=True)``, ``VideoReader(path, ctx=gpu(0))``,
+    ``InferenceSession(path, providers=["CUDAExecutionProvider"])``"""
+    for keyword in call.keywords:
+        name, value = keyword.arg or "", getattr(keyword.value, "value", None)
+        if type(value) is int and name in _NUMBERED:
+            return True
+        if value is True and _SWITCH.search(name):
+            return True
+        if name == "providers" and any(
+            _PROVIDER.search(str(getattr(part, "value", ""))) for part in walk(keyword.value)
+        ):
+            return True
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(isinstance(value, ast.Call) and last_name(value.func) == "gpu" for value in given)
 
 
 def _part_of(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
@@ -47,7 +147,10 @@ def _part_of(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
         classes = resolver.classes_of(module, made[name])
         if classes and all(uses_device(*one) for one in classes):
             return name
-    return ""
+        if not classes and _computes_on_gpu(project, module, made[name]):
+            return name
+    moving = (method for method in reached(methods, get) if _moves(project, NodeRef(module, method), _HELPERS))
+    return next((method.name for method in moving), "")
 
 
 def _receiver(call: ast.Call) -> str:

@@ -20,7 +20,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workload.kept_samples import keeps_results
+from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -189,14 +189,17 @@ class ItemWorks:
     # -- functions -----------------------------------------------------------------------------------------------------
 
     def _of_callable(self, made: NodeRef) -> set[str]:
-        """The work of a function, with those of the tree that it calls and that do not keep their results; none that
-        defaults rule out (``if self.preloaded: return self.samples[index]``)."""
+        """The work of a function, with those of the tree that it calls and that do not keep their results, as from the
+        second epoch on; none that defaults rule out (``if self.preloaded: return self.samples[index]``)."""
         found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
         while todo and len(seen) < MAX_FUNCTIONS:
             ref, depth = todo.pop()
             if ref.node in seen or not isinstance(ref.node, (*FUNCTIONS, ast.Lambda)):
                 continue
             seen.add(ref.node)
+            if keeps_on_disk(self._project, ref):
+                found.add("file")
+                continue
             guards, inside = self._project.fact(Guards), walk(ref.node)
             calls = [
                 part

@@ -15,6 +15,9 @@ from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_SAVES = ("torch.save", "numpy.save*", "pickle.dump", "joblib.dump", "safetensors.torch.save_file")
+_LOADS = ("torch.load", "numpy.load", "pickle.load", "joblib.load", "safetensors.torch.load_file")
+_EXISTS = frozenset({"exists", "is_file", "isfile"})
 _FEW = 1000
 """Results that a cache may hold and still be too small for a data set (``lru_cache`` holds 128)."""
 
@@ -25,6 +28,28 @@ def keeps_results(project: Project, function: NodeRef) -> bool:
     if not isinstance(function.node, FUNCTIONS):
         return False
     return _is_memoised(project, function) or _stores(project, function)
+
+
+@query
+def keeps_on_disk(project: Project, function: NodeRef) -> bool:
+    """Return whether a function loads what it has saved before (``if os.path.exists(path): return torch.load(path)``
+    above ``torch.save(sample, path)``): after the first pass it reads a file."""
+    if not isinstance(function.node, FUNCTIONS):
+        return False
+    names = project.fact(Resolver).call_names
+    calls = [part for part in walk(function.node) if isinstance(part, ast.Call)]
+    return any(matches(_SAVES, names(function.module, call)) for call in calls) and any(
+        isinstance(test, ast.If)
+        and isinstance(test.test, ast.Call)
+        and last_name(test.test.func) in _EXISTS
+        and any(
+            isinstance(part, ast.Call) and matches(_LOADS, names(function.module, part))
+            for statement in test.body
+            for part in walk(statement)
+        )
+        and (bool(test.orelse) or isinstance(test.body[-1], ast.Return))
+        for test in walk(function.node)
+    )
 
 
 def _is_memoised(project: Project, function: NodeRef) -> bool:

@@ -84,7 +84,7 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
         (
             name
             for name, value in given
-            if value is not None and any(_is_inner(project, ref) for ref in _held(project, call.module, value))
+            if value is not None and any(_is_inner(project, ref) for ref in held(project, call.module, value))
         ),
         "",
     )
@@ -92,7 +92,7 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
 
 def can_be_sent(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     """Return whether nothing says that a value cannot be pickled."""
-    return not any(_is_inner(project, ref) for ref in _held(project, module, value))
+    return not any(_is_inner(project, ref) for ref in held(project, module, value))
 
 
 def defined_in_notebook(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
@@ -102,7 +102,7 @@ def defined_in_notebook(project: Project, call: NodeRef, names: tuple[str, ...])
     if call.module.path.suffix != ".ipynb":
         return ""
     given = [*call.node.args[:1], *(keyword.value for keyword in call.node.keywords if keyword.arg in names)]
-    for ref in (ref for value in given for ref in _held(project, call.module, value)):
+    for ref in (ref for value in given for ref in held(project, call.module, value)):
         owners = [owner for where, owner in _classes(project, ref) if where is call.module]
         if isinstance(ref.node, ast.FunctionDef) and ref.module is call.module:
             return ref.node.name
@@ -130,7 +130,7 @@ def _is_inner(project: Project, ref: NodeRef) -> bool:
     return any(where.function(owner) is not None for where, owner in _classes(project, ref))
 
 
-def _held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
+def held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:
     """Yield what an expression may be, and what is passed to the calls that make it: transforms in a ``Compose``; of an
     object of the tree, what its constructor keeps."""
     resolver, seen = project.fact(Resolver), set[ast.AST]()

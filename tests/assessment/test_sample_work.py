@@ -55,6 +55,28 @@ def test_work_that_is_seen_for_each_sample_decides(tmp_path: Path, text: str, le
     assert work in basis
 
 
+@pytest.mark.parametrize(("saves", "decodes"), [("torch.save(image, kept)", False), ("print(kept)", True)])
+def test_samples_that_are_saved_are_read_from_the_second_epoch_on(tmp_path: Path, saves: str, decodes: bool) -> None:
+    lines = (
+        "kept = self.names[index] + '.pt'",
+        "if os.path.exists(kept):",
+        "    return torch.load(kept), 0",
+        "image = cv2.imread(self.names[index])",
+        saves,
+        "return image, 0",
+    )
+    basis = found(tmp_path, "import os\n\nimport cv2\n\n" + rows(*lines))
+    assert "a file read for each" in basis
+    assert ("image decoding" in basis) is decodes
+
+
+@pytest.mark.parametrize("reader", ["pydicom.dcmread(name).pixel_array", "tifffile.imread(name)"])
+def test_files_that_hold_an_image_as_a_rule_are_no_volumes(tmp_path: Path, reader: str) -> None:
+    imports = f"import {reader.partition('.')[0]}\n\n"
+    basis = found(tmp_path, imports + rows("name = self.names[index]", f"return {reader}, 0"))
+    assert "batches of 128 images " in basis and "image decoding" in basis
+
+
 def test_helpers_of_the_data_set_are_followed(tmp_path: Path) -> None:
     helper = "import cv2\n\ndef read(name):\n    return cv2.imread(name)\n\n"
     assert "image decoding" in found(tmp_path, helper + rows("return read(self.names[index]), 0"))

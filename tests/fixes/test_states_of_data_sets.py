@@ -70,3 +70,12 @@ def test_changing_data_sets_get_no_workers(job: MakeJob, body: str, read: str, r
 def test_data_sets_that_nobody_reads_again_get_workers(job: MakeJob) -> None:
     assert job({"train.py": TRAIN.format(body=f"return {LOADED}", read="'done'")}).offer("GPU303").changes
     assert job({"train.py": TRAIN.format(body=COUNTS, read="'done'")}).offer("GPU303").changes
+
+
+def test_data_sets_whose_threads_read_get_no_workers(job: MakeJob) -> None:
+    text = TRAIN.replace("self.kept = {{}}", "self.kept = ThreadPoolExecutor(8)")
+    text = text.replace("import torch\n", "from concurrent.futures import ThreadPoolExecutor\n\nimport torch\n", 1)
+    body = f"return list(self.kept.map(Image.open, [self.files[index]]))[0], {LOADED}"
+    refusal = job({"train.py": text.format(body=body, read="'done'")}).refusal("GPU303")
+    assert "`self.kept` is run or filled by threads" in refusal
+    assert job({"train.py": text.format(body=f"return {LOADED}", read="'done'")}).offer("GPU303").changes

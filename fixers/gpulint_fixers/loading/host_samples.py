@@ -5,20 +5,18 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries.dataset_classes import library_data_set
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
-from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gets_device, gets_model, repeats_device, uses_device
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -45,13 +43,6 @@ _MOST = 6
 _STEPS = 3
 """Assignments back from a tensor, over which a device may be named."""
 _PLACES = regex.compile(r"(^|_)(device|cuda|gpu|(on|to|in)_(cpu|gpu|cuda))s?($|_)", re.IGNORECASE)
-_DEFAULT_DEVICE = regex.compile(
-    r"set_default_tensor_type\(\s*['\"]?torch\.cuda|set_default_device\(\s*(?!['\"]cpu)"
-    r"|with torch\.device\((?!['\"](?:cpu|meta))"
-)
-"""Settings for tensors that are made without a device, such as those of labels in the default collate function."""
-_SETS_DEFAULT = (b"set_default_tensor_type(", b"set_default_device(", b"with torch.device(")
-"""What only files with such a setting hold."""
 
 
 class Samples(enum.Enum):
@@ -78,7 +69,7 @@ _RISKS = {
 
 def samples_of(project: Project, loader: Loader) -> Samples:
     """Return where the samples are, by what makes the data set; on the host where a framework makes it."""
-    if _defaults_to_gpu(project, loader.module):
+    if defaults_to_gpu(project, loader.module, True):
         return Samples.MAYBE_GPU
     sources = project.fact(HostToDevice).sources(loader)
     if any(collects_moved(source.module, source.node) for source in sources):
@@ -88,24 +79,6 @@ def samples_of(project: Project, loader: Loader) -> Samples:
     if any(_moves(project, ref.module, ref.node, _STEPS) for ref in _collating(project, loader)):
         return Samples.MAYBE_GPU
     return max(found, key=lambda one: one.value, default=Samples.HOST)
-
-
-@query
-def _defaults_to_gpu(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a program with the module makes tensors on the GPU where no device is given."""
-    setting = _setting_default_device(project)
-    # Few trees have such a file, and only for those is it worth knowing what each program imports.
-    return bool(setting) and any(
-        not setting.isdisjoint(project.fact(MultiGpuUse).of(program).files)
-        for program in (module.path, *project.fact(GpuPrograms).users(module.path))
-    )
-
-
-@query
-def _setting_default_device(project: Project) -> frozenset[Path]:
-    """The Python files that may set the device of tensors which are made without one."""
-    found = {path for text in _SETS_DEFAULT for path in project.python_files_with(text)}
-    return frozenset(path for path in found if project.matches(path, _DEFAULT_DEVICE))
 
 
 def _collates(project: Project, loader: Loader) -> list[NodeRef]:

@@ -95,8 +95,12 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
                         "state: the workers would draw the same numbers"
                     )
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()) if name in opened:
-                    return f"`self.{name}` is {opened[name]} forked workers would share"
+                    return f"`self.{name}` is {opened[name]} forked workers would {_verb(opened[name])}"
     return ""
+
+
+def _verb(held: str) -> str:
+    return "lack" if "threads" in held else "share"
 
 
 def _random_states(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> set[str]:
@@ -112,9 +116,13 @@ def _random_states(project: Project, module: ModuleIndex, owner: ast.ClassDef) -
 def _opened(
     project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int = _MAX_HOLDERS
 ) -> Iterator[tuple[str, str]]:
-    """The attributes that hold files and clients which exist before the workers do, and what workers would share."""
+    """The attributes that hold files, clients and threads which exist before the workers do, and what workers would
+    share."""
     resolver = project.fact(Resolver)
     for name, made in kept_attributes(owner):
+        if isinstance(made, ast.Call) and matches(handles(project, "thread"), resolver.call_names(module, made)):
+            yield name, "run or filled by threads of the parent process, which"
+            continue
         if isinstance(made, ast.Call) and matches(handles(project, "file"), resolver.call_names(module, made)):
             yield name, "an open file, which"
         elif (

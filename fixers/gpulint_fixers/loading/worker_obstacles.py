@@ -74,7 +74,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
     if name := gpu_part(project, loader):
-        return f"each sample is made with `self.{name}`, which may be on the GPU; forked workers cannot use it"
+        return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
     if reason := shared_state(project, loader):

@@ -69,6 +69,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import works_per_sample
+from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import trainers_without_workers
@@ -306,12 +307,14 @@ def _is_made_anew(project: Project, loader: Loader) -> bool:
 
 def _needs_one_process(project: Project, loader: Loader) -> bool:
     """Return whether the loader reads a stream, holds its data on the GPU, samples there itself, or
-    computes samples there."""
+    computes samples there, as all tensors may be made there by default."""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
     if (divides := divides_its_stream(project, loader)) is not None:
         return not divides or only_predicts(loader)
-    return project.fact(HostToDevice).yields_gpu_tensors(loader) or bool(gpu_part(project, loader))
+    if project.fact(HostToDevice).yields_gpu_tensors(loader) or gpu_part(project, loader):
+        return True
+    return defaults_to_gpu(project, loader.module, False)
 
 
 RULE = Rule(

@@ -6,10 +6,11 @@ from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sent_parts import spawned_part
+from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
 from gpulint.workload.worker_supply import shares_client, shares_handle
 
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
@@ -25,6 +26,8 @@ def advice(project: Project, loader: Loader) -> str:
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
     if part := spawned_part(project, loader.call):
         return f"define what `{part}` holds in a module (processes are spawned here), then set `num_workers=`"
+    if needs := _spawned_elsewhere(project, loader):
+        return f"{needs}, then set `num_workers=`{of}"
     first = _OPENS if shares_handle(project, loader) else _CONNECTS if shares_client(project, loader) else ""
     if not first and (name := opened_early(project, loader)):
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
@@ -34,3 +37,14 @@ def advice(project: Project, loader: Loader) -> str:
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if changes_within_pass(project, loader) else "")
+
+
+def _spawned_elsewhere(project: Project, loader: Loader) -> str:
+    """Return what workers need first on Windows or macOS, where the program may run; empty if nothing is missing."""
+    if spawns_at_home(project, loader.module) and (name := defined_in_notebook(project, loader.call, SENT)):
+        return f"define `{name}` in a module (spawned processes cannot import it from the notebook)"
+    if (part := unpicklable(project, loader.call, SENT)) and may_spawn(project, loader.module):
+        return f"define what `{part}` holds at the top level of a module (Windows and macOS spawn processes)"
+    if would_run_again(project, loader.call):
+        return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"
+    return ""

@@ -37,6 +37,13 @@ _NAMES_ZERO = regex.compile(
     re.IGNORECASE,
 )
 """A sentence that names the setting with its value; a call that is commented out has commas and parentheses."""
+_SENTENCE = re.compile(r"[.!]\s+|\n\s*\n")
+_OWN_PROCESS = regex.compile(
+    r"\b(no|without|zero|0) (\w+ )?workers\b|\bworkers\b.{0,60}\b(not|0|zero)\b|workers\s*=+\s*0"
+    r"|\b(main|single|one|same|training) process\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a docstring says of a loader without workers."""
 _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
 _IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
@@ -65,8 +72,22 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         document = project.document(path)
         if document is not None and reasons.is_changed(document, _WORKER, "0", span):
             return True
+    if _documents(loader):
+        return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
         _explains_zero(loader.module) or _says_zero(project, loader.module.path)
+    )
+
+
+def _documents(loader: Loader) -> bool:
+    """Return whether the docstring of the function or class that makes the loader says why it has no workers."""
+    owners = (
+        up for up in loader.module.syntax.ancestors(loader.node) if isinstance(up, ast.ClassDef | ast.FunctionDef)
+    )
+    sentences = (sentence for owner in owners for sentence in _SENTENCE.split(ast.get_docstring(owner) or ""))
+    return any(
+        _OWN_PROCESS.search(sentence) and reasons.says_why(sentence) and not _RAISES.search(sentence)
+        for sentence in sentences
     )
 
 
