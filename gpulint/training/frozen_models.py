@@ -222,7 +222,7 @@ def _frozen_names(
 
 
 def _given_first(call: ast.Call) -> list[ast.expr]:
-    """What a call gets first: a model, or several (``set_requires_grad([encoder, decoder], False)``)."""
+    """Return what a call gets first: a model, or several (``set_requires_grad([encoder, decoder], False)``)."""
     first = call.args[:1]
     return first[0].elts if first and isinstance(first[0], ast.List | ast.Tuple) else first
 
