@@ -18,7 +18,7 @@ from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Devices
 from gpulint.placement.gpu_tensors import decodes_on_gpu, makes_on_gpu
-from gpulint.placement.kept_on_gpu import getters, is_moved, keeps_on_gpu
+from gpulint.placement.kept_on_gpu import getters, is_moved, keeps_on_gpu, sets_default_device
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
@@ -149,8 +149,8 @@ class HostToDevice:
     @query
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Return whether samples or batches are on the GPU before the loader pins them. That would raise an error."""
-        if self._project.fact(BatchFlow).moves_batches(loader):
-            return True
+        if self._project.fact(BatchFlow).moves_batches(loader) or sets_default_device(self._project, loader.module):
+            return True  # even the numbers of samples become tensors there
         resolver = self._project.fact(Resolver)
         for ref in loader_argument(self._project, loader, "collate_fn").refs:
             for made in resolver.points_to(ref.module, ref.node):

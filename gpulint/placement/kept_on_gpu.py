@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device, Devices
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _ON_GPU = frozenset({Device.CUDA, Device.XPU})
+_DEFAULTS = ("set_default_device", "set_default_tensor_type")
 _HOLDS = frozenset({"dict", "zip", "list", "tuple", "stack", "cat"})
 """Functions whose result is, or holds, what they are given."""
 _NAMES = (ast.Name, ast.Attribute)
@@ -43,6 +45,13 @@ def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> 
         return False
     names = {name for part in walk(getter.node) if (name := _looked_up(part))}
     return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
+
+
+def sets_default_device(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the module, or one that imports it, makes all tensors on the GPU
+    (``torch.set_default_device("cuda")``)."""
+    users = (project.module_at(path) for path in project.fact(GpuPrograms).users(module.path))
+    return any(name in user.calls_by_name for user in (module, *users) if user is not None for name in _DEFAULTS)
 
 
 def getters(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> Iterator[tuple[ModuleIndex, FunctionNode]]:

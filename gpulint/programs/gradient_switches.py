@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 _SWITCHES = regex.compile(
     rb"^[ \t]*(?:\w+\.)*_?set_grad_enabled\((?!\s*(?:mode\s*=\s*)?True\s*\))"
     rb"|\b(?:no_grad|inference_mode)\(\)(?:\.__enter__\(|\(\s*\w)"
+    rb"|=\s*(?:\w+\.)*(?:no_grad|inference_mode)\(\)\s(?=[\s\S]*\.__enter__\()"
     rb"|\benter_context\(\s*(?:\w+\.)*(?:no_grad|inference_mode)\(",
     re.MULTILINE,
 )
-"""``torch.set_grad_enabled(training)`` as a statement, ``torch.no_grad().__enter__()``, ``torch.no_grad()(function)``
-and ``stack.enter_context(torch.no_grad())``."""
+"""``torch.set_grad_enabled(training)`` as a statement, ``torch.no_grad().__enter__()``, by way of a variable too,
+``torch.no_grad()(function)`` and ``stack.enter_context(torch.no_grad())``."""
 
 
 def may_switch_gradients_off(project: Project, module: ModuleIndex) -> bool:

@@ -209,7 +209,7 @@ def _frozen_names(
         frozen.add(_set_by(part, False))
         thawed.add(_set_by(part, True))
         if isinstance(part, ast.Call):
-            names = {dotted(given) or _weights_of(given)[0] for given in part.args[:1]}
+            names = {dotted(given) or _weights_of(given)[0] for given in _given_first(part)}
             if isinstance(part.func, ast.Attribute):
                 names.add(dotted(part.func.value))
             if _THAWS.search(last_name(part.func)) or _has(part, True):
@@ -219,6 +219,12 @@ def _frozen_names(
     parts = [name.rpartition(".") for name in thawed]
     thawed |= {whole for whole, _, part in parts if not _HEAD.match(part)}
     return frozenset(frozen - thawed - {""})
+
+
+def _given_first(call: ast.Call) -> list[ast.expr]:
+    """Return what a call gets first: a model, or several (``set_requires_grad([encoder, decoder], False)``)."""
+    first = call.args[:1]
+    return first[0].elts if first and isinstance(first[0], ast.List | ast.Tuple) else first
 
 
 def _freezes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

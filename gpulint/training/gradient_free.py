@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.libraries.frameworks import GradientFree
 from gpulint.libraries.names import matches
-from gpulint.query import cyclic
+from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import ModuleIndex, last_name
@@ -23,13 +24,37 @@ _SAME_GRAPH = frozenset(
 )
 """Methods and functions whose result still needs gradients."""
 
+_WEIGHTS = ("torch.nn.", "torch.load", "torch.jit.load", "torch.hub.", "torchvision.models.", "timm.", "transformers.")
+"""What makes layers, or models that have some."""
+
 
 def runs_without_gradients(project: Project, module: ModuleIndex, forward: ast.Call, model: ast.expr) -> bool:
     """Return whether the model that a call runs, or hands to what runs it, is of a library that switches gradients off
     itself, or its result is read as PyTorch only lets a program read what has none (``output.cpu().numpy()``)."""
     if last_name(model) == "forward" and isinstance(model, ast.Attribute):
         model = model.value
-    return _is_gradient_free(project, module, model) or _is_read(module, forward)
+    return _is_gradient_free(project, module, model) or _is_read(module, forward) or _wraps_one(project, module, model)
+
+
+def _wraps_one(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
+    """Return whether a model is of classes of the tree that make such a model, or an engine, and no layers."""
+    classes = project.fact(Resolver).classes_of(module, model)
+    return bool(classes) and all(_holds_only_engine(project, *one) for one in classes)
+
+
+@query
+def _holds_only_engine(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    rows: tuple[GradientFree, ...] = project.models.rows("gradient-free")
+    resolver, found = project.fact(Resolver), False
+    for where, one in resolver.mro(module, owner):
+        for call in (part for part in walk(one) if isinstance(part, ast.Call)):
+            names = resolver.call_names(where, call)
+            found = found or any(_makes(project, where, call, row) for row in rows)
+            if any(name.startswith(_WEIGHTS) and not name.startswith("torch.nn.functional.") for name in names):
+                return False
+            if any(isinstance(made.node, ast.ClassDef) for made in resolver.points_to(where, call.func)):
+                return False
+    return found
 
 
 @cyclic(False)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 40
 """Most files that are searched for models that differentiate."""
+MAX_WRAPPERS = 2
+"""Most objects in each other around a model."""
 _DERIVATIVES = regex.compile(
     r"(compute_|pred(icted)?_)?(forces?|stress(es)?|virials?|hessians?)(_pred)?$", re.IGNORECASE
 )
@@ -38,7 +40,7 @@ def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, f
     another package that was made of the model (``extractor = LayerCAM(model)``), a function out of a table that gets
     the model (``ATTACKS[name](model, x, y)``), or the model itself, of which nothing is known."""
     calls = [part for part in walk(region) if isinstance(part, ast.Call)]
-    if any(_is_made_of(project, module, call, model) for call in calls):
+    if any(_runs_what_holds(project, module, call, model) for call in calls):
         return True
     if any(call is not forward and _gets(call, {model}) and _may_be_any(project, module, call) for call in calls):
         return True
@@ -47,18 +49,31 @@ def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, f
     )
 
 
-def _is_made_of(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> bool:
-    """``extractor(scores)``, ``explainer.shap_values(x)``"""
+def _runs_what_holds(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> bool:
+    """``extractor(scores)``, ``explainer.shap_values(x)``, ``attack(wrapped, x, y)``"""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    if not isinstance(owner, ast.Name) or owner.id == model:
-        return False
+    objects = [owner]
+    if not project.fact(Resolver).callees(module, call):
+        objects += [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        isinstance(one, ast.Name) and one.id != model and _is_made_of(project, module, one, model) for one in objects
+    )
+
+
+def _is_made_of(project: Project, module: ModuleIndex, name: ast.Name, model: str, depth: int = MAX_WRAPPERS) -> bool:
+    """Return whether another package makes an object of the model, or of such an object (``Attack(Wrap(model))``)."""
     resolver = project.fact(Resolver)
-    for made in resolver.points_to(module, owner):
+    for made in resolver.points_to(module, name):
         if not isinstance(made.node, ast.Call) or made.path or resolver.callees(made.module, made.node):
             continue
-        given = {last_name(one) for one in made.node.args if dotted(one)}
-        names = resolver.call_names(made.module, made.node)
-        if model.rpartition(".")[2] in given and not any(map(_WRAPS.search, names)):
+        if any(map(_WRAPS.search, resolver.call_names(made.module, made.node))):
+            continue
+        given = [*made.node.args, *(keyword.value for keyword in made.node.keywords)]
+        if model.rpartition(".")[2] in {last_name(one) for one in given if dotted(one)}:
+            return True
+        if depth and any(
+            isinstance(one, ast.Name) and _is_made_of(project, made.module, one, model, depth - 1) for one in given
+        ):
             return True
     return False
 
@@ -134,7 +149,9 @@ def _names_derivative(part: ast.AST) -> bool:
 @query
 def _models_that_differentiate(project: Project) -> bool:
     """Return whether a model of the tree takes gradients in its forward pass."""
-    for path in islice(project.word_index.mentioning(b"autograd"), MAX_FILES):
+    words = (b"autograd", b"backward")
+    files = dict.fromkeys(path for word in words for path in islice(project.word_index.mentioning(word), MAX_FILES))
+    for path in files:
         module = None if project.is_test(path) else project.module_at(path)
         for owner in module.classes if module is not None else ():
             assert module is not None

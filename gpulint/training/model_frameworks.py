@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -45,7 +46,9 @@ def _sets_mode_alone(project: Project, module: ModuleIndex, owner: ast.ClassDef)
     return (
         not resolver.base_names(module, owner)
         and method is not None
-        and not any(isinstance(part, ast.Attribute) and part.attr in ("eval", "train") for part in walk(method.node))
+        and not any(
+            isinstance(part, ast.Call) and last_name(part.func) in ("eval", "train") for part in walk(method.node)
+        )
     )
 
 

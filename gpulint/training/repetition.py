@@ -107,13 +107,25 @@ def _around_trainings(project: Project, module: ModuleIndex, node: ast.AST, cont
     if _starts_anew(project, context.loop.module, loop):
         return True
     places = [*context.calls, NodeRef(module, node)]
+    if context.role is Role.STEP and any(_is_in_whole_training(project, place, loop) for place in places):
+        return True
     return any(_beside_epochs(project, place, loop) for place in places)
 
 
+def _is_in_whole_training(project: Project, place: NodeRef, outer: LoopNode) -> bool:
+    """Return whether a place is in a function, called in a loop, that is a training of its own."""
+    function = place.module.function(place.node)
+    return (
+        isinstance(function, FUNCTIONS)
+        and outer not in place.module.syntax.ancestors(place.node)
+        and _starts_anew(project, place.module, function)
+    )
+
+
 @query
-def _starts_anew(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether each round makes the optimizer with which a loop in it takes all the steps, so that a round is a
-    training of its own (the inversion of one image)."""
+def _starts_anew(project: Project, module: ModuleIndex, loop: LoopNode | FunctionNode) -> bool:
+    """Return whether each round (or call) makes the optimizer with which a loop in it takes all the steps, so that a
+    round is a training of its own (the inversion of one image)."""
     resolver, loops = project.fact(Resolver), project.fact(LoopContexts)
     inner = [part for part in loops.inner_loops(module, loop) if part is not loop]
     calls = [part for part in walk(loop) if isinstance(part, ast.Call)] if inner else []

@@ -38,6 +38,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.container_helpers import made_by
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
+from gpulint.placement.kept_on_gpu import sets_default_device
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -65,7 +66,6 @@ _RANDOM = frozenset(
 _CONSTRUCTORS = frozenset({"self", "range", "list", "len", "float", "int"})
 _COPIED = (0.0002, 0.003)
 """Seconds for values that have to come from the host in any case (assumed, as a wait that is needed)."""
-_DEFAULTS = ("set_default_device", "set_default_tensor_type")
 _TIME = regex.compile(r"\brange\(|time|step|sigma", re.IGNORECASE)
 """What a sampler goes through."""
 
@@ -86,7 +86,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     found = list(_on_host(project, module))
-    if not found or _sets_default_device(project, module):
+    if not found or sets_default_device(project, module):
         return
     in_loop: dict[ast.AST, list[tuple[ast.expr, LoopContext]]] = {}
     for made, context in found:
@@ -203,13 +203,6 @@ def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:
             case ast.Call(func=func) if last_name(func) not in _CONSTRUCTORS:
                 return False
     return True
-
-
-def _sets_default_device(project: Project, module: ModuleIndex) -> bool:
-    """Return whether the module, or one that imports it, makes all tensors on the GPU
-    (``torch.set_default_device("cuda")``)."""
-    users = (project.module_at(path) for path in project.fact(GpuPrograms).users(module.path))
-    return any(name in user.calls_by_name for user in (module, *users) if user is not None for name in _DEFAULTS)
 
 
 def _is_seeded(module: ModuleIndex, loop: ast.AST) -> bool:

@@ -36,7 +36,8 @@ def is_switched_back(
             not _is_before(project, _lines(project, part, other), own)
             for part in project.fact(MultiGpuUse).of(path).modules_where(lambda _, one: project.matches(one, words))
             for other in opposites(part)
-            if other is not switch and _always_runs(project, part, other)
+            if other is not switch
+            and (_always_runs(project, part, other) or _are_hooks(project, module, switch, part, other))
         )
         for path in programs
     )
@@ -50,6 +51,28 @@ def _always_runs(project: Project, module: ModuleIndex, node: ast.stmt | ast.exp
         return True
     sites = project.fact(Resolver).call_sites(module, function)
     return any(not guards.is_conditional(site.module, site.node) for site in sites)
+
+
+def _are_hooks(
+    project: Project,
+    module: ModuleIndex,
+    one: ast.stmt | ast.expr,
+    place: ModuleIndex,
+    other: ast.stmt | ast.expr,
+) -> bool:
+    """Return whether two statements are in two methods of a class that only a framework calls (``on_fit_start`` and
+    ``on_train_epoch_end`` of a callback), the second one without any condition."""
+    owner, methods = module.class_of(one), (module.function(one), place.function(other))
+    return (
+        owner is not None
+        and owner is place.class_of(other)
+        and methods[0] is not methods[1]
+        and not project.fact(Guards).is_conditional(place, other)
+        and not any(
+            method is None or project.fact(Resolver).call_sites(module, method) or method.name.startswith("__")
+            for method in methods
+        )
+    )
 
 
 def _lines(project: Project, module: ModuleIndex, node: ast.stmt | ast.expr) -> dict[_Scope, int]:
