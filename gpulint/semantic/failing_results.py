@@ -50,7 +50,12 @@ def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool
     if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
         return False
     function, where = found[0].node, found[0].module
-    if function.name != call.func.id or function not in where.syntax.tree.body or _yields(function):
+    return function.name == call.func.id and _always_raises(project, where, function)
+
+
+@cyclic(False)
+def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionDef) -> bool:
+    if function not in where.syntax.tree.body or _yields(function):
         return False
     raises = (part for part in function.body if isinstance(part, ast.Raise))
     return any(_always(where, part, function) for part in raises) or bool(failures(project, where, function))

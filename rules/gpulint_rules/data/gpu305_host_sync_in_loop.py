@@ -284,10 +284,8 @@ def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
 
 
 def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
-    text = text_of(module, sync)
-    if context.role is Role.EVAL:
-        return f"'{text}' makes the host wait for the GPU for each element of an evaluation batch"
-    return f"'{text}' makes the host wait for the GPU on every training iteration"
+    often = "for each element of an evaluation batch" if context.role is Role.EVAL else "on every training iteration"
+    return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}"
 
 
 def _way(context: LoopContext) -> tuple[Place, ...]:
