@@ -61,6 +61,8 @@ SENTENCE = 12
 """Letters from which on a comment in an alphabet is a sentence."""
 SENTENCE_OF_SIGNS = 5
 """Letters of a comment in Chinese, Japanese or Korean from which on it is a sentence."""
+WRAPPED = 40
+"""Characters from which on a line of a comment may be the first one of a sentence."""
 MAX_ABOVE = 3
 """Most lines of comments above a setting that are read."""
 MAX_BESIDE = 12
@@ -141,7 +143,8 @@ def is_explained(
         if not text.lstrip().startswith("#"):
             break
         said = text.partition("#")[2]
-        sentence = f"{said} {sentence}" if _GOES_ON.match(sentence) and not _CODE.search(said) else said
+        joins = len(said) >= WRAPPED and _GOES_ON.match(sentence) and not _CODE.search(said)
+        sentence = f"{said} {sentence}" if joins else said
         if about is None or about.search(sentence) or speaks_foreign_reason(sentence):
             lines.append(sentence)
     return any(

@@ -34,7 +34,7 @@ _GIVEN = frozenset(dir(builtins)) | {
 """Names of Python, of Python 2, and of what runs programs in a namespace of its own."""
 
 
-MIN_DEFINED = 20
+MIN_DEFINED = 30
 """How many names a module reads for each that nothing defines; one with fewer is an excerpt, for which others stand."""
 
 
