@@ -224,6 +224,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("the program keeps its batches", TO_LOW, worker_facts.keeps_batches, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
     Circumstance(
         "workers start in the time of an epoch", TO_LOW, loader_facts.starts_longer_than_it_loads, kinds=_IN_PROCESS
