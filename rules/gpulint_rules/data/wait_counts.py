@@ -164,6 +164,11 @@ def _runs_model(_module: ModuleIndex, loop: ast.AST) -> bool:
     source = table_of(loop)
     if not isinstance(loop, ast.While) and not (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS):
         return False
+    return calls_model(loop)
+
+
+def calls_model(loop: ast.AST) -> bool:
+    """Return whether the body of a loop runs a model or a backward pass."""
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
     names = (last_name(part.func) for part in parts)
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)

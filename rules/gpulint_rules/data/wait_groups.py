@@ -30,6 +30,7 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
+from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.wait_counts import (
     in_one_round,
@@ -141,6 +142,9 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     read = None
     if called is None and saved > 0 and shallow and not firm:
         called = read = _called_read(project, module, found, at_needed)
+    if called is None and saved > 0 and deep and not any(context.calls for _, context in found):
+        called = wait_in_rounds(project, module, deep, loop, frozenset(sync.node for sync in syncs) - at_needed)
+        saved = min(saved, len(run)) if called is not None else saved  # further rounds cost no more
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
     always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
