@@ -25,7 +25,7 @@ _EMPTIES = frozenset({"clear", "pop", "popleft"})
 
 
 def keeper_of(project: Project, loader: Loader) -> str:
-    """What keeps the batches of a loader, as a text for a sentence; empty if nothing is seen to."""
+    """Return what keeps the batches of a loader, as a text for a sentence; empty if nothing is seen to."""
     if (repeated := _repeated(project).get(loader.node)) is not None:
         return f"`{repeated}`"
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)

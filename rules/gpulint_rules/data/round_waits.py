@@ -11,6 +11,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.wait_counts import calls_model, inner_loops
@@ -20,17 +21,24 @@ _MAKES = frozenset({"torch.tensor", "torch.as_tensor"})
 
 
 def wait_in_rounds(
-    project: Project, module: ModuleIndex, deep: Sequence[SyncPoint], loop: ast.AST, saved: frozenset[ast.AST]
+    project: Project,
+    module: ModuleIndex,
+    deep: Sequence[SyncPoint],
+    found: Sequence[tuple[SyncPoint, LoopContext]],
+    needed: frozenset[ast.AST],
 ) -> NodeRef | None:
-    """Return what waits in each round of the inner loop that all these reads are in, and that runs the model: a copy of
-    numbers to the GPU, a metric that looks at what it is given."""
+    """Return what waits in each round of the inner loop that all the ``deep`` reads are in, and that runs the model: a
+    copy of numbers to the GPU, a metric that looks at what it is given."""
+    loop = found[0][1].loop.node
+    if any(context.calls for _, context in found):
+        return None
     around = {next((up for up in inner_loops(module, sync.node, loop)), None) for sync in deep}
     rounds = around.pop() if len(around) == 1 else None
     if not isinstance(rounds, LOOPS) or not calls_model(rounds):
         return None
     first = deep[0].node
     copy = _copied_numbers(project, module, rounds, frozenset((id(t), h) for t, h in conditions(module, first, rounds)))
-    return copy or called_wait(project, module, rounds, first, saved)
+    return copy or called_wait(project, module, rounds, first, frozenset(sync.node for sync, _ in found) - needed)
 
 
 @query

@@ -138,13 +138,11 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     firm = _unconditional(project, module, (*needed, *others), loop)
     beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
     shallow = all(runs_few_handed(project, module, sync.node, loop) for sync in deep)
-    called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
-    read = None
+    called, read = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None, None
     if called is None and saved > 0 and shallow and not firm:
         called = read = _called_read(project, module, found, at_needed)
-    if called is None and saved > 0 and deep and not any(context.calls for _, context in found):
-        called = wait_in_rounds(project, module, deep, loop, frozenset(sync.node for sync in syncs) - at_needed)
-        saved = min(saved, len(run)) if called is not None else saved  # further rounds cost no more
+    if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
+        saved = min(saved, len(run))  # further rounds cost no more
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
     always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
