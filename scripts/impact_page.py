@@ -44,8 +44,9 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
    code establishes what it assumes (`Cost(..., assumed="assuming samples of one shape")`); the basis then says so.
 6. A wait of the host costs what it adds to its step. After one that stays in any case (a value that the step needs,
    shows or writes to a curve, a scaler of gradients, a clock, a solver of the host), others cost little. A value that
-   is needed in a function that the loop calls counts as well. A wait also costs little in a step that is long: one of a
-   large model, of several networks on images, of several micro-steps, or that reads files.
+   is needed in a function that the loop calls counts as well, as does a copy of numbers to the GPU in each round of the
+   inner loop that the reads are in. A wait also costs little in a step that is long: one of a large model, of several
+   networks on images, of several micro-steps, or that reads files.
 7. Circumstances lower it.
 8. Of the waits of one loop, which are repaired together, `gpulint scan` shows one at its level. It names the lines of
    the others, which are low.

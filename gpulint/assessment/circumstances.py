@@ -22,6 +22,7 @@ from gpulint.assessment import (
     idle_reasons,
     input_limits,
     job_facts,
+    linear_probes,
     loader_facts,
     micro_steps,
     moved_imports,
@@ -224,6 +225,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("a linear probe on small images", 1, linear_probes.probes_small_images, kinds=_IN_PROCESS),
+    Circumstance("the program keeps its batches", TO_LOW, worker_facts.keeps_batches, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),
     Circumstance(
         "workers start in the time of an epoch", TO_LOW, loader_facts.starts_longer_than_it_loads, kinds=_IN_PROCESS

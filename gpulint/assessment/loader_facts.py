@@ -30,6 +30,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
 """Collators of transformers, which pad and stack."""
 _SPLITS = "random_split"
+_IN_PROCESS = "in-process-loading"
 USUAL_WORKERS = 8
 """As many as programs usually set."""
 SMALL_SIDE = 64
@@ -143,18 +145,27 @@ def _makes_numbers(function: NodeRef) -> bool:
 
 
 def follows_loader(subject: Subject) -> bool:
-    """Return whether a loader is set up as another one of its function for samples of the same kind: the one with the
-    most work for a batch, the first of equals, or for one that only evaluates the training loader. Who changes that one
-    changes both."""
+    """Return whether a loader is set up as another one of its function for samples of the same kind, or of any kind
+    that need workers: the one with the most work for a batch, the first of equals, or for one that only evaluates the
+    training loader. Who changes that one changes both."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None or loader.node is not subject.node:
         return False
     held_out = draws_held_out(subject.project, loader)
+    in_process = subject.cost is not None and subject.cost.kind == _IN_PROCESS
     return any(
         _leads(subject.project, other, loader, held_out)
-        and batch_of(subject, other).kind == batch_of(subject, loader).kind
+        and (
+            batch_of(subject, other).kind == batch_of(subject, loader).kind
+            or (in_process and _needs_workers(subject.project, other))
+        )
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
     )
+
+
+def _needs_workers(project: Project, loader: Loader) -> bool:
+    """Return whether the training process makes the batches of a loader, at some work for each sample."""
+    return loads_in_process(project, loader) and bool(project.fact(ItemWorks).of(loader).kinds)
 
 
 def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> bool:

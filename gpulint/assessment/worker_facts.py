@@ -16,6 +16,7 @@ from gpulint.semantic.operating_systems import is_of_another_folder, is_of_anoth
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
+from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.restarted_loaders import is_started_anew
@@ -141,6 +142,13 @@ def starts_anew(subject: Subject) -> bool:
     """Return whether each round of a loop starts the loader again for some batches."""
     loader = _loader(subject)
     return loader is not None and is_started_anew(subject.project, loader)
+
+
+def keeps_batches(subject: Subject) -> bool:
+    """Return whether the program keeps the batches, each of which would hold file descriptors if workers sent it, and
+    which ``itertools.cycle`` draws once alone."""
+    loader = _loader(subject)
+    return loader is not None and bool(keeper_of(subject.project, loader))
 
 
 def makes_one_batch(subject: Subject) -> bool:

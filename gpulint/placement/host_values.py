@@ -15,6 +15,7 @@ from gpulint.libraries.operations import HostResult
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
 from gpulint.placement.record_fields import given_field
+from gpulint.placement.table_entries import TableEntries
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -74,7 +75,7 @@ class HostValues:
             case ast.Subscript(value=base, slice=ast.Constant(value=int(index))):
                 return self._is_host(module, base, (index, *path)[:MAX_PATH])
             case ast.Subscript(value=base):
-                return self._is_host(module, base, ())
+                return self._is_entry(module, node, path) or self._is_host(module, base, ())
             case ast.Tuple(elts=parts) | ast.List(elts=parts) if path and -len(parts) <= path[0] < len(parts):
                 return self._is_host(module, parts[path[0]], path[1:])
             case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
@@ -99,11 +100,12 @@ class HostValues:
         if value is None:
             return False
         if binding.kind is BindingKind.ASSIGN:
-            added = _added(module, name) if isinstance(value, _LITERALS) else ()
+            display = bound_part(binding) or value
+            added = added_to(module, name) if isinstance(display, _LITERALS) else ()
             if added is None:
                 return False
             if added:
-                parts = [*added, *_parts(value)]
+                parts = [*added, *_parts(display)]
                 return all(self._is_host(module, part, ()) for part in parts)
             return self._is_host(module, value, (*binding.path, *path)[:MAX_PATH])
         if binding.kind is not BindingKind.LOOP:
@@ -124,6 +126,14 @@ class HostValues:
         yielded = self._yielded(module, rows) if isinstance(rows, ast.Call) else []
         return self._is_host(module, rows, ()) or (
             bool(yielded) and all(self._is_host(where, one, path) for where, one in yielded)
+        )
+
+    def _is_entry(self, module: ModuleIndex, node: ast.Subscript, path: tuple[int, ...]) -> bool:
+        """Return whether all that a dictionary holds under a key is in host memory, and not only constants."""
+        held = self._project.fact(TableEntries).under(module, node)
+        origins = (ref for one in held for ref in self._project.fact(Resolver).points_to(one.module, one.node))
+        return not all(isinstance(ref.node, ast.Constant) for ref in origins) and all(
+            isinstance(one.node, ast.expr) and self._is_host(one.module, one.node, path) for one in held
         )
 
     def _is_passed(self, module: ModuleIndex, name: str, binding: Binding, path: tuple[int, ...]) -> bool:
@@ -230,7 +240,8 @@ class HostValues:
             return bool(given) and not of_models and all(self._is_host(module, part, ()) for part in given)
         if isinstance(func, ast.Attribute) and self._is_host(module, func.value, ()):
             return True
-        returned = [(one.module, value) for one in resolver.callees(module, call) for value in self._returned(one.node)]
+        called = resolver.callees(module, call) or self._project.fact(TableEntries).methods(call)
+        returned = [(one.module, value) for one in called for value in self._returned(one.node)]
         return bool(returned) and all(self._is_host(where, value, path) for where, value in returned)
 
     def _returned(self, function: ast.AST) -> list[ast.expr]:
@@ -271,7 +282,7 @@ def _makes_tokens(module: ModuleIndex, call: ast.Call) -> bool:
 
 
 @query
-def _added(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
+def added_to(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
     """Return what a module appends to what a name stands for, or stores under its keys; None if it puts something there
     in another way."""
     parents = module.syntax.parents

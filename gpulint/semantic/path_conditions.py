@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.straight_lines import constant_at
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
 _COMPARES: dict[type[ast.cmpop], Callable[..., bool]] = {
@@ -210,36 +211,61 @@ def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
 
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
-    test around it is a constant that says no (``if False:``), or a variable of the function that is one."""
+    test around it is a constant that says no (``if False:``), or a variable of the function that is one there."""
     if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
+        return True
+    if any(_is_never_entered(module, loop) for loop in _loops_around(module, node)):
         return True
     parts = (part for test, holds in conditions(module, node) for part in parts_of(test, holds))
     return any(_decided(module, part) is (not holds) for part, holds in parts)
 
 
-def _decided(module: ModuleIndex, part: ast.expr) -> bool | None:
-    """Return how a test of constants turns out, also of variables of the function that are one; None if unknown."""
+@query
+def _is_never_entered(module: ModuleIndex, loop: ast.While) -> bool:
+    """``stop = True`` before ``while not stop:``"""
+    return any(_decided(module, part, loop) is (not holds) for part, holds in parts_of(loop.test, True))
+
+
+def _loops_around(module: ModuleIndex, node: ast.AST) -> Iterator[ast.While]:
+    """Yield the ``while`` loops of its function whose bodies hold a place."""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, FUNCTIONS):
+            return
+        if isinstance(up, ast.While) and inner in up.body:
+            yield up
+        inner = up
+
+
+def _decided(module: ModuleIndex, part: ast.expr, entered: ast.While | None = None) -> bool | None:
+    """Return how a test of constants turns out, also of variables of the function that are one; None if unknown. That
+    of a loop which is ``entered`` is asked for the first time."""
     match part:
         case ast.Compare(left=left, ops=[compares], comparators=[right]) if type(compares) in _COMPARES:
-            one, other = _constant(module, left), _constant(module, right)
+            one, other = _constant(module, left, entered), _constant(module, right, entered)
             if one is None or other is None or type(one.value) is not type(other.value):
                 return None
             if not isinstance(one.value, int | float | str):
                 return None
             return _COMPARES[type(compares)](one.value, other.value)
-    constant = _constant(module, part)
+    constant = _constant(module, part, entered)
     return None if constant is None else bool(constant.value)
 
 
-def _constant(module: ModuleIndex, part: ast.expr) -> ast.Constant | None:
-    """The constant that a test is, or the only value of a variable of its function (``parallel = False``)."""
+def _constant(module: ModuleIndex, part: ast.expr, entered: ast.While | None) -> ast.Constant | None:
+    """The constant that a test is, or the only value of a variable of its function (``parallel = False``), or that
+    which the last assignment in front of the test gives it."""
     if not isinstance(part, ast.Name):
         return part if isinstance(part, ast.Constant) else None
     scope = module.scope(part)
     bindings = scope.bindings.get(part.id, ()) if isinstance(scope.node, FUNCTIONS) else ()
-    only = bindings[0] if len(bindings) == 1 else None
-    if only is None or only.kind is not BindingKind.ASSIGN or only.path or part.id in module.top.bindings:
+    if part.id in module.top.bindings:
         return None  # what an inner function sets by `nonlocal` counts as a variable of the module
+    if len(bindings) > 1:
+        return constant_at(module, part, entered)
+    only = bindings[0] if bindings else None
+    if only is None or only.kind is not BindingKind.ASSIGN or only.path:
+        return None
     return only.value if isinstance(only.value, ast.Constant) else None
 
 

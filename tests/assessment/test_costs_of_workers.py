@@ -23,6 +23,27 @@ def test_an_app_in_a_browser_trains_on_little(tmp_path: Path) -> None:
     assert found.startswith("low") and found.endswith("in a web app")
 
 
+def test_workers_stay_for_all_epochs(tmp_path: Path) -> None:
+    def advice(folder: str, training: str) -> str:
+        report = scan(tmp_path / folder, {"net.py": "", "train.py": HEAD + IMAGES + training})
+        (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
+        return found.help
+
+    once = TRAINING.replace("for epoch in range(90):\n", "if True:\n")
+    assert advice("epochs", TRAINING).endswith("and `persistent_workers=True` to keep them for all epochs")
+    assert "persistent_workers" not in advice("once", once)
+
+
+def test_the_loader_with_most_work_says_it_for_others_of_its_program(tmp_path: Path) -> None:
+    """Who sets the workers of one sets those of the other, whatever its samples are."""
+    small = "tuned = DataLoader(datasets.CIFAR10('data', transform=transforms.ToTensor()), batch_size=64)\n"
+    steps = TRAINING.replace("in loader", "in tuned")
+    text = "from torchvision import datasets, transforms\n" + HEAD + IMAGES + small + TRAINING + steps
+    assert levels(tmp_path / "a", {"net.py": "", "train.py": text}, "GPU303") == ["high", "low"]
+    workers = text.replace("batch_size=64)", "batch_size=64, num_workers=0)")
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": workers}, "GPU303") == ["high", "medium"]
+
+
 def test_workers_that_would_be_spawned_need_a_guard(tmp_path: Path) -> None:
     data, loader = IMAGES.split("loader =")
     program = f"loader ={loader}{TRAINING}"

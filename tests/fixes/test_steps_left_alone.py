@@ -31,6 +31,51 @@ CASES = {
         },
         "nothing depends on the order",
     ),
+    "a value of which a model's function may return a number": (
+        "GPU305",
+        {
+            "model.py": """\
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    penalty = x.var().item() if self.measures else x.var()
+                    return {"loss": x.mean(), "penalty": penalty}
+            """,
+            "train.py": """\
+            import torch
+            from model import Model
+
+            model = Model().cuda()
+            total = 0.0
+            for x, y in train_loader:
+                outputs = model(x.cuda(non_blocking=True))
+                outputs["loss"].backward()
+                optimizer.step()
+                total += float(outputs["penalty"])
+            print(total)
+            """,
+        },
+        "may be a plain number",
+    ),
+    "an entry of what an unknown model returns": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+            total = 0.0
+            for x, y in train_loader:
+                outputs = model(x.cuda(non_blocking=True))
+                outputs["loss"].backward()
+                optimizer.step()
+                total += float(outputs["replaced"])
+            print(total)
+            """,
+        },
+        "may be a plain number",
+    ),
     "a list that a caller hands in and may read": (
         "GPU305",
         {

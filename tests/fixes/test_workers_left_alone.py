@@ -27,6 +27,22 @@ for epoch in range(90):
 """
 
 CASES = {
+    "a loader of which `itertools.cycle` keeps the batches": (
+        "GPU303",
+        {
+            "train.py": """\
+            from itertools import cycle
+
+            from torch.utils.data import DataLoader
+
+            def train(model, images, others):
+                loader = DataLoader(Images(images), batch_size=64)
+                for x, y in zip(cycle(loader), others):
+                    criterion(model(x.cuda()), y.cuda()).backward()
+            """
+        },
+        "`itertools.cycle` keeps the batches",
+    ),
     "a program without a main guard whose lines end as on Windows": (
         "GPU303",
         {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace("\n", "\r\n")},

@@ -18,6 +18,7 @@ from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
@@ -66,6 +67,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
     if has_few_batches(project, loader):
         return ONE_BATCH
+    if keeper := keeper_of(project, loader):
+        return f"{keeper} keeps the batches, each tensor of which would hold a file descriptor if a worker sent it"
     if file := with_little_memory(project, loader.module.path):
         return (
             f"containers of {file} have 64 MB of shared memory, through which workers hand over batches: give them "

@@ -17,6 +17,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer, only_value
+from gpulint_fixers.waits.number_sources import may_be_number
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
@@ -177,22 +178,29 @@ def _receiver(node: ast.expr) -> tuple[ast.Attribute, ast.expr] | None:
     return None
 
 
-def reads_of(found: HostWait) -> list[DeviceRead] | Declined:
+def reads_of(project: Project, found: HostWait) -> list[DeviceRead] | Declined:
     """The numbers that a statement reads; Declined if it copies more than numbers."""
     reads = dict[ast.expr, DeviceRead]()
     for sync in found.syncs:
         read = device_read(found.module, sync.node) or reduced_read(found.module, sync.node)
         if read is None:
             return Declined("more is copied to the host than a number")
-        if read.cut < 0 and _may_be_number(found.module, read.tensor):
+        if read.cut < 0 and _is_number_elsewhere(found.module, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` is a plain number in another branch, which has no `detach`")
+        if read.cut < 0 and _is_only_cast(read) and may_be_number(project, found.module, read.tensor):
+            return Declined(f"`{ast.unparse(read.tensor)}` may be a plain number, which has no `detach`")
         if read.copies or read.whole not in reads:
             reads[read.whole] = read
     wholes = set(reads)
     return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
 
 
-def _may_be_number(module: ModuleIndex, tensor: ast.expr) -> bool:
+def _is_only_cast(read: DeviceRead) -> bool:
+    """``float(loss)``, which a number takes too."""
+    return isinstance(read.whole, ast.Call) and read.whole.args == [read.tensor]
+
+
+def _is_number_elsewhere(module: ModuleIndex, tensor: ast.expr) -> bool:
     """Return whether some branch sets a variable to a plain number (``penalty = 0.0``), to which nothing is added."""
     if not isinstance(tensor, ast.Name):
         return False

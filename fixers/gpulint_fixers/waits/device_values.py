@@ -89,7 +89,7 @@ def handed_over(project: Project, found: HostWait) -> Fix | Declined:
     all branches of the same test: an option chooses one, and its default is not what jobs pass."""
     edits = list[Edit]()
     for one in (found, *_in_other_branches(project, found)):
-        reads = reads_of(one)
+        reads = reads_of(project, one)
         if isinstance(reads, Declined):
             return reads
         edits += (read.replaced(found.module, ".detach()") for read in reads)
@@ -165,7 +165,7 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         return _metered_by_name(project, found, call, call.func.value, loop)
     if not isinstance(call.func.value, ast.Name):
         return Declined("what the object does with the number is unknown")
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     if len(reads) != 1:
@@ -192,7 +192,7 @@ def _metered_by_name(
     project: Project, found: HostWait, call: ast.Call, meters: ast.Name, loop: LoopNode
 ) -> Fix | Declined:
     """``logger.update(loss=loss.item())``"""
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     given = {keyword.value for keyword in call.keywords if keyword.arg is not None}

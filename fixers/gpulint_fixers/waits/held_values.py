@@ -26,7 +26,7 @@ _MOST = 12
 def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
     """``value = loss.item()``: keep the value on the GPU, and read it where it is logged or used after the loop."""
     module = found.module
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     match statement.targets:
         case [ast.Name(id=name)] if not isinstance(reads, Declined):
             pass

@@ -170,6 +170,11 @@ def _runs_model(module: ModuleIndex, loop: ast.AST) -> bool:
     counts = isinstance(loop, ast.While) or (isinstance(source, ast.Call) and last_name(source.func) in _COUNTS)
     if not counts and not (isinstance(source, ast.Name) and _holds_batches(module, source.id)):
         return False
+    return calls_model(loop)
+
+
+def calls_model(loop: ast.AST) -> bool:
+    """Return whether the body of a loop runs a model or a backward pass."""
     parts = (part for statement in getattr(loop, "body", ()) for part in walk(statement) if isinstance(part, ast.Call))
     names = (last_name(part.func) for part in parts)
     return any(name in _RUNS or (_MODEL.search(name) is not None and name not in _NO_MODEL) for name in names)

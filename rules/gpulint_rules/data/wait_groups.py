@@ -30,6 +30,7 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
+from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.timed_barriers import takes_time_beside
@@ -141,10 +142,11 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     timed = takes_time_beside(module, [sync.node for sync in others], *found[0])
     beside = timed or are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
-    called = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None
-    read = None
+    called, read = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None, None
     if called is None and saved > 0 and shallow and not firm:
         called = read = _called_read(project, module, found, at_needed)
+    if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
+        saved = min(saved, len(run))  # further rounds cost no more
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
     always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]

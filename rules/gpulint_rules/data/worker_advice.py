@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.opened_early import opened_early
+from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
@@ -16,7 +20,23 @@ from gpulint.workload.worker_supply import shares_client, shares_handle
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
+_LASTING = ", and `persistent_workers=True` to keep them for all epochs"
 _NEXT_PASS = " (workers see what the loop sets on the data set from the next pass on, without `persistent_workers`)"
+
+
+def _stays(project: Project, loader: Loader) -> str:
+    """Return what keeps the workers of a loader that a loop over epochs draws from; empty where they should end."""
+    loops = project.fact(LoopContexts)
+    reads = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    drawn_again = any(
+        up is not read.node and loops.role(read.module, up) is Role.EPOCH
+        for read in reads
+        for up in loops.around(read.module, read.node)
+    )
+    if not drawn_again or project.fact(ItemWorks).of(loader).keeps or changes_within_pass(project, loader):
+        return ""
+    given = any(keyword.arg in ("persistent_workers", None) for keyword in loader.node.keywords)
+    return "" if given or against_persistence(project, loader) else _LASTING
 
 
 def advice(project: Project, loader: Loader) -> str:
@@ -33,7 +53,7 @@ def advice(project: Project, loader: Loader) -> str:
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
-    said = f"{first}set `num_workers=`{of} to the job's cores per GPU"
+    said = f"{first}set `num_workers=`{of} to the job's cores per GPU{_stays(project, loader)}"
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if changes_within_pass(project, loader) else "")

@@ -21,7 +21,7 @@ _FEW = 8
 
 def summed_once(project: Project, found: HostWait) -> Fix | None:
     """Add up on the GPU, and read the sum."""
-    module, reads = found.module, reads_of(found)
+    module, reads = found.module, reads_of(project, found)
     if isinstance(reads, Declined) or not reads:
         return None
     sums = dict[ast.Call, list[DeviceRead]]()

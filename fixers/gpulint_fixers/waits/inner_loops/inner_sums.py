@@ -30,7 +30,7 @@ def summed_inside(project: Project, found: HostWait) -> Fix | None:
     inner = inner_loop(module, statement)
     if inner is None or inner is step or step not in module.syntax.ancestors(inner):
         return None
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if not isinstance(reads, list) or predates_device_argument(module) or uses_other_library(module):
         return None
     if any(isinstance(part, ast.Call) and _trains(part) for part in walk(inner)):

@@ -44,7 +44,7 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
 def _of_values(project: Project, found: HostWait) -> Fix | None:
     """The fix for the values that a list collects."""
     module, statement = found.module, found.statement
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     torch = torch_of(module)
     if isinstance(reads, Declined) and (number := listed_number(found)) is not None:
         reads = [number]

@@ -32,7 +32,7 @@ def listed(
     variable = Variable(found.module, document, loop, name)
     if (without := unread(project, variable, statement)) is not None:
         return without
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     return kept(project, variable, statement, value, reads)

@@ -24,7 +24,7 @@ def recorded(
     project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, target: ast.Subscript | ast.Attribute
 ) -> Fix | Declined:
     """Keep tensors in the list, and make numbers of them below the loop."""
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     return kept_by_key(project, found.module, statement, loop, target, reads)

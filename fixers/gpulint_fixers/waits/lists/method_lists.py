@@ -53,7 +53,7 @@ def _listed(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Dec
         return Declined(f"`{ast.unparse(table)}` is read in the loop")
     if _is_inherited(project, owner, table.attr):
         return Declined(f"a class that inherits `{owner.name}` uses `{ast.unparse(table)}` as well")
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     value = appended(project, module, statement, reads) if not isinstance(reads, Declined) else reads
     if isinstance(value, Declined):
         return value

@@ -23,7 +23,7 @@ _NO = Declined("the value is stored in an object or a table in every step")
 
 def overwritten(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
     """Keep the last values on the GPU, and read them after the loop."""
-    reads, module = reads_of(found), found.module
+    reads, module = reads_of(project, found), found.module
     if (name := _table(statement)) is None or isinstance(reads, Declined) or statement.value is not reads[0].whole:
         return _NO
     variable = variable_of(project, found, loop, name)

@@ -80,7 +80,7 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
     loops = _in_loops(project, sites) if sites is not None else None
     if sites is None or loops is None:
         return table
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return _ELSEWHERE
     given = [_given(found.module, function, statement, read) for read in reads]

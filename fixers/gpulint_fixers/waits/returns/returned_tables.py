@@ -33,7 +33,7 @@ def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fi
     module, function = found.module, found.module.function(statement)
     if function is None or isinstance(function, ast.Lambda):
         return _NO
-    table = table_of(project, module, function, reads_of(found))
+    table = table_of(project, module, function, reads_of(project, found))
     sites = known_sites(project, module, function) if table is not None else None
     if table is None or sites is None:
         return _NO

@@ -95,7 +95,7 @@ def _is_product(value: ast.expr, factors: list[ast.Name]) -> bool:
 
 
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         if copied := host_tensors(found) or host_losses(found):
             return _copied(project, variable, value, copied)
@@ -204,7 +204,7 @@ def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     initial = variable.initial()
     if not initial or not all(value is statement.value or is_number(value) for value in initial):
         return Declined(f"`{name}` does not start as a number in this function")
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     if not _is_average(statement.value, name, {read.whole for read in reads}):

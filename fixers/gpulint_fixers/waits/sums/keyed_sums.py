@@ -28,7 +28,7 @@ from gpulint_fixers.waits.unread_values import unread
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign | ast.Assign, loop: LoopNode) -> Fix | Declined:
     """Sums in a dictionary or list, which holds numbers again after the loop."""
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     added, document = _added(statement), project.document(found.module.path)

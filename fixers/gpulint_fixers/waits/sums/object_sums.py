@@ -67,7 +67,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     kept = _sum_of(found.module, statement)
     if kept is None:
         return _UNKNOWN
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     exact = exactness(project, found.module, statement.value, reads)

@@ -30,7 +30,7 @@ def extreme(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
                 return None
         case _:
             return None
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     if len(reads) != 1 or reads[0].whole is not value or reads[0].copies or is_integer(found.module, reads[0].tensor):

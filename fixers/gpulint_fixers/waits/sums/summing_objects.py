@@ -51,7 +51,7 @@ def added_by_object(project: Project, found: HostWait, call: ast.Call) -> Fix | 
     module = found.module
     assert isinstance(call.func, ast.Attribute)
     adder = _adder(project, module, call.func)
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if adder is None:
         return _UNKNOWN
     if isinstance(reads, Declined):

@@ -31,7 +31,7 @@ def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign
 
 def added_to_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
     """``total += loss.item()`` where ``total`` is a tensor: the same sum without the way over the host."""
-    module, reads = found.module, reads_of(found)
+    module, reads = found.module, reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
     if len(reads) != 1 or statement.value is not reads[0].whole or not isinstance(statement.op, ast.Add | ast.Sub):
