@@ -139,11 +139,11 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm = _unconditional(project, module, (*needed, *others), loop)
-    timed = takes_time_beside(module, [sync.node for sync in others], *found[0])
-    beside = timed or are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
-    called, read = _called_wait(project, module, found, at_needed) if saved > 0 and shallow and not firm else None, None
-    if called is None and saved > 0 and shallow and not firm:
+    called = read = None
+    if saved > 0 and shallow and not firm and (called := _called_wait(project, module, found, at_needed)) is None:
         called = read = _called_read(project, module, found, at_needed)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more

@@ -30,7 +30,7 @@ _WHOLE = -1
 
 def handed_to_log(project: Project, found: HostWait) -> Fix | None:
     """``acc = hits.mean().item()`` and ``self.log("acc", acc)``; None if something else gets one of the numbers."""
-    reads = reads_of(found)
+    reads = reads_of(project, found)
     if isinstance(reads, Declined) or not reads or not project.python_files_with(_WORD):
         return None
     flow = _Flow(project)
