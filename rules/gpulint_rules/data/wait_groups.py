@@ -129,10 +129,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found
-    syncs = [sync for sync, _ in found]
-    needed = [sync for sync, _ in found if sync.node in at_needed]
-    shown = _shown(project, module, found, needed)
-    others = _others(project, module, found)
+    syncs, needed = [sync for sync, _ in found], [sync for sync, _ in found if sync.node in at_needed]
+    shown, others = _shown(project, module, found, needed), _others(project, module, found)
     staying = [*(own := [*needed, *shown]), *others]
     single = single_rounds(project, module, found)
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
