@@ -236,23 +236,6 @@ CASES = {
         },
         "the comment beside it",
     ),
-    "labels become CUDA tensors in the default collate function": (
-        "GPU301",
-        {
-            "train.py": """\
-                import torch
-                from torch.utils.data import DataLoader
-                from torchvision.datasets import ImageFolder
-
-                torch.set_default_tensor_type("torch.cuda.FloatTensor")
-                loader = DataLoader(ImageFolder("data"), num_workers=4)
-                for x, y in loader:
-                    model(x.cuda()).sum().backward()
-                    optimizer.step()
-                """
-        },
-        "may be on the GPU already",
-    ),
     "settings without workers that should stay alive": (
         "GPU303",
         {
