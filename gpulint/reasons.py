@@ -50,7 +50,9 @@ _NAMES_SETTING = regex.compile(
     re.IGNORECASE,
 )
 """A comment that only says what a setting is, or that it may be changed."""
-_CODE = regex.compile(r"^\s*[\w.\[\]\"']+\s*[=(]|[)\]}]\s*,?\s*$|^\s*[A-Za-z_.\"']+\s*:?\s*$|\b(if|for)\b.{0,200}\belse\b")
+_CODE = regex.compile(
+    r"^\s*[\w.\[\]\"']+\s*[=(]|[)\]}]\s*,?\s*$|^\s*[A-Za-z_.\"']+\s*:?\s*$|\b(if|for)\b.{0,200}\belse\b"
+)
 """Code that was commented out, or a single word."""
 _GOES_ON = regex.compile(r"\s*[a-z]+[ ,;][^=(]{0,200}$")
 """The second line of a sentence."""
