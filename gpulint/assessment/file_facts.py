@@ -257,9 +257,18 @@ def measures(subject: Subject) -> bool:
 
 def is_toy(subject: Subject) -> bool:
     """Return whether the program trains on digits or made-up data, or is named for a smoke run."""
-    if _SMOKE.search(subject.place) or subject.mentions(_TOY_DATA):
+    if _SMOKE.search(subject.place) or _names_toy(subject.text):
         return True
     return subject.module is not None and not subject.is_notebook and _imports_toy(subject.project, subject.path)
+
+
+def _names_toy(text: str) -> bool:
+    """Return whether a text names such data, other than in a comment: ``# trainset = datasets.MNIST("data")``."""
+    if not regex.occurs(_TOY_DATA, text):
+        return False
+    return any(
+        "#" not in text[text.rfind("\n", 0, at) + 1 : at] for at in (m.start() for m in _TOY_DATA.finditer(text))
+    )
 
 
 @query

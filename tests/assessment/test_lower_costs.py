@@ -724,3 +724,15 @@ def test_a_program_calls_the_helper_of_its_own_folder(tmp_path: Path, other: str
         "gate/train.py": main.format(other),
     }
     assert levels(tmp_path, files, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("# loader = DataLoader(datasets.MNIST('data', download=True), batch_size=128)", "high"),
+        ("digits = datasets.MNIST('data', download=True)", "low"),
+    ],
+)
+def test_data_of_digits_in_a_comment_makes_no_toy(tmp_path: Path, line: str, level: str) -> None:
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{IMAGES}{line}\n{TRAINING}"}, "GPU303")
+    assert found.startswith(level), found
