@@ -27,6 +27,7 @@ _SAVED_THERE = regex.compile(
 """Folders of Windows and macOS, and packages of theirs that no marker (``; sys_platform == "win32"``) guards."""
 _OUTPUT = regex.compile(
     r"""["\]]/Users/\w[^"\n]{0,300}\.py|[A-Za-z]:\\\\(\\\\)?Users|\bdevice[\w ]{0,20}[:=]? ?\(?(type=)?'?mps\b"""
+    r"""|\[Clang \d[\d.]{0,20} \(clang-\d|\[MSC v\.\d|\bmacOS-\d|\bDarwin Kernel Version\b"""
 )
 """Output of a cell that tells where it ran."""
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
