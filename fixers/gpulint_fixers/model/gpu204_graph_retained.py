@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint_rules.model.gpu204_graph_retained import RetainedGraph
 
@@ -30,7 +31,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             Edit(finding.path, syntax.span_at(end, end), ").detach()"),
         )
     beside, parts = sibling_totals(project, found.module, found.value), kept_parts(project, found)
-    ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors))
+    again = _in_other_branches(found)
+    ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors, *again))
     edits += tuple(Edit(finding.path, syntax.span_at(at, at), ".detach()") for at in ends)
     if parts.unknown:
         note = f"`{parts.unknown}`, of which it is computed, may keep the same graph"
@@ -40,6 +42,25 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)
     safety = Safety.UNSAFE if _has_own_values(project) else Safety.SAFE
     return Fix("accumulate the value without its graph", safety, edits)
+
+
+def _in_other_branches(found: RetainedGraph) -> Iterator[ast.expr]:
+    """Yield the same value in each other block that keeps it by the same statement, and takes its gradients as well:
+    ``losses.append(loss)`` and ``loss.backward()`` in both branches."""
+    module, value = found.module, found.value
+    function, parents = module.function(value), module.syntax.parents
+    call = parents.get(value)
+    if not isinstance(value, ast.Name) or not isinstance(call, ast.Call) or call.args != [value]:
+        return
+    wanted = ast.unparse(call)
+    for other in module.syntax.of(ast.Call):
+        statement = parents.get(other)
+        place = module.syntax.place(statement) if isinstance(statement, ast.Expr) else None
+        if other is call or place is None or module.function(other) is not function or ast.unparse(other) != wanted:
+            continue
+        block = getattr(parents[statement], place[0])
+        if any(ast.unparse(one) == f"{value.id}.backward()" for one in block if isinstance(one, ast.Expr)):
+            yield other.args[0]
 
 
 @query
