@@ -135,6 +135,8 @@ def test_no_pipeline_for_samples_that_it_would_not_make(tmp_path: Path, old: str
         ('AutoModel.from_pretrained("org/net", revision=chosen)', "hf download org/net --revision <revision>  #"),
         ('AutoModel.from_pretrained("org/net", gguf_file="net.gguf")', "hf download org/net net.gguf  #"),
         ('hf_hub_download("org/net", "net.pt")', "hf download org/net net.pt  #"),
+        ('AutoModel.from_pretrained("org/net", cache_dir="kept")', "hf download org/net --cache-dir kept  #"),
+        ('AutoModel.from_pretrained("org/net", cache_dir=None)', "hf download org/net  #"),
         ('snapshot_download("org/rows", repo_type="dataset")', "hf download org/rows --repo-type dataset  #"),
         ('load_dataset("org/rows")', "load_dataset('org/rows')\"  #"),
         ('load_dataset("org/rows", "fr")', "load_dataset('org/rows', 'fr')\"  #"),

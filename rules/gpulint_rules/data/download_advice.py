@@ -13,10 +13,11 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 BEFORE = "before the job (login node, CPU step, image build)"
 STORAGE = "storage that the job sees"
 _HUB_LINES = """{verb} it before the job, and forbid downloads in the job:
-{line}  # on the login node or in the image, with HF_HOME on storage that the job sees
+{line}  # on the login node or in the image, with {where} on storage that the job sees
 export HF_HUB_OFFLINE=1  # in the job"""
 _COPY = """pass the name of the copy that it loads, and download that before the job (`hf download`), with HF_HOME on \
 storage that the job sees; HF_HUB_OFFLINE=1 then forbids downloads in the job"""
+_HOME = "HF_HOME"
 _LONGEST_CALL = 80
 _PARTS = frozenset({"allow_patterns", "gguf_file", "filename"})
 """Arguments that pick files of a repository."""
@@ -24,13 +25,17 @@ _PARTS = frozenset({"allow_patterns", "gguf_file", "filename"})
 
 def from_hub(name: str, is_data: bool = False) -> str:
     """Return how to fetch a model or a data set of the Hugging Face hub before the job."""
-    return _data_set(name, "") if is_data else _HUB_LINES.format(verb="download", line=f"hf download {name}")
+    return _data_set(name, "") if is_data else _download([name], _HOME)
 
 
 def _data_set(name: str, more: str) -> str:
     """``load_dataset`` itself: in offline mode it finds what it has prepared, not what ``hf download`` has fetched."""
     line = f"python -c \"from datasets import load_dataset; load_dataset('{name}'{more})\""
-    return _HUB_LINES.format(verb="prepare", line=line)
+    return _HUB_LINES.format(verb="prepare", line=line, where=_HOME)
+
+
+def _download(words: list[str], where: str) -> str:
+    return _HUB_LINES.format(verb="download", line=f"hf download {' '.join(words)}", where=where)
 
 
 def names_part(item: Download) -> bool:
@@ -69,7 +74,10 @@ def _of_hub(project: Project, module: ModuleIndex, item: Download) -> str:
         words += ["--repo-type", "dataset"]
     if not _is_absent(project, module, item.node, "revision"):
         words += ["--revision", _constant(project, module, item.node, "revision") or "<revision>"]
-    return _HUB_LINES.format(verb="download", line=f"hf download {' '.join(words)}")
+    if _is_absent(project, module, item.node, "cache_dir"):
+        return _download(words, _HOME)
+    folder = _constant(project, module, item.node, "cache_dir") or "<cache_dir>"  # HF_HOME does not count then
+    return _download([*words, "--cache-dir", folder], "that folder")
 
 
 def _file(project: Project, module: ModuleIndex, call: ast.Call) -> list[str]:
