@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -36,8 +37,8 @@ _LINUX = regex.compile(
     r"""['"]/(home|root|data\w*|mnt|scratch\w*|workspace|content|kaggle|srv|opt|nfs|gpfs|lustre|storage|share\w*|export|work)/"""
 )
 """Paths of Linux."""
-_DRIVES = regex.compile(r"""['"]([A-Za-z]:(\\{1,2}|/)\w|/Users/\w)""")
-"""Paths of Windows and macOS that no other system has."""
+_DRIVES = regex.compile(r"""^[^#\n]{0,200}['"]([A-Za-z]:(\\{1,2}|/)\w|/Users/\w)""", re.MULTILINE)
+"""Paths of Windows and macOS that no other system has, outside of comments."""
 MAX_FILES = 200
 """Most modules of a tree that are read for the paths that they name."""
 MAX_SIBLINGS = 60

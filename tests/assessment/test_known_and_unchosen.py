@@ -125,6 +125,7 @@ def test_what_each_step_calls_only_for_another_choice_costs_little(tmp_path: Pat
         ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "low"),
         ({"prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n", "split.py": "root = '/data/photos'\n"}, "high"),
         ({"tools/prepare.py": "root = 'C:\\\\Users\\\\ada\\\\photos'\n"}, "low"),
+        ({"tools/prepare.py": "# root = 'C:\\\\Users\\\\ada\\\\photos'\nroot = 'photos'\n"}, "high"),
         ({"prepare.py": "root = 'photos'\n"}, "high"),
     ],
 )
