@@ -53,6 +53,7 @@ def help_of(made: Any) -> str:
         (saved("step % 500", "continue"), "the rest of the loop's round"),
         (saved("(batch_idx + 1) % 500 == 0"), "the count starts anew"),
         (saved("step % every == 0").replace("for epoch", "every = 500\nfor epoch"), "for checkpoints alone"),
+        (saved("step % save_eval_steps == 0").replace("for epoch", "save_eval_steps = 500\nfor epoch"), "alone"),
         (saved("step % (5 * 100) == 0"), "for checkpoints alone"),
         (SETTINGS.format("'out', save_steps=steps, eval_steps=steps"), "for checkpoints alone"),
         (SETTINGS.format("'out'"), "`save_steps=10000`"),

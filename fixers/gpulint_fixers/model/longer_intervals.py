@@ -17,9 +17,12 @@ from gpulint_fixers.edits.numbers import replace_number
 
 _SAVES = regex.compile(r"save|ckpt|checkpoint|snapshot|dump", re.IGNORECASE)
 """Names of what is for checkpoints alone."""
+_OTHERS = regex.compile(r"sampl|eval|valid|val(_|$)|test|log|plot|image|print|summary", re.IGNORECASE)
+"""Parts of names of what is for other work too: ``save_and_sample_every``."""
 _BESIDE = regex.compile(
-    r"state_dict|^(print|info|debug|format|join|exists|makedirs|mkdir|remove|unlink|rmtree|Path|str|int|dict|unwrap\w*|cpu"
-    r"|barrier|wait_for_everyone|synchronize|is_main_process|get_rank|time|strftime)$"
+    r"state_dict|^(print|info|debug|format|Path|str|int|dict|list|len|sorted|range|max|min|join|split|startswith|exists|listdir|glob"
+    r"|makedirs|mkdir|remove|unlink|rmtree|unwrap\w*|cpu|barrier|wait_for_everyone|synchronize|is_main_process|get_rank|time"
+    r"|strftime)$"
 )
 """Calls beside the write that belong to it."""
 
@@ -52,8 +55,7 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
 
 def _other_use(stated: StatedInterval, number: NodeRef) -> str | None:
     """Return what else runs at the interval, if something may."""
-    named = isinstance(number.node, ast.Name | ast.Attribute | ast.Subscript) and _SAVES.search(last_name(number.node))
-    if not isinstance(number.node, ast.Constant) and not named:
+    if not isinstance(number.node, ast.Constant) and not _is_for_saving(last_name(number.node)):
         return "the name of the interval does not say that it is for checkpoints alone"
     if stated.name:
         return None
@@ -62,10 +64,15 @@ def _other_use(stated: StatedInterval, number: NodeRef) -> str | None:
         if isinstance(up, ast.If) and up.test is inner:
             return _other_work(up)
         if isinstance(up, ast.Assign):
-            own = all(_SAVES.search(last_name(target)) for target in up.targets)
+            own = all(_is_for_saving(last_name(target)) for target in up.targets)
             return None if own else "what else runs at the same interval could not be determined"
         inner = up if isinstance(up, ast.expr) else inner
     return "what else runs at the same interval could not be determined"
+
+
+def _is_for_saving(name: str) -> bool:
+    """Return whether a name says that it is for checkpoints, and for nothing else."""
+    return bool(_SAVES.search(name)) and not _OTHERS.search(name)
 
 
 def _other_work(branch: ast.If) -> str | None:
