@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -63,6 +64,20 @@ def test_a_number_that_is_for_more_is_left_alone(job: MakeJob, text: str, reason
     made = timed(job, text)
     assert "10,000" in help_of(made) or "10000" in help_of(made)
     assert reason in made.refusal("GPU211")
+
+
+@pytest.mark.parametrize("steps", [1, 7, 500, 4999])
+def test_no_other_multiple_loses_less_time(job: MakeJob, steps: int) -> None:
+    made = timed(job, saved(f"step % {steps} == 0"))
+    made.repair("GPU211")
+    (written,) = re.findall(r"step % (\d+) == 0", made.text("train.py"))
+    assert int(written) % steps == 0
+
+    def lost(every: int) -> float:
+        """The time of the checkpoints, and half an interval for each failure."""
+        return 45 / (every * 0.8) + every * 0.8 / 2 / (200 * 3600)
+
+    assert lost(int(written)) <= 1.01 * min(lost(steps * times) for times in range(1, 20_000 // steps + 2))
 
 
 def test_checkpoints_that_take_too_long_at_any_interval_keep_their_finding(job: MakeJob) -> None:

@@ -55,12 +55,13 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
 
 def _other_use(stated: StatedInterval, number: NodeRef) -> str | None:
     """Return what else runs at the interval, if something may."""
-    if not isinstance(number.node, ast.Constant) and not _is_for_saving(last_name(number.node)):
+    node = number.node
+    if not isinstance(node, ast.Constant) and not (isinstance(node, ast.expr) and _is_for_saving(last_name(node))):
         return "the name of the interval does not say that it is for checkpoints alone"
     if stated.name:
         return None
-    module, inner = number.module, number.node
-    for up in module.syntax.ancestors(number.node):
+    inner: ast.AST = node
+    for up in number.module.syntax.ancestors(node):
         if isinstance(up, ast.If) and up.test is inner:
             return _other_work(up)
         if isinstance(up, ast.Assign):
