@@ -141,11 +141,13 @@ def _stated_interval(
         for site in sites
         for test, holds in conditions(site.module, site.node)
         for rest in _remainders(site.module, test, holds)
-        if is_counter(_counter(rest)) and not counts_epochs(last_name(_counter(rest)))
+        if is_counter(_counter(rest))
     }
     if len(found) != 1:
         return None
     ((module, rest),) = found.values()
+    if counts_epochs(last_name(_counter(rest))):
+        return None
     run = min((most for context in contexts if (most := _rounds(project, context, _counter(rest)))), default=None)
     return _stated(project, NodeRef(module, rest.right), StatedInterval(0, counter=_counter(rest), run=run))
 

@@ -86,6 +86,11 @@ def test_checkpoints_that_take_too_long_at_any_interval_keep_their_finding(job: 
     assert "9% of the time would still be lost" in made.refusal("GPU211")
 
 
+@pytest.mark.parametrize("test", ["epoch % 2 == 0", "epoch % 2 == 0 and step % 500 == 0", "step % interval() == 0"])
+def test_other_intervals_have_no_number_of_steps(job: MakeJob, test: str) -> None:
+    assert "Young-Daly" not in help_of(timed(job, saved(test)))
+
+
 def test_the_rule_is_not_for_failures_about_as_often_as_checkpoints(job: MakeJob) -> None:
     assert "Young-Daly" not in help_of(timed(job, saved("step % 500 == 0"), **{"mtbf-hours": 0.1}))
 
