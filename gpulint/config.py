@@ -58,6 +58,8 @@ class Config:
     """Selector -> the lowest impact shown of its rules."""
     per_file_impact: Mapping[str, Level] = field(default_factory=dict)
     """Pattern -> the lowest impact shown in files that match it."""
+    checkpoint_times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Pattern -> the measured times of the programs that match it, by their keys in the file."""
     estimate: tuple[tuple[str, ...], ...] = ()
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
     cache_dir: str | None = None

@@ -98,6 +98,23 @@ def _levels_by_pattern(value: Any) -> dict[str, Level]:
     return {pattern: level(word) for pattern, word in value.items()}
 
 
+CHECKPOINT_TIMES = ("mtbf-hours", "checkpoint-seconds", "step-seconds")
+
+
+def _checkpoint_times(value: Any) -> dict[str, dict[str, float]]:
+    from gpulint.patterns import compiled
+
+    if not isinstance(value, dict) or not all(isinstance(times, dict) for times in value.values()):
+        raise ValueError("must be a table of tables by pattern, each with " + ", ".join(CHECKPOINT_TIMES))
+    for times in value.values():
+        if times.keys() != set(CHECKPOINT_TIMES):
+            raise ValueError(f"must have {', '.join(CHECKPOINT_TIMES)} for each pattern, and nothing else")
+        if not all(isinstance(one, int | float) and type(one) is not bool and 0 < one < 1e9 for one in times.values()):
+            raise ValueError("must have positive numbers")
+    compiled(tuple(value))
+    return {pattern: {key: float(times[key]) for key in CHECKPOINT_TIMES} for pattern, times in value.items()}
+
+
 def _estimates(value: Any) -> tuple[tuple[str, ...], ...]:
     tables = value if isinstance(value, list) else [value]
     if not all(isinstance(table, dict) and isinstance(table.get("target"), str) for table in tables):
@@ -212,6 +229,17 @@ SETTINGS = {
         '["/mnt/blob", "/data"]',
         "Paths below these prefixes are remote storage on your cluster. URLs of object stores and usual mounts"
         " (`/nfs`, `/lustre`, `/mnt/blob`) are recognized automatically.",
+    ),
+    "checkpoint-times": Setting(
+        _checkpoint_times,
+        "table of tables by pattern",
+        "{}",
+        '{ "train.py" = { mtbf-hours = 200, checkpoint-seconds = 45, step-seconds = 0.8 } }',
+        "Measured times of training programs, by pattern of their files (as in `.gitignore`, from the folder of the"
+        " settings file; the last pattern that matches counts): the mean time between failures of the whole job, the"
+        " time that the GPUs wait for one checkpoint, and the time of one step, as the program counts the steps"
+        " between checkpoints. GPU211 computes its impact from them, and the interval that loses the least time by the"
+        " Young-Daly rule: the square root of twice the time of a checkpoint times the mean time between failures.",
     ),
     "estimate": Setting(
         _estimates,

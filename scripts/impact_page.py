@@ -128,7 +128,9 @@ def _each(row: dict[str, Any]) -> str:
         return f"{low * 100:g}% to {high * 100:g}%{per[row['per']]}" + (
             ", divided by the samples" if row.get("divides") else ""
         )
-    return "bytes by bandwidth" if "bandwidth" in row else "samples by the time of one"
+    if "bandwidth" in row:
+        return "bytes by bandwidth"
+    return "samples by the time of one" if "by_sample" in row else "by the settings"
 
 
 def _bounds(row: dict[str, Any]) -> str:

@@ -104,4 +104,6 @@ def _assignment(key: str, value: Any) -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
     return toml_escapes(json.dumps(value, ensure_ascii=False))

@@ -199,6 +199,8 @@ class Saver(CallRow):
     """A parameter, and its value with which nothing is saved."""
     interval: tuple[str, ...] = ()
     """A parameter that says whether to save by steps or epochs, and the one with the number of steps."""
+    keeps: tuple[str, ...] = ()
+    """A parameter that limits how many checkpoints stay, and its value with which all do ("": unset or None)."""
     dumps: bool = False
     """The function writes anything: only a model counts."""
 

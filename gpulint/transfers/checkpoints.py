@@ -66,6 +66,8 @@ class Save(CallSite):
     """The parameters of settings that say how often the framework saves: by steps or epochs, and after how many."""
     path_name: str = ""
     """The parameter of settings that says where to."""
+    keeps: tuple[str, ...] = ()
+    """The parameter that limits how many checkpoints stay, and its value with which all do ("": unset or None)."""
 
     @property
     def what(self) -> str:
@@ -219,7 +221,7 @@ class Checkpoints:
         interval = (row.interval[0], row.interval[1]) if row.interval else None
         return Save(
             at, path, is_callback=True, only_remote=row.always, only_folders=row.folders, interval=interval,
-            path_name=row.path,
+            path_name=row.path, keeps=row.keeps,
         )  # fmt: skip
 
     def _is_method(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:

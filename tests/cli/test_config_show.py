@@ -51,6 +51,7 @@ def test_select_on_the_command_line_starts_afresh(tree: Path, capsys: pytest.Cap
 
 def test_the_text_is_toml_that_means_the_same(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = 'select = ["data"]\nper-file-ignores = { "tools/*" = ["ALL"] }\nremote-paths = ["/blob \\"x\\"/é"]\n'
+    text += 'checkpoint-times = { "a.py" = { mtbf-hours = 200, checkpoint-seconds = 45, step-seconds = 0.5 } }\n'
     (tree / "gpulint.toml").write_text(text, encoding="utf-8")
     assert main(("config", "show")) == 0
     out = capsys.readouterr().out

@@ -28,6 +28,7 @@ def test_all_keys(tmp_path: Path) -> None:
         remote-paths = ["/mnt/blob"]
         gpus-per-node = 8
         severity = "warning"
+        checkpoint-times = { "a.py" = { step-seconds = 0.5, checkpoint-seconds = 45, mtbf-hours = 200 } }
         [tool.gpulint.per-file-ignores]
         "tests/*" = ["ALL"]
         """
@@ -42,6 +43,7 @@ def test_all_keys(tmp_path: Path) -> None:
         remote_paths=("/mnt/blob",),
         gpus_per_node=8,
         severity=Severity.WARNING,
+        checkpoint_times={"a.py": {"mtbf-hours": 200, "checkpoint-seconds": 45, "step-seconds": 0.5}},
         base=tmp_path,
         source=tmp_path / "pyproject.toml",
     )
@@ -72,6 +74,14 @@ def test_nearest_file_counts_up_to_the_repository(tmp_path: Path) -> None:
         ("gpus-per-node = true\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number from 0 to 10,000"),
         ('severity = "bad"\n', "gpulint.toml:1: 'severity' must be one of info, warning, error"),
         ("[per-file-ignores]\na = 1\n", "gpulint.toml:1: 'per-file-ignores' must be a list of strings"),
+        (
+            'checkpoint-times = { "a.py" = { mtbf-hours = 9 } }',
+            "gpulint.toml:1: 'checkpoint-times' must have mtbf-hours, checkpoint-seconds, step-seconds for each pattern",
+        ),
+        (
+            '[checkpoint-times]\n"a.py" = { mtbf-hours = 9, checkpoint-seconds = 0, step-seconds = 1 }',
+            "gpulint.toml:1: 'checkpoint-times' must have positive numbers",
+        ),
         ("select = [\n", "gpulint.toml: not valid TOML"),
     ],
 )

@@ -18,6 +18,7 @@ from gpulint.transfers.checkpoint_times import is_quick, may_be_large
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.edits.background import MODULE, bring_module, touched_later
 from gpulint_fixers.model.async_writers import written_by_framework
+from gpulint_fixers.model.longer_intervals import longer_interval
 
 _STORES = regex.compile(
     r"blob|bucket|azure|adls|remote|share|storage|(^|[^a-z])(s3|gcs|gs|nfs|efs|fsx|nas|gpfs|ceph|oss|cos|lustre|gluster)",
@@ -32,9 +33,15 @@ _DESCRIPTION = (
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """Call the background module instead of ``torch.save`` where the file is not needed at once."""
+    """Write it in the background, or if that is not possible, after as many steps as the user's own times advise."""
     payload = finding.payload
     assert isinstance(payload, BlockingCheckpoint)
+    made = _in_background(payload, project)
+    return longer_interval(project, payload) or made if isinstance(made, Declined) else made
+
+
+def _in_background(payload: BlockingCheckpoint, project: Project) -> Fix | Declined:
+    """Call the background module instead of ``torch.save`` where the file is not needed at once."""
     save, module = payload.save, payload.save.call.module
     if (made := written_by_framework(project, payload)) is not None:
         return made

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.project import Project
+from gpulint.transfers.checkpoint_intervals import TimedInterval
 from gpulint.transfers.checkpoints import Save
+from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex
 
 _LONGEST = 120  # characters of arguments that a snippet repeats
@@ -35,6 +38,40 @@ def advice(save: Save) -> str:
         "    pending.result()  # one at a time; also after the loop (process groups need cpu:gloo,cuda:nccl)\n"
         f"pending = torch.distributed.checkpoint.async_save({state}, checkpoint_id={path})"
     )
+
+
+def interval_advice(timed: TimedInterval | None) -> str:
+    """Return the interval that costs the least, if it is much longer than the one in the code."""
+    if timed is None or timed.longer is None:
+        return ""
+    times, stated = timed.times, timed.stated
+    name = f"set `{stated.name}={timed.longer}`" if stated.name else f"save every {timed.longer:,} steps"
+    return (
+        f"{name} instead of {stated.steps:,}: with {times.checkpoint:g} s for a checkpoint and "
+        f"{times.between_failures / 3600:g} h between failures (`checkpoint-times`), one every "
+        f"{times.best * times.step / 60:.0f} min loses the least time (Young-Daly); or "
+    )
+
+
+def retention_advice(project: Project, save: Save) -> str:
+    """Return how to keep few checkpoints, where a framework keeps each one that it writes every few steps."""
+    if not save.keeps or (save.interval is not None and not _is_by_steps(project, save)):
+        return ""
+    name, everything = save.keeps
+    arguments, module, call = project.fact(Arguments), save.call.module, save.node
+    if everything:
+        kept = arguments.value(module, call, name).every(lambda value: str(value) == everything)
+    else:
+        known = arguments.value(module, call, name)
+        kept = arguments.of(module, call, name).is_absent or known.every(lambda value: value is None)
+    return f"; all checkpoints are kept: `{name}=3` deletes the older ones" if kept else ""
+
+
+def _is_by_steps(project: Project, save: Save) -> bool:
+    strategy = save.interval[0] if save.interval is not None else ""
+    arguments, module, call = project.fact(Arguments), save.call.module, save.node
+    known = arguments.value(module, call, strategy)
+    return arguments.of(module, call, strategy).is_absent or known.every(lambda value: value == "steps")
 
 
 def _imports(module: ModuleIndex, *libraries: str) -> bool:

@@ -7,6 +7,10 @@ nor for writes that are five epochs or two thousand steps apart, at a few counts
 apart that nothing tells); so is
 a temporary folder that ``ray.train.report`` copies at once.
 
+With the setting ``checkpoint-times`` the impact follows from the measured times, intervals of steps that the
+Young-Daly rule makes at least twice as long are reported wherever the file goes unless that is a local disk, and those
+that follow it are not if they lose less than 5% of the time.
+
 Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
 Keras and Lightning, and, where the path is remote, Ray Train's callback and the ``TrainingArguments`` of transformers
@@ -30,10 +34,13 @@ one at exit, and a failed upload is printed while training continues. Left alone
 deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
 ``AsyncCheckpointIO`` if the program requires Lightning 2.5.4 (older ones write weights while they change), and Orbax's
 checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training wait for the last one. For the
-rest there is advice.
+rest there is advice. Where none of this is possible, the literal or default that holds the number of steps becomes the
+multiple of it that loses the least time (``checkpoint-times``), if nothing else runs at that interval.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
+https://doi.org/10.1145/361147.361115
+https://doi.org/10.1016/j.future.2004.11.016
 """
 
 from __future__ import annotations
@@ -57,28 +64,19 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
 from gpulint.training.repetition import training_contexts
-from gpulint.transfers.checkpoint_times import (
-    SECONDS_OF_ADAPTER,
-    is_for_tpu,
-    is_quick,
-    may_be_large,
-    trains_adapter,
-    writes_adapter,
-)
+from gpulint.transfers.checkpoint_intervals import TimedInterval, timed_interval
+from gpulint.transfers.checkpoint_times import is_for_tpu, is_quick, writes_adapter
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
 from gpulint.values.few_counts import is_at_few_counts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.model.checkpoint_advice import advice
+from gpulint_rules.model.checkpoint_advice import advice, interval_advice, retention_advice
+from gpulint_rules.model.checkpoint_costs import DEFAULT_STEPS, cost_of, interval_of, timed_cost
 
 _MANY_EPOCHS = 5
 _MANY_STEPS = 2_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
-_DEFAULT_STEPS = 500
-"""Steps between two checkpoints of a Hugging Face trainer that is told nothing.
-https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +86,8 @@ class BlockingCheckpoint:
     save: Save
     location: Location
     contexts: tuple[LoopContext, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """One write in ``every`` steps or epochs."""
-
-    per: str
-    every: float
+    timed: TimedInterval | None = None
+    """The steps between two writes, where the settings have the times that tell whether there should be more."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -135,18 +127,22 @@ def _contexts_elsewhere(project: Project, module: ModuleIndex, node: ast.AST) ->
 
 def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContext]) -> Iterator[Finding]:
     location = _location(project, save)
+    timed = timed_interval(project, at, save, contexts, DEFAULT_STEPS)
+    if timed is not None and timed.is_good:
+        return
+    measured = timed is not None and timed.longer is not None
     if save.is_callback and not location.is_remote and _is_set_to_seldom(project, save):
         return
     if save.is_callback and not save.only_remote and _is_left_out(save.call):
         return
-    if not save.is_callback and not location.is_remote:
+    if not save.is_callback and not location.is_remote and not measured:
         contexts = [context for context in contexts if not _is_seldom(project, (at, save.call), context)]
         if not contexts:
             return
     reported = location.is_local and _is_reported(at)
     if (
         (location.is_local and not reported)
-        or ((save.only_remote or writes_adapter(project, save)) and not location.is_remote)
+        or (((save.only_remote and not measured) or writes_adapter(project, save)) and not location.is_remote)
         or project.fact(Guards).is_debugging(at.module, at.node)
         or (
             is_quick(contexts, location)
@@ -158,12 +154,26 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
     if is_for_tpu(save.call) or project.fact(Guards).is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
         return
     assert isinstance(at.node, ast.Call)
-    often = _interval(project, save)
+    often = interval_of(project, save)
     in_steps = any(context.role is Role.STEP for context in contexts) or (often is not None and often.per == "step")
     loop = "training" if in_steps else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
     unless = "; off by default" if _is_off_by_default(project, at, contexts) else ""
     where = "and waits until Ray has copied it to the run's storage" if reported else where
+    yield RULE.finding(
+        at.module.path,
+        at.module.syntax.span(at.node),
+        f"{Save(at).what} writes a checkpoint in the {loop} loop {where}{unless}",
+        help=interval_advice(timed) + advice(save) + (retention_advice(project, save) if location.is_remote else ""),
+        severity=Severity.WARNING if location.is_remote else Severity.INFO,
+        payload=BlockingCheckpoint(save, location, tuple(contexts), timed),
+        cost=timed_cost(timed, at, save) if timed is not None else cost_of(project, at, save, location, often),
+        related=_related(at, save, location, contexts),
+    )
+
+
+def _related(at: NodeRef, save: Save, location: Location, contexts: list[LoopContext]) -> tuple[Place, ...]:
+    """The loops that wait, and where the path and the write are."""
     related = [
         Place(c.loop.module.path, c.loop.module.syntax.head(_statement(c)), f"in this {c.role.value} loop")
         for c in contexts[:3]
@@ -172,48 +182,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         related.append(Place(location.place.path, location.place.span, "the path is set here"))
     if at.node is not save.node:
         related.append(Place(save.call.module.path, save.call.module.syntax.span(save.node), "the helper writes here"))
-    yield RULE.finding(
-        at.module.path,
-        at.module.syntax.span(at.node),
-        f"{Save(at).what} writes a checkpoint in the {loop} loop {where}{unless}",
-        help=advice(save),
-        severity=Severity.WARNING if location.is_remote else Severity.INFO,
-        payload=BlockingCheckpoint(save, location, tuple(contexts)),
-        cost=_cost(project, at, save, location, often),
-        related=tuple(related),
-    )
-
-
-def _cost(project: Project, at: NodeRef, save: Save, location: Location, often: Interval | None) -> Cost:
-    adapter = save.interval is not None and trains_adapter(project, save.call.module)
-    large = location.is_remote or save.is_callback or may_be_large(project, save, at)
-    return Cost(
-        "remote-checkpoint" if location.is_remote else "local-checkpoint",
-        seconds=SECONDS_OF_ADAPTER if adapter and location.is_remote else None,
-        per=often.per if often is not None else "",
-        every=often.every if often is not None else 1,
-        done_at=save.call if at.node is not save.node else None,
-        basis="the checkpoint of an adapter over the network" if adapter and location.is_remote else "",
-        assumed="" if large else "assuming a large checkpoint",
-    )
-
-
-def _interval(project: Project, save: Save) -> Interval | None:
-    """Return how often a framework saves by settings that say so; None if the code around the place tells it."""
-    arguments = project.fact(Arguments)
-    strategy, steps = save.interval or ("", "")
-    if save.is_callback and not arguments.of(save.call.module, save.node, "every_n_train_steps").is_absent:
-        given = arguments.value(save.call.module, save.node, "every_n_train_steps").constants
-        return Interval("step", max((one for one in given if isinstance(one, int) and one), default=_DEFAULT_STEPS))
-    if not strategy:
-        return None
-    if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
-        epochs = arguments.value(save.call.module, save.node, "num_train_epochs")
-        return Interval("run" if epochs.every(lambda value: value == 1) else "epoch", 1)
-    known = arguments.value(save.call.module, save.node, steps).constants
-    return Interval(
-        "step", max((one for one in known if isinstance(one, int | float) and one >= 1), default=_DEFAULT_STEPS)
-    )
+    return tuple(related)
 
 
 def _is_seldom(project: Project, places: tuple[NodeRef, ...], context: LoopContext) -> bool:
@@ -321,5 +290,9 @@ for epoch in range(epochs):
     torch.save(model.state_dict(), "/tmp/model.pt")
     uploads.submit(shutil.copy, "/tmp/model.pt", "/mnt/blob/model.pt")
 """,
-    references=("https://pytorch.org/docs/stable/distributed.checkpoint.html",),
+    references=(
+        "https://pytorch.org/docs/stable/distributed.checkpoint.html",
+        "https://doi.org/10.1145/361147.361115",
+        "https://doi.org/10.1016/j.future.2004.11.016",
+    ),
 )
