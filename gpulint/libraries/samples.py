@@ -68,14 +68,16 @@ class DataCache(CallRow):
 
     calls: tuple[str, ...]
     """Patterns of qualified names."""
-    by: Literal["folder", "chain", "copy", "wrapper", "default", "nothing"]
-    """What keeps the copy: an argument with a ``folder``; ``simplecache::`` before the address (``chain``), a local
-    ``copy`` that fsspec makes of the file, or a ``wrapper`` of the file system whose method is called, all of fsspec;
-    the library itself, by ``default``; or ``nothing``."""
+    by: Literal["folder", "method", "chain", "copy", "wrapper", "default", "nothing"]
+    """What keeps the copy: an argument with a ``folder``, or a ``method`` of the result; ``simplecache::`` before the
+    address (``chain``), a local ``copy`` that fsspec makes of the file, or a ``wrapper`` of the file system whose
+    method is called, all of fsspec; the library itself, by ``default``; or ``nothing``."""
     source: str = ""
     """The parameter with the address, which comes first."""
     argument: str = ""
     """The parameter with the folder."""
+    methods_of_result: tuple[str, ...] = ()
+    """Methods of the result that keep copies, of which a fix calls the first with the name of a file."""
     cached: tuple[str, ...] = ()
     """Other parameters that say how copies are kept."""
     variables: tuple[str, ...] = ()

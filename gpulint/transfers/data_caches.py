@@ -11,6 +11,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.names import matches
 from gpulint.libraries.samples import DataCache
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
@@ -27,6 +28,8 @@ _PIPE = regex.compile(r"^pipe:[^|]*?(?P<address>\b[a-z0-9]+://[^\s'\"]+)")
 _CACHES = regex.compile(r"^(simplecache|filecache|blockcache|cached)(::|$)")
 """File systems of fsspec that keep what they read, as they are named and as they begin an address."""
 _WRITES = frozenset("wax+")
+_LISTS = frozenset({"glob", "sorted", "list"})
+"""Functions that list the files of an address, or put them in order."""
 
 
 class DataCaches:
@@ -88,7 +91,17 @@ class DataCaches:
             if pipe is not None:
                 return Location(Storage.REMOTE, pipe["address"], value.place)
         known = self._project.fact(StorageLocations).of(module, source)
-        return known if known.is_remote else UNKNOWN
+        return known if known.is_remote else self._listed(module, source)
+
+    def _listed(self, module: ModuleIndex, source: ast.expr) -> Location:
+        """Return where the files of a list are: ``["gs://..."]``, ``sorted(tf.io.gfile.glob("gs://..."))``"""
+        for ref in self._project.fact(Resolver).points_to(module, source):
+            match ref.node:
+                case ast.Call(func=function, args=[first, *_]) if last_name(function) in _LISTS:
+                    return self.location(ref.module, first)
+                case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
+                    return self.location(ref.module, first)
+        return UNKNOWN
 
     def is_cached(self, module: ModuleIndex, call: ast.Call, row: DataCache) -> bool:
         """Return whether the call, the file system or a job turns the cache on already."""
@@ -98,11 +111,18 @@ class DataCaches:
         known = self._project.fact(Constants).of(module, source).values if source is not None else ()
         if any(isinstance(one.value, str) and _CACHES.match(one.value) for one in known):
             return True
+        if row.methods_of_result:
+            return any(name in one.calls_by_name for one in self.with_users(module) for name in row.methods_of_result)
         if row.by == "wrapper" and isinstance(call.func, ast.Attribute):
             made = self._project.fact(Resolver).points_to(module, call.func.value)
             return any(isinstance(ref.node, ast.Call) and _makes_cache(ref.node, row) for ref in made)
         starts = self._project.fact(JobIndex).launches_of(module.path) if row.variables else ()
         return any(name in start.job.settings for start in starts for name in row.variables)
+
+    def with_users(self, module: ModuleIndex) -> list[ModuleIndex]:
+        """A module and those that use it."""
+        users = map(self._project.module_at, self._project.fact(GpuPrograms).users(module.path))
+        return [module, *(user for user in users if user is not None)]
 
     def is_drawn(self, module: ModuleIndex, call: ast.Call, row: DataCache) -> bool:
         """Return whether samples are drawn at random, or may be."""

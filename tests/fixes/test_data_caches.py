@@ -177,6 +177,21 @@ DECLINED = {
         {"train.py": item('pd.read_csv(f"s3://bucket/{index}.csv.gz")')},
         "end of its name",
     ),
+    "a source that the library makes for each file": (
+        {
+            "train.py": """\
+            import tensorflow as tf
+
+            files = tf.data.Dataset.from_tensor_slices(["a", "b"])
+            data = files.interleave(lambda name: tf.data.TFRecordDataset("gs://bucket/" + name)).batch(64)
+            with tf.device("/GPU:0"):
+                model = tf.keras.Sequential([tf.keras.layers.Dense(10)])
+            model.compile("adam", "mse")
+            model.fit(data, epochs=10)
+            """
+        },
+        "for each file",
+    ),
     "options of the storage": (
         {"train.py": item('pd.read_csv(f"s3://bucket/{index}.csv", storage_options={"anon": True})')},
         "options of the storage",

@@ -47,7 +47,9 @@ def keep_copies(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | 
     if (why := _changing(project, module, call, source)) is not None:
         return Declined(why)
     folder = folder_for(project, module, f"{module.path.stem}-cache")
-    make = {"folder": _by_folder, "chain": _by_chain, "copy": _by_copy, "wrapper": _by_wrapper}[row.by]
+    make = {"folder": _by_folder, "method": _by_method, "chain": _by_chain, "copy": _by_copy, "wrapper": _by_wrapper}[
+        row.by
+    ]
     made = make(project, module, call, row, source, folder)
     if isinstance(made, Declined):
         return made
@@ -123,6 +125,38 @@ def _by_folder(
     return folder, (*edits, made, add_keyword(module.syntax, call, f"{row.argument}={code}"))
 
 
+def _by_method(
+    project: Project, module: ModuleIndex, call: ast.Call, row: DataCache, source: ast.expr, folder: NodeFolder
+) -> Made:
+    """Keep what the source yields, before anything draws at random, in a file that no other process has locked."""
+    if _is_mapped(module, call):
+        return Declined(
+            "the library calls this for each file, which would all be kept in one; cache the whole after it"
+        )
+    imported = import_module(module, "tempfile")
+    around = import_module(module, "os") if folder.variable == "SLURM_TMPDIR" else ("os", ())
+    if imported is None or around is None:
+        return Declined("the module has no place for an import")
+    inside = f', dir={around[0]}.environ.get("SLURM_TMPDIR")' if folder.variable == "SLURM_TMPDIR" else ""
+    code = f'{imported[0]}.mkdtemp(prefix="{folder.name}-"{inside}) + "/data"'
+    end = module.syntax.offsets(call)[1]
+    text = _call(module.syntax, (end, end), f".{row.methods_of_result[0]}", code)
+    edit = Edit(module.path, module.syntax.span_at(end, end), text)
+    return replace(folder, name=f"{folder.name}-*"), (*imported[1], *around[1], edit)
+
+
+def _is_mapped(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call is in a lambda, or in a function that another call gets: ``files.interleave(read)``."""
+    function = module.function(call)
+    if any(isinstance(up, ast.Lambda) for up in module.syntax.ancestors(call)):
+        return True
+    return function is not None and any(
+        isinstance(value, ast.Name) and value.id == function.name
+        for other in module.calls
+        for value in (*other.args, *(keyword.value for keyword in other.keywords))
+    )
+
+
 def _own_name(
     project: Project, module: ModuleIndex, call: ast.Call, row: DataCache, source: ast.expr, folder: NodeFolder
 ) -> str | Declined:
@@ -174,7 +208,7 @@ def _by_copy(
     upto = syntax.source.offset(chained.span.end_line, chained.span.end_column)
     code = syntax.source.text
     changed = f"{code[start:at]}{chained.text}{code[upto:stop]}"
-    text = _call(syntax, source, f"{fsspec}.open_local", f"{changed}, simplecache={option}")
+    text = _call(syntax, (start, stop), f"{fsspec}.open_local", f"{changed}, simplecache={option}")
     whole = Edit(module.path, syntax.span_at(start, stop), text)
     return folder, (*edits, *more, whole)
 
@@ -191,14 +225,14 @@ def _by_wrapper(
         return Declined("the module has another `os`")
     (fsspec, edits), (code, more) = imported, storage
     arguments = f'"simplecache", fs={ast.unparse(owner)}, cache_storage={code}'
-    text = _call(module.syntax, owner, f"{fsspec}.filesystem", arguments)
+    text = _call(module.syntax, module.syntax.offsets(owner), f"{fsspec}.filesystem", arguments)
     return folder, (*edits, *more, Edit(module.path, module.syntax.span(owner), text))
 
 
-def _call(syntax: PythonModule, replaced: ast.expr, function: str, arguments: str) -> str:
-    """A call in place of an expression, with its arguments on a line of their own where the line becomes too long."""
-    line = syntax.source.line(replaced.lineno)
-    start, end = syntax.offsets(replaced)
+def _call(syntax: PythonModule, replaced: tuple[int, int], function: str, arguments: str) -> str:
+    """A call in place of a range, with its arguments on a line of their own where the line becomes too long."""
+    start, end = replaced
+    line = syntax.source.line(syntax.source.position(start)[0])
     alone = f"{function}({arguments})"
     if len(line) - (end - start) + len(alone) <= line_width(syntax.source.text):
         return alone

@@ -1,11 +1,11 @@
 """What it detects
 Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job,
 ``ray.data.read_*`` of a bucket, files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
-training loop, and shards that webdataset reads from a bucket in every epoch without a cache.
+training loop, and shards and records that webdataset or tf.data read from a bucket in every epoch without a cache.
 
-Recognizes Ray Data, webdataset, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Recognizes as jobs
-Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack,
-Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+Recognizes Ray Data, webdataset, tf.data, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Recognizes as
+jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot,
+dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's
@@ -16,7 +16,8 @@ A streaming library that prefetches and caches; data too large for any local dis
 
 Fix safety
 Unsafe: the library keeps what it reads in a folder on the node, which needs space for all of it, and files that change
-are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program; addresses that
+are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program; ``.cache(file)``
+follows the records of tf.data, before they are shuffled and augmented; addresses that
 fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a cache, and pandas
 reads the copy that fsspec makes. The folder is in ``$SLURM_TMPDIR`` or ``$TMPDIR`` where the job uses it, else in
 ``/tmp``. Left to you are files that the program writes itself, samples that are drawn at random, and libraries without
@@ -48,6 +49,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.hardware_words import may_be_for_tpu
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
@@ -170,16 +172,13 @@ def _streams(document: Document, module: ModuleIndex, project: Project) -> Itera
             continue
         if where.place is not None and project.kind(where.place.path) in LAUNCHERS:
             continue
-        if not caches.is_drawn(module, call, row) and _trains(module, project):
+        users = caches.with_users(module)
+        if caches.is_drawn(module, call, row) or any(map(may_be_for_tpu, users)):
+            continue
+        if any(project.fact(MultiGpuUse).of(user.path).trains for user in users):
             yield _finding(
                 document, module, call, f"{last_name(call.func)} reads {where.text} in every epoch, and keeps no copy"
             )
-
-
-def _trains(module: ModuleIndex, project: Project) -> bool:
-    """Return whether the program of a module, or one that uses it, trains."""
-    programs = (module.path, *project.fact(GpuPrograms).users(module.path))
-    return any(project.fact(MultiGpuUse).of(path).trains for path in programs)
 
 
 def _is_outside_of_loops(module: ModuleIndex, call: ast.Call, function: FunctionNode | None) -> bool:
