@@ -76,6 +76,8 @@ class DataCache(CallRow):
     """The parameter with the address, which comes first."""
     argument: str = ""
     """The parameter with the folder."""
+    limit: str = ""
+    """The parameter with the most space that copies take."""
     methods_of_result: tuple[str, ...] = ()
     """Methods of the result that keep copies, of which a fix calls the first with the name of a file."""
     cached: tuple[str, ...] = ()

@@ -56,13 +56,31 @@ class DataCaches:
 
     def streams(self, module: ModuleIndex) -> list[tuple[ast.Call, DataCache]]:
         """The calls of a module whose results read a source again in each pass."""
-        names = {name.rpartition(".")[2] for row in self._rows if row.streams for name in row.calls}
+        return [(call, row) for call, row in self.kept(module) if row.streams]
+
+    def remote_folders(self, module: ModuleIndex) -> list[tuple[ast.Call, DataCache, Location]]:
+        """The calls of a module that keep what they fetch from elsewhere in a folder on a network's disk."""
+        found = []
+        for call, row in self.kept(module):
+            folder = keyword_value(call, row.argument) if row.argument else None
+            source = self.source(call, row)
+            if folder is None or source is None or not self.location(module, source).is_remote:
+                continue
+            where = self._project.fact(StorageLocations).of(module, folder)
+            if where.is_remote:
+                found.append((call, row, where))
+        return found
+
+    def kept(self, module: ModuleIndex) -> list[tuple[ast.Call, DataCache]]:
+        """The calls of a module whose results read a source again, or keep it in a folder."""
+        rows = [row for row in self._rows if row.streams or row.argument]
+        names = {name.rpartition(".")[2] for row in rows for name in row.calls}
         found = [
             (call, self.of(module, call))
             for name in sorted(names & module.calls_by_name.keys())
             for call in module.calls_by_name[name]
         ]
-        return [(call, row) for call, row in found if row is not None and row.streams]
+        return [(call, row) for call, row in found if row is not None and (row.streams or row.argument)]
 
     def reading(self, path: Path, span: Span) -> list[tuple[ModuleIndex, ast.Call, DataCache]]:
         """The calls that stream an address which a launcher's file passes to their program on the lines of a span."""
@@ -81,8 +99,9 @@ class DataCaches:
 
     def source(self, call: ast.Call, row: DataCache) -> ast.expr | None:
         """The address that a call reads."""
+        named = keyword_value(call, row.source) if row.source else None
         first = call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
-        return first if first is not None or not row.source else keyword_value(call, row.source)
+        return first if named is None and row.by != "default" else named
 
     def location(self, module: ModuleIndex, source: ast.expr) -> Location:
         """Return where an address leads, or the one that a command of a pipe reads."""
@@ -105,7 +124,10 @@ class DataCaches:
 
     def is_cached(self, module: ModuleIndex, call: ast.Call, row: DataCache) -> bool:
         """Return whether the call, the file system or a job turns the cache on already."""
-        if any(keyword.arg in (row.argument, *row.cached) and keyword.arg for keyword in call.keywords):
+        folder = keyword_value(call, row.argument) if row.argument else None
+        if folder is not None and not self._project.fact(Constants).of(module, folder).every(lambda value: not value):
+            return True
+        if any(keyword.arg in row.cached for keyword in call.keywords):
             return True
         source = self.source(call, row)
         known = self._project.fact(Constants).of(module, source).values if source is not None else ()

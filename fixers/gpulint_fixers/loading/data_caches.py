@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.libraries.samples import DataCache
@@ -15,7 +16,7 @@ from gpulint.transfers.data_caches import DataCaches, writes
 from gpulint.transfers.storage import StorageLocations
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_fixers.edits.calls import add_keyword, line_width
+from gpulint_fixers.edits.calls import add_keyword, line_width, set_keyword
 from gpulint_fixers.edits.imports import import_module
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.loading.node_folders import NodeFolder, folder_for
@@ -33,9 +34,10 @@ def keep_copies(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | 
     """Let the library of a call keep what it reads in a folder on the node."""
     caches = project.fact(DataCaches)
     row = caches.of(module, call)
-    if row is None or row.by in ("nothing", "default"):
+    moved = any(call is one for one, _, _ in caches.remote_folders(module))
+    if row is None or (row.by in ("nothing", "default") and not moved):
         return Declined("the library has no cache that a change of this call turns on; stage the data before the job")
-    if caches.is_cached(module, call, row):
+    if caches.is_cached(module, call, row) and not moved:
         return Declined("the program keeps copies already")
     if caches.is_drawn(module, call, row):
         return Declined("samples are drawn at random, so that few of the copies would be read again")
@@ -44,21 +46,30 @@ def keep_copies(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | 
         return Declined("which address the call reads could not be determined")
     if any(keyword.arg in row.options for keyword in call.keywords):
         return Declined("the call passes options of the storage, which belong to `s3={...}` behind a cache")
-    if (why := _changing(project, module, call, source)) is not None:
+    if not moved and (why := _changing(project, module, call, source)) is not None:
         return Declined(why)
     folder = folder_for(project, module, f"{module.path.stem}-cache")
-    make = {"folder": _by_folder, "method": _by_method, "chain": _by_chain, "copy": _by_copy, "wrapper": _by_wrapper}[
-        row.by
-    ]
+    make = {
+        "default": _by_folder,
+        "folder": _by_folder,
+        "method": _by_method,
+        "chain": _by_chain,
+        "copy": _by_copy,
+        "wrapper": _by_wrapper,
+    }[row.by]
     made = make(project, module, call, row, source, folder)
     if isinstance(made, Declined):
         return made
-    return Fix(_description(project, module, row, source, made[0]), Safety.UNSAFE, made[1])
+    return Fix(_description(project, module, call, row, source, made[0]), Safety.UNSAFE, made[1])
 
 
-def _description(project: Project, module: ModuleIndex, row: DataCache, source: ast.expr, folder: NodeFolder) -> str:
+def _description(
+    project: Project, module: ModuleIndex, call: ast.Call, row: DataCache, source: ast.expr, folder: NodeFolder
+) -> str:
     shards = _shards(project, module, source)
     what = f"all {shards} shards" if shards else "all files that are read"
+    if row.limit and keyword_value(call, row.limit) is not None:
+        what = f"`{row.limit}` allows"
     offered = f", of which a job requests {folder.space}" if folder.space else ""
     more = f"; {row.needs}" if row.needs else ""
     return (
@@ -122,7 +133,7 @@ def _by_folder(
     made = insert_above(module.syntax, statement, f"{os}.makedirs({code}, exist_ok=True)")
     if made is None:
         return Declined("the folder has to be made before the call, whose line has other statements")
-    return folder, (*edits, made, add_keyword(module.syntax, call, f"{row.argument}={code}"))
+    return folder, (*edits, made, set_keyword(module.syntax, call, row.argument, code))
 
 
 def _by_method(
@@ -165,7 +176,7 @@ def _own_name(
     texts = [value for value in known.constants if isinstance(value, str)]
     if not known.complete or len(texts) != len(known.values):
         return Declined("which shards the call reads is not known; two of one name would have one copy")
-    plain = {text for text in texts if not text.startswith("pipe:")}
+    plain = {f"{text}/" if row.by == "default" else text for text in texts if not text.startswith("pipe:")}
     homes = {text.rpartition("/")[0] for text in plain}
     if len({text.rpartition("/")[2] for text in plain}) < len(plain) or any("{" in home for home in homes):
         return Declined("shards of several folders have the same names, and would have one copy")
@@ -173,7 +184,7 @@ def _own_name(
         return f"{folder.name}-{re.sub(r'[^A-Za-z0-9]+', '-', homes.pop().partition('://')[2])}"
     if homes and not folder.private:
         return Declined("copies are named by the ends of addresses; choose a folder for each set of shards")
-    alike = [one for one, other in project.fact(DataCaches).streams(module) if other is row]
+    alike = [one for one, other in project.fact(DataCaches).kept(module) if other is row]
     return f"{folder.name}-{alike.index(call) + 1}" if len(alike) > 1 else folder.name
 
 

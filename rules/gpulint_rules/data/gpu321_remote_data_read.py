@@ -1,11 +1,12 @@
 """What it detects
 Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job,
 ``ray.data.read_*`` of a bucket, files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
-training loop, and shards and records that webdataset or tf.data read from a bucket in every epoch without a cache.
+training loop, shards and records that webdataset or tf.data read from a bucket in every epoch without a cache,
+or of which MosaicML's streaming and webdataset keep copies on a network's disk.
 
-Recognizes Ray Data, webdataset, tf.data, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Recognizes as
-jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot,
-dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+Recognizes Ray Data, webdataset, MosaicML's streaming, tf.data, and paths on S3, Google Cloud Storage, Azure storage and
+HDFS. Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's
+jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's
@@ -16,12 +17,12 @@ A streaming library that prefetches and caches; data too large for any local dis
 
 Fix safety
 Unsafe: the library keeps what it reads in a folder on the node, which needs space for all of it, and files that change
-are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program; ``.cache(file)``
-follows the records of tf.data, before they are shuffled and augmented; addresses that
-fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a cache, and pandas
-reads the copy that fsspec makes. The folder is in ``$SLURM_TMPDIR`` or ``$TMPDIR`` where the job uses it, else in
-``/tmp``. Left to you are files that the program writes itself, samples that are drawn at random, and libraries without
-a cache.
+are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program, and MosaicML's
+streaming another ``local``; ``.cache(file)`` follows the records of tf.data, before they are shuffled and augmented;
+addresses that fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a
+cache, and pandas reads the copy that fsspec makes. The folder is in ``$SLURM_TMPDIR`` or ``$TMPDIR`` where the job uses
+it, else in ``/tmp``. Left to you are files that the program writes itself, samples that are drawn at random, shards of
+which another set may have the same names in the same folder, and libraries without a cache.
 
 References
 https://docs.ray.io/en/latest/data/performance-tips.html
@@ -80,9 +81,16 @@ _KEEPERS = sorted(
 _STREAMING = regex.compile(rf"^\s*(from|import) ({'|'.join(_KEEPERS)})\b", re.MULTILINE)
 """Libraries that keep what they fetch, and fetch ahead."""
 _STREAMS = tuple(
-    sorted({name.rpartition(".")[2] for row in BUILT_IN.rows("data-cache") for name in row.calls if row.streams})
+    sorted(
+        {
+            name.rpartition(".")[2]
+            for row in BUILT_IN.rows("data-cache")
+            for name in row.calls
+            if row.streams or row.argument
+        }
+    )
 )
-"""Data sets that read their source again in each epoch."""
+"""Data sets that read their source again in each epoch, or keep it in a folder."""
 _ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _READS = frozenset(
     (
@@ -102,6 +110,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             *_ray(document, module, project),
             *_per_item(document, module, project),
             *_streams(document, module, project),
+            *_remote_copies(document, module, project),
         ]
         if found and project.fact(GpuPrograms).runs_on_gpu(module):
             yield from found
@@ -179,6 +188,17 @@ def _streams(document: Document, module: ModuleIndex, project: Project) -> Itera
             yield _finding(
                 document, module, call, f"{last_name(call.func)} reads {where.text} in every epoch, and keeps no copy"
             )
+
+
+def _remote_copies(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """Copies on a network's disk of what a data set reads elsewhere."""
+    for call, row, where in project.fact(DataCaches).remote_folders(module):
+        yield RULE.finding(
+            document.path,
+            module.syntax.span(call),
+            f"{last_name(call.func)} keeps what it fetches in {where.text}, which is on the network",
+            help=f"pass a folder on the node's own disk as `{row.argument}`",
+        )
 
 
 def _is_outside_of_loops(module: ModuleIndex, call: ast.Call, function: FunctionNode | None) -> bool:
