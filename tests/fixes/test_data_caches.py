@@ -114,6 +114,36 @@ def test_the_description_says_what_space_is_needed(job: MakeJob) -> None:
     assert "as much space as all 120 shards, of which a job requests 400G" in fixes[0].description
 
 
+POD = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+spec:
+  template:
+    spec:
+      containers:
+        - name: train
+          image: train
+          command: ["python", "train.py", "--data=s3://b/{000..119}.tar"]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+              ephemeral-storage: 200Gi
+"""
+
+
+def test_a_pod_has_a_disk_of_its_own_and_no_cache_is_none(job: MakeJob) -> None:
+    made = job({"train.py": SHARDS.format(more=", cache_dir=None, cache_size=10**11"), "job.yaml": POD})
+    fix = next(result.fix for result in made.scan("GPU321"))
+    assert isinstance(fix, Fix)
+    assert "/tmp/train-cache on the node" in fix.description
+    assert "as much space as `cache_size` allows, of which a job requests 200Gi" in fix.description
+    assert made.repair("GPU321") == 1
+    assert 'cache_dir="/tmp/train-cache", cache_size=10**11' in made.text("train.py")
+    assert made.scan("GPU321") == []
+
+
 def item(read: str, before: str = "") -> str:
     return f"""\
 import fsspec

@@ -283,7 +283,7 @@ def _keeps_copy(project: Project, job: Job) -> bool:
 
 def _may_fire(gate: Gate) -> bool:
     """Somewhere a bucket must be named, unless any URL will do."""
-    return gate.has("__getitem__") or gate.has("__iter__") or any(map(gate.tree_has, _BUCKETS))
+    return any(map(gate.has, ("__getitem__", "__iter__", *_STREAMS))) or any(map(gate.tree_has, _BUCKETS))
 
 
 RULE = Rule(
