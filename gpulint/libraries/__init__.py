@@ -52,6 +52,7 @@ FILES = {
             "host-result",
             "reader",
             "handle",
+            "data-cache",
             "sample-work",
             "sample-set",
             "large-model",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from gpulint.libraries.call_rows import CallRow
 from gpulint.libraries.names import words
-from gpulint.libraries.samples import Handle, Reader, SampleSet, SampleWork
+from gpulint.libraries.samples import DataCache, Handle, Reader, SampleSet, SampleWork
 from gpulint.records import dataclass
 
 What = Literal["data", "weights", "metric"]
@@ -294,6 +294,7 @@ KINDS = {
     "host-result": HostResult,
     "reader": Reader,
     "handle": Handle,
+    "data-cache": DataCache,
     "sample-work": SampleWork,
     "sample-set": SampleSet,
     "large-model": LargeModel,

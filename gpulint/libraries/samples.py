@@ -1,4 +1,5 @@
-"""Rows on what makes the samples of data sets: readers of files, other work, handles that processes cannot share."""
+"""Rows on what makes the samples of data sets: readers of files, other work, handles that processes cannot share, and
+copies of remote files on local disk."""
 
 from __future__ import annotations
 
@@ -59,3 +60,37 @@ class SampleSet:
     def words(self) -> frozenset[str]:
         """A file that uses such a class has one of these words."""
         return words(self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class DataCache(CallRow):
+    """Functions and classes that read what an address names, and how their library keeps a copy on local disk."""
+
+    calls: tuple[str, ...]
+    """Patterns of qualified names."""
+    by: Literal["folder", "method", "chain", "copy", "wrapper", "default", "nothing"]
+    """What keeps the copy: an argument with a ``folder``, or a ``method`` of the result; ``simplecache::`` before the
+    address (``chain``), a local ``copy`` that fsspec makes of the file, or a ``wrapper`` of the file system whose
+    method is called, all of fsspec; the library itself, by ``default``; or ``nothing``."""
+    source: str = ""
+    """The parameter with the address, which comes first."""
+    argument: str = ""
+    """The parameter with the folder."""
+    limit: str = ""
+    """The parameter with the most space that copies take."""
+    methods_of_result: tuple[str, ...] = ()
+    """Methods of the result that keep copies, of which a fix calls the first with the name of a file."""
+    cached: tuple[str, ...] = ()
+    """Other parameters that say how copies are kept."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that name the folder."""
+    options: tuple[str, ...] = ()
+    """Parameters that the call would have to pass in another way."""
+    drawn: str = ""
+    """A parameter with which samples are drawn at random, some never."""
+    ends: tuple[str, ...] = ()
+    """Ends of the addresses of which a copy is read in the same way; its own name has none."""
+    needs: str = ""
+    """What else the copy needs, for the description of the fix."""
+    streams: bool = False
+    """Whether each pass over the object that the call makes reads the source again."""

@@ -136,6 +136,11 @@ def submits(module: ModuleIndex) -> bool:
 
 
 @query
+def may_be_for_tpu(module: ModuleIndex) -> bool:
+    """Return whether a module names TPUs, perhaps beside GPUs."""
+    return is_for_tpu(module) or any(name in module.syntax.source.text for name in _TPU)
+
+
 def is_for_tpu(module: ModuleIndex) -> bool:
     """Return whether a module is written for TPUs, by its names or its folder's, and does not mention GPUs."""
     text = module.syntax.source.text

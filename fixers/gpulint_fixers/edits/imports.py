@@ -126,6 +126,35 @@ def import_partial(module: ModuleIndex) -> tuple[str, tuple[Edit, ...]] | None:
     return None if edit is None else ("partial", (edit,))
 
 
+def import_module(module: ModuleIndex, package: str) -> tuple[str, tuple[Edit, ...]] | None:
+    """Return how a module names a package, with ``import package`` among its imports where it has none; None if it
+    gets none."""
+    for name, bindings in module.top.bindings.items():
+        if {binding.target for binding in bindings} == {package} and "." not in name:
+            return name, ()
+    syntax = module.syntax
+    if package in module.named or package in module.top.bindings or not syntax.tree.body:
+        return None
+    leading = takewhile(
+        lambda node: isinstance(node, ast.Import | ast.ImportFrom) or _stays_first(node), syntax.tree.body
+    )
+    imports = [node for node in leading if isinstance(node, ast.Import | ast.ImportFrom) and not _stays_first(node)]
+    own = list(takewhile(_is_standard, imports))
+    if not imports or syntax.span(imports[0]).cell is not None:
+        return None
+    line, standard = f"import {package}", package in sys.stdlib_module_names
+    if standard and not own:
+        edit = insert_above(syntax, imports[0], f"{line}\n")
+    else:
+        block = own if standard else imports[len(own) :]
+        later = (node for node in block if isinstance(node, ast.ImportFrom) or node.names[0].name > package)
+        below = next(later, None)
+        edit = insert_below(syntax, imports[-1], line) if below is None else insert_above(syntax, below, line)
+        if below is None and standard:
+            edit = insert_below(syntax, own[-1], line)
+    return None if edit is None else (package, (edit,))
+
+
 def _is_standard(node: ast.stmt) -> bool:
     """Return whether an import is of Python's own library."""
     names = [one.name for one in node.names] if isinstance(node, ast.Import) else []

@@ -1,11 +1,12 @@
 """What it detects
 Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job,
-``ray.data.read_*`` of a bucket, and files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
-training loop.
+``ray.data.read_*`` of a bucket, files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
+training loop, shards and records that webdataset or tf.data read from a bucket in every epoch without a cache,
+or of which MosaicML's streaming and webdataset keep copies on a network's disk.
 
-Recognizes Ray Data, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Recognizes as jobs Slurm, PBS, LSF
-and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML,
-SageMaker, Determined, Lightning workflows and docker-compose.
+Recognizes Ray Data, webdataset, MosaicML's streaming, tf.data, and paths on S3, Google Cloud Storage, Azure storage and
+HDFS. Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's
+jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's
@@ -15,11 +16,18 @@ When to ignore this rule
 A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
 
 Fix safety
-Unsafe: files that are opened with fsspec for every item are kept in a folder on the node, which needs space for all of
-them. Otherwise there is only advice, because the user has to choose a place for a local copy.
+Unsafe: the library keeps what it reads in a folder on the node, which needs space for all of it, and files that change
+are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program, and MosaicML's
+streaming another ``local``; ``.cache(file)`` follows the records of tf.data, before they are shuffled and augmented;
+addresses that fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a
+cache, and pandas reads the copy that fsspec makes. The folder is in ``$SLURM_TMPDIR`` or ``$TMPDIR`` where the job uses
+it, else in ``/tmp``. Left to you are files that the program writes itself, samples that are drawn at random, shards of
+which another set may have the same names in the same folder, and libraries without a cache.
 
 References
 https://docs.ray.io/en/latest/data/performance-tips.html
+https://webdataset.github.io/webdataset/webdataset/
+https://filesystem-spec.readthedocs.io/en/latest/features.html#caching-files-locally
 """
 
 from __future__ import annotations
@@ -36,15 +44,18 @@ from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.launch.job import Job
+from gpulint.libraries import BUILT_IN
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.hardware_words import may_be_for_tpu
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.transfers.storage import StorageLocations
+from gpulint.transfers.data_caches import DataCaches, writes
+from gpulint.transfers.storage import UNKNOWN, StorageLocations
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
@@ -64,8 +75,22 @@ _READ_ONCE = regex.compile(r"\.(pt|pth|ckpt|safetensors|bin|onnx|ya?ml|json|cfg|
 """Ends of weights, settings and lists, which are read once."""
 _LOCAL_OPTION = regex.compile(r"--?[\w.-]*(local|(data|shard)\w*_?cache)[\w.-]*[=\s]+[\"']?[/$.~{]")
 """Options for a folder on the node."""
-_STREAMING = regex.compile(r"^\s*(from|import) (streaming|litdata)\b", re.MULTILINE)
+_KEEPERS = sorted(
+    {name.partition(".")[0] for row in BUILT_IN.rows("data-cache") for name in row.calls if row.by == "default"}
+)
+_STREAMING = regex.compile(rf"^\s*(from|import) ({'|'.join(_KEEPERS)})\b", re.MULTILINE)
 """Libraries that keep what they fetch, and fetch ahead."""
+_STREAMS = tuple(
+    sorted(
+        {
+            name.rpartition(".")[2]
+            for row in BUILT_IN.rows("data-cache")
+            for name in row.calls
+            if row.streams or row.argument
+        }
+    )
+)
+"""Data sets that read their source again in each epoch, or keep it in a folder."""
 _ON_DISK = frozenset({"exists", "isfile", "is_file"})
 _READS = frozenset(
     (
@@ -81,7 +106,12 @@ _RAY = regex.compile(r"^ray\.data\.(read_\w+)$")
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is not None:
-        found = [*_ray(document, module, project), *_per_item(document, module, project)]
+        found = [
+            *_ray(document, module, project),
+            *_per_item(document, module, project),
+            *_streams(document, module, project),
+            *_remote_copies(document, module, project),
+        ]
         if found and project.fact(GpuPrograms).runs_on_gpu(module):
             yield from found
     if document.kind in LAUNCHERS:
@@ -126,7 +156,7 @@ def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iter
                 and function.name in ("__getitem__", "__iter__")
                 and module.class_of(call) is not None
             )
-            if not call.args or _is_builtin_open(module, call, project):
+            if not call.args or _is_builtin_open(module, call, project) or writes(call):
                 continue
             where = project.fact(StorageLocations).of(module, call.args[0])
             if _is_outside_of_loops(module, call, function) or _fetches_missing(module, call):
@@ -134,8 +164,41 @@ def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iter
             if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
                 continue
             if per_item or project.fact(LoopContexts).enclosing_loops(module, call):
+                row = project.fact(DataCaches).of(module, call)
+                if row is not None and project.fact(DataCaches).is_cached(module, call, row):
+                    continue
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(document, module, call, f"{last_name(call.func)} reads {where.text} for {unit}")
+
+
+def _streams(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """Data sets of a training that read a bucket again in each epoch. What a job passes is reported there."""
+    caches = project.fact(DataCaches)
+    for call, row in caches.streams(module):
+        source = caches.source(call, row)
+        where = caches.location(module, source) if source is not None else UNKNOWN
+        if not re.match(_BUCKET, where.text) or caches.is_cached(module, call, row):
+            continue
+        if where.place is not None and project.kind(where.place.path) in LAUNCHERS:
+            continue
+        users = caches.with_users(module)
+        if caches.is_drawn(module, call, row) or any(map(may_be_for_tpu, users)):
+            continue
+        if any(project.fact(MultiGpuUse).of(user.path).trains for user in users):
+            yield _finding(
+                document, module, call, f"{last_name(call.func)} reads {where.text} in every epoch, and keeps no copy"
+            )
+
+
+def _remote_copies(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """Copies on a network's disk of what a data set reads elsewhere."""
+    for call, row, where in project.fact(DataCaches).remote_folders(module):
+        yield RULE.finding(
+            document.path,
+            module.syntax.span(call),
+            f"{last_name(call.func)} keeps what it fetches in {where.text}, which is on the network",
+            help=f"pass a folder on the node's own disk as `{row.argument}`",
+        )
 
 
 def _is_outside_of_loops(module: ModuleIndex, call: ast.Call, function: FunctionNode | None) -> bool:
@@ -193,9 +256,14 @@ def _arguments(document: Document, project: Project) -> Iterator[Finding]:
                 break
             seen.add(number)
             start = document.source.offset(number, match.start() + 1)
+            place = document.source.span(start, start + len(match[0]))
+            caches = project.fact(DataCaches)
+            reading = caches.reading(document.path, place)
+            if reading and all(caches.is_cached(module, call, row) for module, call, row in reading):
+                continue
             yield RULE.finding(
                 document.path,
-                document.source.span(start, start + len(match[0])),
+                place,
                 f"the GPU job reads its input from {match['path']}",
                 help="copy the data to local disk in a step before the job, or mount a volume that contains it",
                 related=(evidence,),
@@ -215,7 +283,7 @@ def _keeps_copy(project: Project, job: Job) -> bool:
 
 def _may_fire(gate: Gate) -> bool:
     """Somewhere a bucket must be named, unless any URL will do."""
-    return gate.has("__getitem__") or gate.has("__iter__") or any(map(gate.tree_has, _BUCKETS))
+    return any(map(gate.has, ("__getitem__", "__iter__", *_STREAMS))) or any(map(gate.tree_has, _BUCKETS))
 
 
 RULE = Rule(
@@ -225,7 +293,8 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
-    tokens=(("://", "read_", "open", "__getitem__"),),
+    tokens=(("://", "read_", "open", "__getitem__", *_STREAMS),),
+    reads=("data-cache",),
     may_fire=_may_fire,
     summary="GPU job reads its data from remote storage",
     why="every read waits for the network while the GPUs are allocated, again in each epoch",
@@ -249,5 +318,9 @@ class Images(Dataset):
 
 train(Images(), device="cuda")
 """,
-    references=("https://docs.ray.io/en/latest/data/performance-tips.html",),
+    references=(
+        "https://docs.ray.io/en/latest/data/performance-tips.html",
+        "https://webdataset.github.io/webdataset/webdataset/",
+        "https://filesystem-spec.readthedocs.io/en/latest/features.html#caching-files-locally",
+    ),
 )
