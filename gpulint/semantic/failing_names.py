@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import ModuleIndex
 
 _MAKES_NAMES = regex.compile(
-    rb"import \*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|\beval\(|__dict__"
+    rb"import *\*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|\beval\(|__dict__"
 )
 """How a module gets names that it does not mention."""
 _GIVEN = frozenset(dir(builtins)) | {

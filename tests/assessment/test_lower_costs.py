@@ -678,6 +678,7 @@ def test_a_program_cannot_start_that_imports_what_was_moved(tmp_path: Path, line
         ("from nets.flow import Flow, build, SIZE, Base", "high"),
         ("from nets.table import OldFlow", "high"),
         ("from nets import OldFlow", "high"),
+        ("from all import OldFlow", "high"),
         ("from twice import OldFlow", "high"),
         ("try:\n    from nets.flow import OldFlow\nexcept ImportError:\n    OldFlow = None", "high"),
     ],
@@ -687,6 +688,8 @@ def test_a_program_cannot_start_that_imports_what_is_gone(tmp_path: Path, line: 
     files = {
         "net.py": "",
         "nets/__init__.py": "",
+        "all/__init__.py": "from .old import*\n",
+        "all/old.py": "class OldFlow:\n    pass\n",
         "nets/flow.py": "from net import Net as Base\n# class OldFlow: ...\nSIZE = 3\n\nclass Flow:\n    pass\n\n"
         "def build():\n    return Flow()\n",
         "nets/table.py": "for name in ('Old', 'New'):\n    globals()[name + 'Flow'] = object\n",
