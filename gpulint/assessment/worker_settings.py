@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _WORKERS = regex.compile(
-    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b"""
-    rb"""|_workers["']?\s*:\s*\{?\s*["']?values?["']?\s*:\s*[\[-]?\s*(\d+)\b""",
+    rb"""\bworkers["']?\s*[:= ]\s*["']?(\d{1,9})\b|_workers["']?\s*[:= ]\s*["']?(\d{1,9})\b"""
+    rb"""|_workers["']?\s*:\s*\{?\s*["']?values?["']?\s*:\s*[\[-]?\s*(\d{1,9})\b""",
     re.IGNORECASE,
 )
 """The number of workers in a configuration or a script, also as a variable of the shell, or the first number that a

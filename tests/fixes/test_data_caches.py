@@ -114,6 +114,14 @@ def test_the_description_says_what_space_is_needed(job: MakeJob) -> None:
     assert "as much space as all 120 shards, of which a job requests 400G" in fixes[0].description
 
 
+def test_shards_up_to_a_number_of_too_many_digits_are_not_counted(job: MakeJob) -> None:
+    shards = f"s3://b/{{0..{'9' * 5000}}}.tar"
+    made = job({"train.py": SHARDS.format(more=""), "job.sh": JOB.format(arguments=f"--data '{shards}'")})
+    (fix,) = (result.fix for result in made.scan("GPU321"))
+    assert isinstance(fix, Fix)
+    assert "as much space as all files that are read" in fix.description
+
+
 POD = """\
 apiVersion: batch/v1
 kind: Job

@@ -26,7 +26,7 @@ _WRITERS = frozenset(
     "to_parquet savetxt copy_file".split()
 )
 _TEXT_CALLS = frozenset({"join", "format", "str", "strip", "rstrip", "replace"})
-_BRACES = regex.compile(r"\{(\d+)\.\.(\d+)\}")
+_BRACES = regex.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 _PER_ITEM = frozenset({"__getitem__", "__iter__"})
 
 
