@@ -34,6 +34,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.programs.api_releases import lacks
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -67,6 +68,8 @@ class Restarted:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None or not project.fact(GpuPrograms).runs_on_gpu(module):
+        return
+    if lacks(project, document.path, "persistent_workers"):
         return
     for loader in project.fact(LoaderFlow).in_module(module):
         workers = loader_argument(project, loader, "num_workers")
