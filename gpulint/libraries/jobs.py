@@ -73,6 +73,9 @@ class Format:
     fields give is laid over the main containers."""
     each: tuple[Path, ...] = (".",)
     where: tuple[Condition, ...] = ()
+    turns: Path | None = None
+    """What tasks have in common that run one after another on a machine, which has the GPUs of all of them throughout:
+    the list that they are in."""
     task: Path = "name"
     gpus: tuple[Gpus, ...] = ()
     """The first that is found counts."""

@@ -23,6 +23,11 @@ _PLACEHOLDER = regex.compile(
     r"""(?:(?<==)|(?<=="))<[A-Za-z][^<>"'\n]*>|(?<=[\s:])<[A-Za-z](?:[\w./ -]*[\w.])?>(?=[\s/"',:]|$)""", re.M
 )
 
+_FILLED = regex.compile(
+    r"\$\{\{(?:(?!\}\})[^\n]){0,400}\}\}|\$\((?:params|workspaces|context|tasks|results|steps?|inputs|outputs)\.[\w.-]{1,200}\)"
+)
+"""``${{inputs.data}}`` of Azure ML and GitHub, ``$(params.data)`` of Tekton: filled in before a shell sees the text."""
+
 
 @cache
 def _parser() -> Parser:
@@ -44,6 +49,8 @@ def parse_script(fragment: Fragment, *, outer: Command | None = None) -> Script:
     text = fragment.text
     if "<" in text:
         text = _PLACEHOLDER.sub(lambda match: "$" + "_" * (len(match.group()) - 1), text)
+    if "${{" in text or "$(" in text:
+        text = _FILLED.sub(lambda match: "$" + "_" * (len(match.group()) - 1), text)
     # A carriage return is a blank to us: scripts edited on Windows mean the same as others. Offsets must not move.
     text = text.replace("\\\r\n", " \\\n").replace("\r", " ") if "\r" in text else text
     script = Walker(fragment, text, outer).script()
