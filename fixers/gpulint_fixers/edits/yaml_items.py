@@ -69,6 +69,37 @@ def before_item(document: Document, item: Node, content: list[Any]) -> Edit | No
     return Edit(document.path, Span(line, 1, line, 1), text + gap)
 
 
+def after_item(document: Document, item: Node, content: list[Any]) -> Edit | None:
+    """Insert the items of ``content`` after the last item of a block list."""
+    source = document.source
+    dash = _dash(source, item)
+    if dash is None:
+        return None
+    rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
+    return _below(document, item.span.end_line, "\n".join(f"{dash[1]}{row}" if row else "" for row in rows))
+
+
+def with_value(document: Document, fields: Node, key: str, value: str) -> Edit | None:
+    """Write another value for a key of a map, in one line."""
+    name, old = fields.pair(key)
+    if not is_inside(name, fields) or not is_inside(old, fields) or old.written[:1] in ("&", "!"):
+        return None
+    source = document.source
+    start = source.text.find(":", name.end) + 1
+    end = old.start + len(old.written.rstrip())
+    return Edit(document.path, source.span(start, end), f" {value}") if 0 < start <= old.start else None
+
+
+def with_lines(document: Document, block: Node, text: str) -> Edit | None:
+    """Add lines at the end of a block of text (``|``)."""
+    if block.style != "|" or not block.value.strip():
+        return None
+    source, span = document.source, block.span
+    first = next((source.line(at) for at in range(span.line + 1, span.end_line + 1) if source.line(at).strip()), "")
+    indent = first[: len(first) - len(first.lstrip(" "))]
+    return _below(document, span.end_line, "\n".join(f"{indent}{row}" if row else "" for row in text.splitlines()))
+
+
 def with_word(document: Document, words: Node, word: str) -> Edit | None:
     """Add a word to a list of words."""
     source = document.source

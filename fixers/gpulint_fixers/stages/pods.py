@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,8 @@ _SHARED = ("persistentVolumeClaim", "nfs", "cephfs", "azureFile", "glusterfs", "
 """Kinds of volumes that outlive a pod, and that a pod on another node sees."""
 _OF_POD = ("imagePullSecrets", "serviceAccountName", "securityContext", "priorityClassName", "dnsPolicy")
 _OF_CONTAINER = ("image", "imagePullPolicy", "workingDir", "env", "envFrom", "securityContext")
-LABELS = ("kueue.x-k8s.io/queue-name",)
-"""Labels that a stage keeps: the queue that admits it."""
+LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
+"""Labels that a stage keeps: the queue that admits it, and with what priority."""
 _MAX_DEPTH = 30
 
 
@@ -100,6 +101,13 @@ def kept_volumes(found: Found) -> list[dict[str, Any]]:
         for volume in found.pod.get("volumes") or ()
         if isinstance(volume, dict) and not (volume.get("emptyDir") or {}).get("medium")
     ]
+
+
+def of_pod(found: Found, body: str) -> str | None:
+    """A variable in a script that the cluster sets for each pod."""
+    fields = [one for one in found.container.get("env") or () if isinstance(one, dict) and "valueFrom" in one]
+    names = [str(one.get("name")) for one in fields if "fieldRef" in (one["valueFrom"] or {})]
+    return next((name for name in names if re.search(rf"\$[{{(]?{re.escape(name)}\b", body)), None)
 
 
 def without_gpus(found: Found, command: dict[str, Any]) -> dict[str, Any]:
