@@ -57,16 +57,23 @@ def _plain(node: Node, depth: int, left: Iterator[int]) -> Any:
 def before_item(document: Document, item: Node, content: list[Any]) -> Edit | None:
     """Insert the items of ``content`` before an item of a block list, and above the comments of that item."""
     source = document.source
-    dash = _dash(source, item)
-    if dash is None:
+    head = _head(source, item)
+    if head is None:
         return None
-    line, indent = dash
-    while _is_comment(source.line(line - 1), indent):
-        line -= 1
+    line, indent = head
     rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
     text = "".join(f"{indent}{row}\n" if row else "\n" for row in rows)
     gap = "" if source.line(line - 1).strip() or line == 1 else "\n"
     return Edit(document.path, Span(line, 1, line, 1), text + gap)
+
+
+def without_items(document: Document, items: list[Node], following: Node) -> Edit | None:
+    """Remove the first items of a block list, up to the one that follows them."""
+    source = document.source
+    first, last = (_head(source, item) for item in (items[0], following))
+    if first is None or last is None or any(_dash(source, item) is None for item in items):
+        return None
+    return Edit(document.path, Span(first[0], 1, last[0], 1), "")
 
 
 def after_item(document: Document, item: Node, content: list[Any]) -> Edit | None:
@@ -153,6 +160,17 @@ def _dash(source: SourceText, item: Node) -> tuple[int, str] | None:
     line, column = source.position(at)
     indent = source.line(line)[: column - 1]
     return None if indent.strip() else (line, indent)
+
+
+def _head(source: SourceText, item: Node) -> tuple[int, str] | None:
+    """The first of the comment lines right above the dash of an item, or its own line, and what precedes the dash."""
+    dash = _dash(source, item)
+    if dash is None:
+        return None
+    line, indent = dash
+    while _is_comment(source.line(line - 1), indent):
+        line -= 1
+    return line, indent
 
 
 def _is_comment(line: str, indent: str) -> bool:

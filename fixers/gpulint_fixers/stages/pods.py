@@ -122,6 +122,20 @@ def without_gpus(found: Found, command: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def command_of(container: dict[str, Any], script: str, body: str, *, stops: bool) -> dict[str, Any] | None:
+    """The shell of a container with another script; with ``stops`` it ends with the first step that fails."""
+    words, rest = container.get("command") or [], container.get("args") or []
+    if not isinstance(words, list) or not isinstance(rest, list):
+        return None
+    *start, text = [str(word) for word in (*words, *rest)] or [""]
+    at = next((at for at, word in enumerate(start) if re.fullmatch(r"-\w*c", word)), 0)
+    if not at or lines(text) != lines(script) or not all(word.startswith("-") for word in start[at:]):
+        return None
+    if stops and "e" not in start[at]:
+        start[at] = f"{start[at][:-1]}ec"
+    return {"command": start, "args": [body]}
+
+
 def stage(found: Found, name: str, body: str) -> dict[str, Any]:
     """The Job: the container's image, environment and volumes, without its GPUs and what picks nodes with them."""
     pod = {

@@ -20,12 +20,10 @@ from gpulint.libraries.jobs import Split
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
 from gpulint_fixers.edits.yaml_items import dumped
-from gpulint_fixers.stages import argo, jobset, pods, sky
-from gpulint_fixers.stages.blocks import block_around
-from gpulint_fixers.stages.divided import Divided, without_installs
+from gpulint_fixers.stages import argo, jobset, pods, sky, tekton
+from gpulint_fixers.stages.divided import NO_BLOCK, Divided, divide
 from gpulint_fixers.stages.kinds import repeats
 from gpulint_fixers.stages.parts import put_before, read
-from gpulint_fixers.stages.plan import plan
 
 _MAX_TEXT = 100_000
 _TEMPLATE = re.compile(r"\{\{|\$\{\{|\{%")
@@ -44,18 +42,15 @@ def split_spec(finding: Finding, project: Project, document: Document) -> Fix | 
         return Declined("how steps run before jobs of this system is not known")
     if row.instead:
         return Declined(row.instead)
-    block = block_around(document, finding.span.line)
-    if block is None or _is_template(document, row):
-        return Declined("only commands with lines of their own in a block of text (`|`) are moved")
+    if _is_template(document, row):
+        return Declined(NO_BLOCK)
+    if row.within == "tekton" and row.parts is not None:
+        return tekton.split(project, document, root, row.parts, finding.span)
     if document.path.stem.endswith("-prepare") and not row.within:
         return Declined("it is a stage before another job already")
-    made = plan(block.script, project.models, frozenset({block.inner(finding.span)}))
-    if isinstance(made, str):
-        return Declined(made)
-    kept = without_installs(project, made)
-    if not made.has(block.inner(finding.span)):
-        return Declined(made.reasons.get(block.inner(finding.span), "it runs in a function, or after the program"))
-    divided = Divided(document, job, block, made, kept)
+    divided = divide(project, document, job.task, finding.span)
+    if isinstance(divided, str):
+        return Declined(divided)
     if row.parts is not None:
         return _before(divided, row, root, finding.span.line)
     return _within(project, divided, root, finding.span.line) if row.within else _beside(project, divided, row)
