@@ -159,6 +159,8 @@ class Parts:
     """The key of a part under which the parts are that it waits for."""
     done: Path = ""
     """The names of those of them that have to be at their end."""
+    reference: str = ""
+    """How a part refers to what the part ``{name}`` has made, for whose end it waits, too."""
     waits: str = ""
     """What is under ``after`` of a part that waits for ``{name}``."""
     joins: bool = False

@@ -86,6 +86,19 @@ def after_item(document: Document, item: Node, content: list[Any]) -> Edit | Non
     return _below(document, item.span.end_line, "\n".join(f"{dash[1]}{row}" if row else "" for row in rows))
 
 
+def before_pair(document: Document, fields: Node, key: str, content: dict[str, Any]) -> Edit | None:
+    """Insert the pairs of ``content`` before a key of a block map, and above the comments of that key."""
+    source, name = document.source, fields.pair(key)[0]
+    line, column = source.position(name.start)
+    indent = source.line(line)[: column - 1]
+    if not is_inside(name, fields) or indent.strip():
+        return None
+    while _is_comment(source.line(line - 1), indent):
+        line -= 1
+    rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
+    return Edit(document.path, Span(line, 1, line, 1), "".join(f"{indent}{row}\n" if row else "\n" for row in rows))
+
+
 def with_value(document: Document, fields: Node, key: str, value: str) -> Edit | None:
     """Write another value for a key of a map, in one line."""
     name, old = fields.pair(key)

@@ -22,7 +22,7 @@ NO_BLOCK = "only commands with lines of their own in a block of text (`|`) are m
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TORCH_HOME")
 
 
-def _without_installs(project: Project, made: Plan) -> list[Piece]:
+def without_installs(project: Project, made: Plan) -> list[Piece]:
     """Take installs out of what moves: both containers need the packages, as neither sees the other's disk."""
     installs = [
         piece for piece in made.moved if any(install_tool(project.models, command) for command in piece.commands)
@@ -81,7 +81,7 @@ def divide(project: Project, document: Document, task: Task, span: Span, *, need
     made = plan(block.script, project.models, frozenset({inner} if needs else ()))
     if isinstance(made, str):
         return made
-    kept = _without_installs(project, made)
+    kept = without_installs(project, made)
     if needs and not made.has(inner):
         return made.reasons.get(inner, "it runs in a function, or after the program")
     return Divided(document, task, block, made, kept) if made.moved else "nothing of it can move"

@@ -68,12 +68,21 @@ def read(document: Document, root: Node, row: jobs.Parts) -> Parts:
             found.node,
             text(found, row.name),
             found.node.at(row.after),
-            tuple(item.node.text for item in every(found, row.done)),
+            _done(found, row),
             any(found.node.span.line <= span.line <= found.node.span.end_line for span in holders),
         )
         for found in every(Found(root), row.each)
     ]
     return Parts(document, root, row, tuple(items))
+
+
+def _done(part: Found, row: jobs.Parts) -> tuple[str, ...]:
+    """The parts that have ended when one starts."""
+    named = [item.node.text for item in every(part, row.done)] if row.done else []
+    if row.reference:
+        names = [text(found, row.name) for found in every(part.root, row.each)]
+        named += [name for name in names if row.reference.format(name=name) in part.node.written]
+    return tuple(named)
 
 
 def put_before(parts: Parts, part: Part, content: dict[str, Any]) -> list[Edit] | str:

@@ -20,7 +20,7 @@ from gpulint.libraries.jobs import Split
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
 from gpulint_fixers.edits.yaml_items import dumped
-from gpulint_fixers.stages import argo, jobset, pods, sky, tekton
+from gpulint_fixers.stages import argo, azureml, jobset, pods, sky, tekton
 from gpulint_fixers.stages.divided import NO_BLOCK, Divided, divide
 from gpulint_fixers.stages.kinds import repeats
 from gpulint_fixers.stages.parts import put_before, read
@@ -42,6 +42,8 @@ def split_spec(finding: Finding, project: Project, document: Document) -> Fix | 
         return Declined("how steps run before jobs of this system is not known")
     if row.instead:
         return Declined(row.instead)
+    if row.within == "azureml" and row.parts is not None:
+        return azureml.split(project, document, root, row.parts, finding.span)
     if _is_template(document, row):
         return Declined(NO_BLOCK)
     if row.within == "tekton" and row.parts is not None:

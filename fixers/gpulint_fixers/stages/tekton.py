@@ -231,7 +231,7 @@ def _stays(project: Project, document: Document, place: _Place, step: Node) -> s
         return f"what {name} does, which runs before, could not be read"
     if sum(command.name in ("cd", "pushd") for script in scripts for command in script.commands) > 1:
         return f"{name}, which runs before, works in several folders"
-    for task, script in ((task, script) for task in tasks for script in task.scripts):
+    for task, script in ((one, script) for one in tasks for script in one.scripts):
         for command in script.commands:
             if role(command, project.models, frozenset()) in (Role.SHOWS, Role.CONTEXT) and not command.redirects:
                 continue
