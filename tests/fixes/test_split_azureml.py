@@ -48,6 +48,7 @@ COMMANDS = {
     "a file": "aws s3 cp s3://bucket/set data/set.csv && python train.py --data data/set.csv",
     "own disk": "aws s3 sync s3://bucket/set /tmp/set && python train.py --data /tmp/set",
     "below": "aws s3 sync s3://bucket/set data && python train.py --data data/set",
+    "a folder": "aws s3 cp s3://bucket/set/shard data/ && python train.py --data data/",
     "variables": "|\n  SET=s3://bucket/set\n  aws s3 sync $SET data/set\n  python train.py --data data/set",
 }
 AWS = """\
@@ -55,6 +56,7 @@ AWS = """\
 to="${@: -1}"
 case "$2 $to" in
 cp*.tar) mkdir -p x && echo data > x/shard && tar -cf "$to" -C x shard ;;
+cp*/) mkdir -p "$to" && echo data > "$to/shard" ;;
 cp*) mkdir -p "$(dirname "$to")" && echo data > "$to" ;;
 *) mkdir -p "$to/set" && echo data > "$to/shard" && cp "$to/shard" "$to/set/shard" ;;
 esac
@@ -149,6 +151,10 @@ def test_azure_ml_reads_the_pipeline(job: MakeJob, shape: str) -> None:
         ("aws s3 sync s3://b ../data && python train.py --data ../data", "`../data` is not a folder of its own"),
         ("aws s3 sync s3://b ${{outputs.model}} && python train.py --data data", "no folder is named"),
         (
+            "python -m kit.preprocess --model org/m --input_dir raw && python train.py --model_path org/m --data raw",
+            "no folder is named",
+        ),
+        (
             "aws s3 sync s3://b/${{outputs.model}} data && python train.py --data data",
             "`outputs.model`, which belongs to the job",
         ),
@@ -163,7 +169,7 @@ def test_azure_ml_reads_the_pipeline(job: MakeJob, shape: str) -> None:
 def test_what_is_not_certain_stays_with_the_reason(job: MakeJob, command: str, reason: str) -> None:
     files = {"train.py": TRAIN, "code/x.py": "", "job.yaml": JOB.replace("COMMAND", command)}
     made = job(files)
-    results = [result.fix for result in made.scan("GPU332")]
+    results = [result.fix for result in made.scan("GPU311", "GPU331", "GPU332")]
     assert results and all(reason in getattr(fix, "reason", str(fix)) for fix in results)
 
 

@@ -35,6 +35,12 @@ def plain(node: Node) -> Any:
     return _plain(node, 0, iter(range(_MAX_NODES)))
 
 
+def named(value: object) -> list[dict[str, Any]]:
+    """The maps of a list whose names, if any, are words; nothing of anything else."""
+    items = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in items if isinstance(one.get("name", ""), str)]
+
+
 def _plain(node: Node, depth: int, left: Iterator[int]) -> Any:
     if depth > _MAX_DEPTH or next(left, None) is None:
         raise NotPlainError

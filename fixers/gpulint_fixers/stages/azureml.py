@@ -229,6 +229,8 @@ def _added_to(step: _Step, earlier: Part, moved: Moved) -> list[Edit] | None:
         values = plain(earlier.node)
     except NotPlainError:
         return None
+    if not isinstance(values, dict):
+        return None
     same = all(values.get(key) == step.values.get(key) for key in ("code", "environment", *_OF_STEP))
     node, outputs = earlier.node.at("command"), earlier.node.at("outputs")
     command = moved.command(f"${{{{outputs.{_GIVEN}}}}}")

@@ -24,6 +24,8 @@ _PATH = regex.compile(r"([\w-]*=)?[\"']?((?:\.{1,2}/|/)?[\w-][\w.-]*(?:/[\w.-]+)
 _NAMES_FOLDER = regex.compile(
     r"--?(?:\w+[-_])*(?:out\w*|dirs?|dest\w*|data\w*|folders?|paths?|save|target|root|local|set|cache|prefix)(?:[-_]\w+)*|-[dCPoO]"
 )
+_NAMES_OTHER = regex.compile(r"model|repo|name|tokeni|ckpt|checkpoint|config|input|source|src|from|raw|vocab")
+"""Options for what a step reads, and for names that look like paths (``org/model``)."""
 _FILE = regex.compile(r"\.[A-Za-z]\w{0,6}$")
 _UNPACKS = frozenset({"tar", "unzip", "mkdir", "mv", "cp", "ln", "rsync"})
 _CHANGES = _UNPACKS | {"rm", "touch", "chmod", "gunzip", "git"}
@@ -38,6 +40,8 @@ class Word:
     start: int
     text: str
     command: Command
+    certain: bool
+    """Whether it is a folder or file that a step may write, and no name of something else."""
 
     @property
     def path(self) -> str:
@@ -56,30 +60,34 @@ def words(project: Project, chain: Chain) -> list[Word]:
     for command in script.scripts[0].commands:
         at = script.source.offset(command.span.line, command.span.column)
         number = max(number for number, start in enumerate(starts) if start <= at)
-        for start, text in _of(project, command):
+        for start, text, certain in _of(project, command):
             value = chain.places[number][0] + start - starts[number]
             if chain.node.value.startswith(text, value):
-                found.append(Word(number, value, text, command))
+                found.append(Word(number, value, text, command, certain))
     return found
 
 
-def _of(project: Project, command: Command) -> Iterator[tuple[int, str]]:
-    """(place in the script, text) of the paths among the words of a command."""
+def _of(project: Project, command: Command) -> Iterator[tuple[int, str, bool]]:
+    """(place in the script, text, whether it is certainly a folder or file) of paths among a command's words."""
     given = list(command.words[1:])
     transfers = bool(copy_tool(project.models, command) or download_tool(project.models, command))
     plain = [word for word in given if not word.raw.startswith("-")]
+    has_source = any(mark in word.raw for word in plain[:-1] for mark in "/:$")
     for before, word in zip([None, *given], given, strict=False):
         matched = _PATH.fullmatch(word.raw)
         if matched is None or (word.raw.startswith("-") and not matched[1]):
             continue
         option = matched[1][:-1] if matched[1] else before.raw if before is not None else ""
-        named = "/" in matched[2] or _NAMES_FOLDER.fullmatch(option) is not None
-        last = word is plain[-1] if plain else False
-        if named or (last and (transfers or command.name in _UNPACKS)) or command.name in _CHANGES:
-            yield word.start + matched.start(2), matched[2]
+        is_path = matched[2].startswith(("/", "./", "../")) or matched[2].endswith("/")
+        is_last = word is plain[-1] and ((transfers and has_source) or command.name in _UNPACKS) if plain else False
+        certain = is_last or command.name in _CHANGES
+        if not certain and (is_path or _NAMES_FOLDER.fullmatch(option)):
+            certain = _NAMES_OTHER.search(option.lower()) is None
+        if certain or is_path or "/" in matched[2] or _NAMES_FOLDER.fullmatch(option):
+            yield word.start + matched.start(2), matched[2], certain
     for target in (redirect.target for redirect in command.redirects if redirect.target is not None):
         if (matched := _PATH.fullmatch(target.raw)) is not None and not matched[1]:
-            yield target.start + matched.start(2), matched[2]
+            yield target.start + matched.start(2), matched[2], True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,8 @@ class Moved:
         return [word for word in self.words if word.statement == number and self.handed.of(word) is not None]
 
     def _place(self, folder: str, word: Word) -> str:
-        return posixpath.join(folder, self.handed.of(word) or "").rstrip("/")
+        ending = "/" if word.text.endswith("/") else ""
+        return posixpath.join(folder, self.handed.of(word) or "").rstrip("/") + ending
 
 
 def divide(project: Project, document: Document, node: Node, span: Span, code: Path) -> Moved | str:
@@ -183,8 +192,9 @@ def handed(project: Project, chain: Chain, moved: Sequence[int], first: Sequence
     every = [word for word in words(project, chain) if not _is_code(project, code, word)]
     written = [word for word in every if word.statement in moved]
     kept = [word for word in every if word.statement not in first]
-    roots = {one.path for one in written for other in kept if other.below(one.path)}
-    roots |= {other.path for one in written for other in kept if one.below(other.path)}
+    sure = [word for word in written if word.certain]
+    roots = {one.path for one in sure for other in kept if other.below(one.path)}
+    roots |= {other.path for one in sure for other in kept if other.certain and one.below(other.path)}
     roots = {root for root in roots if not any(root != other and root.startswith(f"{other}/") for other in roots)}
     if not roots:
         return "no folder is named by what it would hand on and by what reads it"

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpulint import regex
 from gpulint.fix import Edit
-from gpulint_fixers.edits.yaml_items import NotPlainError, plain, with_lines
+from gpulint_fixers.edits.yaml_items import NotPlainError, named, plain, with_lines
 from gpulint_fixers.stages import pods
 from gpulint_fixers.stages.parts import Part, Parts
 
@@ -38,16 +38,15 @@ def _container(parts: Parts, part: Part, script: str) -> pods.Found | None:
     except NotPlainError:
         return None
     found = pods.find(values, script)
-    if found is None or not isinstance(policies, list):
+    if found is None:
         return None
     claims = [
-        {"name": claim["metadata"].get("name"), "persistentVolumeClaim": {}}
-        for policy in policies
-        if isinstance(policy, dict)
-        for claim in policy.get("templates") or ()
-        if isinstance(claim, dict) and isinstance(claim.get("metadata"), dict)
+        {"name": str(claim["metadata"].get("name")), "persistentVolumeClaim": {}}
+        for policy in named(policies)
+        for claim in named(policy.get("templates"))
+        if isinstance(claim.get("metadata"), dict)
     ]
-    pod = {**found.pod, "volumes": [*(found.pod.get("volumes") or ()), *claims]}
+    pod = {**found.pod, "volumes": [*named(found.pod.get("volumes")), *claims]}
     return pods.Found(found.container, pod, {"": [claim["name"] for claim in claims]})
 
 
@@ -79,10 +78,10 @@ def _is_alike(one: pods.Found, other: pods.Found) -> bool:
 
 def _mounted(found: pods.Found) -> dict[str, Any]:
     """The shared volumes by the folders that they are mounted in."""
-    volumes = {volume.get("name"): volume for volume in found.pod.get("volumes") or () if isinstance(volume, dict)}
+    volumes = {volume.get("name"): volume for volume in named(found.pod.get("volumes"))}
     folders = pods.shared_folders(found)
     return {
         str(mount["mountPath"]): {**volumes[mount.get("name")], "name": ""} | {"subPath": mount.get("subPath")}
-        for mount in found.container.get("volumeMounts") or ()
+        for mount in named(found.container.get("volumeMounts"))
         if str(mount.get("mountPath")) in folders
     }

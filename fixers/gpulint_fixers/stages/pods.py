@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpulint.records import dataclass
+from gpulint_fixers.edits.yaml_items import named
 
 VOLUME = "a PersistentVolumeClaim or another shared volume"
 _SHARED = ("persistentVolumeClaim", "nfs", "cephfs", "azureFile", "glusterfs", "csi", "flexVolume", "quobyte")
@@ -82,15 +83,12 @@ def verb(spec: dict[str, Any]) -> str:
 
 def shared_folders(found: Found) -> list[str]:
     """Return where volumes that another pod sees as well are mounted for writing."""
-    volumes = [volume for volume in found.pod.get("volumes") or () if isinstance(volume, dict)]
+    volumes = named(found.pod.get("volumes"))
     names = {volume.get("name") for volume in volumes if any(key in volume for key in _SHARED)}
     return [
         str(mount["mountPath"])
-        for mount in found.container.get("volumeMounts") or ()
-        if isinstance(mount, dict)
-        and mount.get("name") in names
-        and mount.get("mountPath")
-        and not mount.get("readOnly")
+        for mount in named(found.container.get("volumeMounts"))
+        if mount.get("name") in names and mount.get("mountPath") and not mount.get("readOnly")
     ]
 
 
@@ -98,22 +96,23 @@ def kept_volumes(found: Found) -> list[dict[str, Any]]:
     """The pod's volumes that a stage mounts as well."""
     return [
         volume
-        for volume in found.pod.get("volumes") or ()
-        if isinstance(volume, dict) and not (volume.get("emptyDir") or {}).get("medium")
+        for volume in named(found.pod.get("volumes"))
+        if not (isinstance(volume.get("emptyDir"), dict) and volume["emptyDir"].get("medium"))
     ]
 
 
 def of_pod(found: Found, body: str) -> str | None:
     """A variable in a script that the cluster sets for each pod."""
-    fields = [one for one in found.container.get("env") or () if isinstance(one, dict) and "valueFrom" in one]
-    names = [str(one.get("name")) for one in fields if "fieldRef" in (one["valueFrom"] or {})]
+    names = [
+        str(one.get("name")) for one in named(found.container.get("env")) if "fieldRef" in str(one.get("valueFrom"))
+    ]
     return next((name for name in names if re.search(rf"\$[{{(]?{re.escape(name)}\b", body)), None)
 
 
 def without_gpus(found: Found, command: dict[str, Any]) -> dict[str, Any]:
     """The container with another command, without its GPUs and its shared memory."""
     names = {volume.get("name") for volume in kept_volumes(found)}
-    mounts = [mount for mount in found.container.get("volumeMounts") or () if mount.get("name") in names]
+    mounts = [mount for mount in named(found.container.get("volumeMounts")) if mount.get("name") in names]
     return {
         **{key: found.container[key] for key in _OF_CONTAINER if key in found.container},
         **command,

@@ -16,7 +16,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment, Span
-from gpulint_fixers.edits.yaml_items import NotPlainError, after_item, is_inside, plain, without_items
+from gpulint_fixers.edits.yaml_items import NotPlainError, after_item, is_inside, named, plain, without_items
 from gpulint_fixers.stages import pods
 from gpulint_fixers.stages.divided import Divided, divide, writes_to
 from gpulint_fixers.stages.kinds import Role, repeats, role
@@ -26,7 +26,7 @@ _VOLUME = "a workspace of the pipeline that is a volume"
 _OF_PART = ("when", "retries", "params", "workspaces")
 _OF_TASK = ("params", "workspaces", "stepTemplate")
 _OF_STEP = ("image", "imagePullPolicy", "workingDir", "env", "envFrom", "securityContext")
-_UNCERTAIN = ("matrix", "onError")
+_UNCERTAIN = ("matrix", "onError", "resources")
 _UNKNOWN = frozenset({"ref", "onError", "results", "when"})
 _FOR_GPUS = regex.compile("gpu|nvidia|accelerator|cuda", re.IGNORECASE)
 _OF_POD = regex.compile(r"\$\((?:results|steps?|outputs|context\.task(?:Run)?)\.")
@@ -141,6 +141,8 @@ def _place(project: Project, document: Document, root: Node, row: jobs.Parts, li
         values, of_part, every = plain(spec), plain(part.node), plain(parts.root.at("spec"))
     except NotPlainError:
         return "the pipeline has values that the file alone does not tell"
+    if not all(isinstance(one, dict) for one in (values, of_part, every)):
+        return "the step with the program was not found in the file"
     if reason := _refusal(part, values, of_part, every):
         return reason
     folders = tuple(_folders(parts, values, of_part, steps[at]))
@@ -156,7 +158,7 @@ def _refusal(part: Part, values: dict[str, Any], of_part: dict[str, Any], every:
     wide = next((key for key in ("podTemplate", "taskRunTemplate") if _FOR_GPUS.search(str(every.get(key) or ""))), "")
     if wide or _FOR_GPUS.search(str(values.get("stepTemplate") or "")):
         return f"`{wide or 'stepTemplate'}` names GPUs for all pods or steps"
-    of_run = [one for one in every.get("taskRunSpecs") or () if isinstance(one, dict)]
+    of_run = named(every.get("taskRunSpecs"))
     account = any("erviceAccountName" in str(one) for one in of_run if one.get("pipelineTaskName") == part.name)
     return "`taskRunSpecs` gives the task an account of its own, which the new one needs as well" if account else None
 
@@ -202,22 +204,18 @@ def _holds(task: Task) -> bool:
 
 def _folders(parts: Parts, values: dict[str, Any], of_part: dict[str, Any], step: Node) -> Iterator[str]:
     """Where volumes that both tasks see are mounted for writing."""
-    bound = _items(plain(parts.root.at("spec", "workspaces")) if parts.root.at("kind").text == "PipelineRun" else [])
+    bound = named(plain(parts.root.at("spec", "workspaces")) if parts.root.at("kind").text == "PipelineRun" else [])
     own = {one.get("name") for one in bound if any(kind in one for kind in _OWN)}
-    declared = {one.get("name"): one for one in _items(values.get("workspaces"))}
-    passed = _items(of_part.get("workspaces")) or (bound if not declared else [])
+    declared = {one.get("name"): one for one in named(values.get("workspaces"))}
+    passed = named(of_part.get("workspaces")) or (bound if not declared else [])
     for one in passed:
         name = one.get("name")
         given = declared.get(name, {})
-        if one.get("workspace", name) in own or given.get("readOnly"):
+        if str(one.get("workspace", name)) in own or given.get("readOnly"):
             continue
         yield f"$(workspaces.{name}.path)"
         yield str(given.get("mountPath") or f"/workspace/{name}")
     yield from pods.shared_folders(pods.Found(plain(step), {"volumes": values.get("volumes")}, {}))
-
-
-def _items(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _stays(project: Project, document: Document, place: _Place, step: Node) -> str | None:
@@ -245,7 +243,7 @@ def _lines(place: _Place, lines: Divided) -> dict[str, Any] | None:
     step = plain(place.main)
     kept = {"name": "prepare", **{key: step[key] for key in _OF_STEP if key in step}}
     volumes = {one.get("name") for one in pods.kept_volumes(pods.Found({}, place.values, {}))}
-    mounts = [one for one in _items(step.get("volumeMounts")) if one.get("name") in volumes]
+    mounts = [one for one in named(step.get("volumeMounts")) if one.get("name") in volumes]
     kept |= {"volumeMounts": mounts} if mounts else {}
     stops = not any(repeats(piece.text) for piece in lines.plan.moved)
     script = step.get("script")
@@ -261,8 +259,8 @@ def _lines(place: _Place, lines: Divided) -> dict[str, Any] | None:
 def _stage(place: _Place, steps: list[dict[str, Any]]) -> dict[str, Any]:
     """The task, without its name and what it waits for."""
     of_task = {key: place.values[key] for key in _OF_TASK if place.values.get(key)}
-    mounted = {mount.get("name") for step in steps for mount in step.get("volumeMounts") or ()}
-    volumes = [one for one in _items(place.values.get("volumes")) if one.get("name") in mounted]
+    mounted = {mount.get("name") for step in steps for mount in named(step.get("volumeMounts"))}
+    volumes = [one for one in named(place.values.get("volumes")) if one.get("name") in mounted]
     return {
         **{key: place.of_part[key] for key in _OF_PART if place.of_part.get(key)},
         "taskSpec": {**of_task, **({"volumes": volumes} if volumes else {}), "steps": steps},
@@ -277,15 +275,15 @@ def _added_to(parts: Parts, earlier: Part, place: _Place, steps: list[dict[str, 
         return None
     spec = values.get("taskSpec")
     conditions = any(one.get(key) for one in (values, place.of_part) for key in ("when", "matrix", "onError"))
-    if not isinstance(spec, dict) or not spec.get("steps") or conditions or "$(params." in str(steps):
+    if not isinstance(spec, dict) or not named(spec.get("steps")) or conditions or "$(params." in str(steps):
         return None
     if any(step.get("volumeMounts") for step in steps) or spec.get("stepTemplate") or place.values.get("stepTemplate"):
         return None
-    if {step.get("name") for step in spec["steps"]} & {step.get("name") for step in steps}:
+    if {step.get("name") for step in named(spec["steps"])} & {step.get("name") for step in steps}:
         return None
     used = set(_WORKSPACE.findall(str(steps)))
-    pairs = [({one.get("name"): one for one in _items(of.get("workspaces"))}) for of in (values, place.of_part)]
-    pairs += [({one.get("name"): one for one in _items(of.get("workspaces"))}) for of in (spec, place.values)]
+    pairs = [({one.get("name"): one for one in named(of.get("workspaces"))}) for of in (values, place.of_part)]
+    pairs += [({one.get("name"): one for one in named(of.get("workspaces"))}) for of in (spec, place.values)]
     if not used or any(pairs[0].get(name) != pairs[1].get(name) for name in used):
         return None
     if any(pairs[2].get(name) != pairs[3].get(name) for name in used):
