@@ -150,8 +150,9 @@ def test_azure_ml_reads_the_pipeline(job: MakeJob, shape: str) -> None:
         ("cd src && aws s3 sync s3://b data && python train.py --data data", "changes the folder"),
         ("aws s3 sync s3://b ../data && python train.py --data ../data", "`../data` is not a folder of its own"),
         ("aws s3 sync s3://b ${{outputs.model}} && python train.py --data data", "no folder is named"),
+        ("hf download org/model && python train.py --model org/model", "no folder is named"),
         (
-            "python -m kit.preprocess --model org/m --input_dir raw && python train.py --model_path org/m --data raw",
+            "python -m kit.preprocess --model org/m --input_dir raw && torchrun other.py --model_path org/m --data raw",
             "no folder is named",
         ),
         (
