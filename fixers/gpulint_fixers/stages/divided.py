@@ -73,7 +73,7 @@ class Divided:
 
 
 def divide(project: Project, document: Document, task: Task, span: Span, *, needs: bool = True) -> Divided | str:
-    """What of the script with a command moves, or why the command does not; without ``needs`` others may."""
+    """Return what moves of the script with a command, or why that does not; without ``needs`` others may."""
     block = block_around(document, span.line)
     if block is None:
         return NO_BLOCK

@@ -99,7 +99,7 @@ class Handed:
     """Folders that are there before the first statement."""
 
     def of(self, word: Word) -> str | None:
-        """Where a path is in what is handed on; "" for all of it, None if it is not in it."""
+        """Return where a path is in what is handed on; "" for all of it, None if it is not in it."""
         root = next((root for root in self.places if word.below(root)), None)
         if root is None:
             return None
@@ -158,7 +158,7 @@ class Moved:
 
 
 def divide(project: Project, document: Document, node: Node, span: Span, code: Path) -> Moved | str:
-    """What moves of a command, with the statement that starts at a place; or why that does not."""
+    """Return what moves of a command, with the statement that starts at a place; or why that does not."""
     whole = chain(document, node)
     inner = whole.inner(span) if whole is not None else None
     if whole is None or inner is None:
@@ -185,7 +185,7 @@ def divide(project: Project, document: Document, node: Node, span: Span, code: P
 
 
 def handed(project: Project, chain: Chain, moved: Sequence[int], first: Sequence[int], code: Path) -> Handed | str:
-    """What statements that move write and the others read, or why that is not certain.
+    """Return what statements that move write and the others read, or why that is not certain.
 
     ``first`` are all statements of the stage; ``code`` is the folder whose files both have.
     """

@@ -72,11 +72,10 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
             else:
                 helpers.append(piece)
         elif kind is Role.STEP:
-            if own_system and any(install_tool(models, command) for command in piece.commands):
+            installs = any(install_tool(models, command) for command in piece.commands)
+            if own_system and installs:
                 reason = reason or "the job also installs system packages on its node; put both into an image"
-            if any(_KEPT.search(other.text) for other in found[: at + 1]) and any(
-                install_tool(models, command) for command in piece.commands
-            ):
+            if installs and any(_KEPT.search(other.text) for other in found[: at + 1]):
                 reason = "the environment is made once and kept, so that later runs find the packages"
                 made.reasons.update((command.span, reason) for command in piece.commands)
                 held = held or f"a step before it stays in the job: {reason}"

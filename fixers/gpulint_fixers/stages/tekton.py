@@ -78,7 +78,7 @@ def split(project: Project, document: Document, root: Node, row: jobs.Parts, spa
 
 
 def _divided(project: Project, document: Document, place: _Place, span: Span) -> Divided | str | None:
-    """What moves of the step with GPUs; None if nothing does, and nothing has to."""
+    """Return what moves of the step with GPUs; None if nothing does, and nothing has to."""
     needs = span.line >= place.main.span.line
     task = next(task for task in _tasks(document, place.main) if _holds(task))
     command = next((command for script in task.scripts for command in script.commands), None)
@@ -203,7 +203,7 @@ def _holds(task: Task) -> bool:
 
 
 def _folders(parts: Parts, values: dict[str, Any], of_part: dict[str, Any], step: Node) -> Iterator[str]:
-    """Where volumes that both tasks see are mounted for writing."""
+    """Yield where volumes that both tasks see are mounted for writing."""
     bound = named(plain(parts.root.at("spec", "workspaces")) if parts.root.at("kind").text == "PipelineRun" else [])
     own = {one.get("name") for one in bound if any(kind in one for kind in _OWN)}
     declared = {one.get("name"): one for one in named(values.get("workspaces"))}
