@@ -73,6 +73,9 @@ class Format:
     fields give is laid over the main containers."""
     each: tuple[Path, ...] = (".",)
     where: tuple[Condition, ...] = ()
+    turns: Path | None = None
+    """What tasks have in common that run one after another on a machine, which has the GPUs of all of them throughout:
+    the list that they are in."""
     task: Path = "name"
     gpus: tuple[Gpus, ...] = ()
     """The first that is found counts."""
@@ -143,6 +146,32 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """How one file says which of its parts run before others: the Jobs of a JobSet, the tasks of a pipeline.
+
+    Paths count from the part.
+    """
+
+    each: Path
+    """The parts, from the document's root."""
+    name: Path = "name"
+    after: str = ""
+    """The key of a part under which the parts are that it waits for."""
+    done: Path = ""
+    """The names of those of them that have to be at their end."""
+    reference: str = ""
+    """How a part refers to what the part ``{name}`` has made, for whose end it waits, too."""
+    waits: str = ""
+    """What is under ``after`` of a part that waits for ``{name}``."""
+    joins: bool = False
+    """Parts that wait for none start at the same time, and go on doing so: all of them wait for the new one."""
+    suffix: str = "-prepare"
+    """What the name of a part that prepares another one ends with."""
+    called: str = "a job"
+    """What a part is called."""
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """How what needs no GPU runs before the jobs of a system; only their own files say what both would see.
 
@@ -153,10 +182,14 @@ class Split:
     name: str = ""
     """What tells the row from others of its system."""
     requires: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
+    """None of these hold."""
     expressions: tuple[str, ...] = ()
     """What expressions in double braces begin with that the system fills in; a file with others is a template."""
-    within: Literal["", "argo"] = ""
-    """Whose way of ordering the parts of one file is used; a file of its own runs before the job otherwise."""
+    within: Literal["", "argo", "jobset", "tekton", "azureml"] = ""
+    """Whose parts of one file are written; a file of its own runs before the job otherwise."""
+    parts: Parts | None = None
+    """What is known of them."""
     submit: tuple[str, ...] = ()
     """Lines of shell that run ``{stage}``, wait for its end (``{name}``) and start ``{job}``, files of one folder;
     ``{options}`` say where (a namespace), and ``{verb}`` how."""

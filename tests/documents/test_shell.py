@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulint.documents.shell import Command, Script, ShellDocument, parse_script, script_from_argv
+from gpulint.documents.shell import Command, Script, ShellDocument, parse_script, script_from_argv, statements
 from gpulint.source import Fragment, SourceText, Span
 
 
@@ -133,6 +133,52 @@ def test_directives_count_only_before_the_first_command_and_only_with_one_hash()
 def test_what_follows_a_comment_within_a_continued_command_is_not_part_of_it() -> None:
     names = [one.words[0].value for one in parse("torchrun a.py \\\n  # --x 1 \\\n  --y 2\n").commands]
     assert names == ["torchrun", "--y"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "${{inputs.data}}",
+        "${{ inputs.data }}",
+        '"${{ matrix.set || b }}"',
+        "$(params.data)/set",
+        "$(workspaces.my-data.path)",
+        "--data=${{inputs.data}}/x",
+    ],
+)
+def test_an_expression_that_another_system_fills_in_is_an_unknown_part_of_a_word(word: str) -> None:
+    script = parse(f"fetch {word} end && python train.py --data {word} --lr 1\nlast")
+    assert [[one.raw for one in command.words] for command in script.commands] == [
+        ["fetch", word, "end"],
+        ["python", "train.py", "--data", word, "--lr", "1"],
+        ["last"],
+    ]
+    assert script.problems == () and script.commands[0].words[1].value is None
+
+
+def test_a_command_substitution_with_a_dot_is_one_still() -> None:
+    assert command(parse("x $(run.me a)"), "run.me").in_substitution
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "a x && b &&\n(c && d)\npython t.py | tee x || exit 1; f",
+            ["a x", "b", "(c && d)", "python t.py | tee x || exit 1", "f"],
+        ),
+        ("A=b && c > d", ["A=b", "c > d"]),
+        ("a && b 2>&1 && c > d", ["a", "b 2>&1", "c > d"]),
+        ("for i in a b; do x $i && y; done && z", ["for i in a b; do x $i && y; done", "z"]),
+        ("a --x ${{inputs.y}} && b", ["a --x ${{inputs.y}}", "b"]),
+        ("a & b", None),
+        ("a <<E\nE", None),
+        ("a && (", None),
+    ],
+)
+def test_statements_of_the_top_level_end_at_and(text: str, expected: list[str] | None) -> None:
+    places = statements(text)
+    assert (places and [text[start:end] for start, end in places]) == expected
 
 
 def test_a_placeholder_is_an_unknown_value_not_a_redirection() -> None:

@@ -211,3 +211,14 @@ def test_a_job_of_its_own_runs_before_one_of_volcano(job: MakeJob) -> None:
     assert yaml.safe_load(made.text("train-prepare.yaml"))["kind"] == "Job"
     submit = made.text("train-submit.sh")
     assert submit.index("train-prepare.yaml") < submit.index("condition=complete") < submit.index("-f train.yaml")
+
+
+def test_a_template_of_a_flow_of_volcano_is_ordered_by_the_flow(job: MakeJob) -> None:
+    flow = POD.replace("apiVersion: batch/v1\nkind: Job\n", "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobTemplate\n")
+    assert "(`dependsOn.targets`)" in job({"train.py": TRAIN, "train.yaml": flow}).refusal("GPU332")
+
+
+def test_a_variable_that_the_cluster_sets_for_each_pod_has_no_value_before(job: MakeJob) -> None:
+    field = "- {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}"
+    text = POD.replace("env:\n", f"env:\n            {field}\n").replace("bucket/set", "bucket/$POD")
+    assert "`POD`, which differs between pods" in job({"train.py": TRAIN, "train.yaml": text}).refusal("GPU332")

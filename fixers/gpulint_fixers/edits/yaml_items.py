@@ -35,6 +35,12 @@ def plain(node: Node) -> Any:
     return _plain(node, 0, iter(range(_MAX_NODES)))
 
 
+def named(value: object) -> list[dict[str, Any]]:
+    """The maps of a list whose names, if any, are words; nothing of anything else."""
+    items = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in items if isinstance(one.get("name", ""), str)]
+
+
 def _plain(node: Node, depth: int, left: Iterator[int]) -> Any:
     if depth > _MAX_DEPTH or next(left, None) is None:
         raise NotPlainError
@@ -57,16 +63,67 @@ def _plain(node: Node, depth: int, left: Iterator[int]) -> Any:
 def before_item(document: Document, item: Node, content: list[Any]) -> Edit | None:
     """Insert the items of ``content`` before an item of a block list, and above the comments of that item."""
     source = document.source
-    dash = _dash(source, item)
-    if dash is None:
+    head = _head(source, item)
+    if head is None:
         return None
-    line, indent = dash
-    while _is_comment(source.line(line - 1), indent):
-        line -= 1
+    line, indent = head
     rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
     text = "".join(f"{indent}{row}\n" if row else "\n" for row in rows)
     gap = "" if source.line(line - 1).strip() or line == 1 else "\n"
     return Edit(document.path, Span(line, 1, line, 1), text + gap)
+
+
+def without_items(document: Document, items: list[Node], following: Node) -> Edit | None:
+    """Remove the first items of a block list, up to the one that follows them."""
+    source = document.source
+    first, last = (_head(source, item) for item in (items[0], following))
+    if first is None or last is None or any(_dash(source, item) is None for item in items):
+        return None
+    return Edit(document.path, Span(first[0], 1, last[0], 1), "")
+
+
+def after_item(document: Document, item: Node, content: list[Any]) -> Edit | None:
+    """Insert the items of ``content`` after the last item of a block list."""
+    source = document.source
+    dash = _dash(source, item)
+    if dash is None:
+        return None
+    rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
+    return _below(document, item.span.end_line, "\n".join(f"{dash[1]}{row}" if row else "" for row in rows))
+
+
+def before_pair(document: Document, fields: Node, key: str, content: dict[str, Any]) -> Edit | None:
+    """Insert the pairs of ``content`` before a key of a block map, and above the comments of that key."""
+    source, name = document.source, fields.pair(key)[0]
+    line, column = source.position(name.start)
+    indent = source.line(line)[: column - 1]
+    if not is_inside(name, fields) or indent.strip():
+        return None
+    while _is_comment(source.line(line - 1), indent):
+        line -= 1
+    rows = dumped(content, indented=_AT_KEY.search(source.text) is None).splitlines()
+    return Edit(document.path, Span(line, 1, line, 1), "".join(f"{indent}{row}\n" if row else "\n" for row in rows))
+
+
+def with_value(document: Document, fields: Node, key: str, value: str) -> Edit | None:
+    """Write another value for a key of a map, in one line."""
+    name, old = fields.pair(key)
+    if not is_inside(name, fields) or not is_inside(old, fields) or old.written[:1] in ("&", "!"):
+        return None
+    source = document.source
+    start = source.text.find(":", name.end) + 1
+    end = old.start + len(old.written.rstrip())
+    return Edit(document.path, source.span(start, end), f" {value}") if 0 < start <= old.start else None
+
+
+def with_lines(document: Document, block: Node, text: str) -> Edit | None:
+    """Add lines at the end of a block of text (``|``)."""
+    if block.style != "|" or not block.value.strip():
+        return None
+    source, span = document.source, block.span
+    first = next((source.line(at) for at in range(span.line + 1, span.end_line + 1) if source.line(at).strip()), "")
+    indent = first[: len(first) - len(first.lstrip(" "))]
+    return _below(document, span.end_line, "\n".join(f"{indent}{row}" if row else "" for row in text.splitlines()))
 
 
 def with_word(document: Document, words: Node, word: str) -> Edit | None:
@@ -122,6 +179,17 @@ def _dash(source: SourceText, item: Node) -> tuple[int, str] | None:
     line, column = source.position(at)
     indent = source.line(line)[: column - 1]
     return None if indent.strip() else (line, indent)
+
+
+def _head(source: SourceText, item: Node) -> tuple[int, str] | None:
+    """The first of the comment lines right above the dash of an item, or its own line, and what precedes the dash."""
+    dash = _dash(source, item)
+    if dash is None:
+        return None
+    line, indent = dash
+    while _is_comment(source.line(line - 1), indent):
+        line -= 1
+    return line, indent
 
 
 def _is_comment(line: str, indent: str) -> bool:

@@ -145,13 +145,7 @@ def _command(found: Found, script: str, body: str, *, stops: bool) -> dict[str, 
         if not words or rest or any(re.fullmatch(r"-\w*c", str(word)) for word in words):
             return None
         return {"command": [*words, *(["-e"] if stops else [])], "source": body}
-    *start, text = [str(word) for word in (*words, *rest)] or [""]
-    at = next((at for at, word in enumerate(start) if re.fullmatch(r"-\w*c", word)), 0)
-    if not at or pods.lines(text) != pods.lines(script) or not all(word.startswith("-") for word in start[at:]):
-        return None
-    if stops and "e" not in start[at]:
-        start[at] = f"{start[at][:-1]}ec"
-    return {"command": start, "args": [body]}
+    return pods.command_of(found.container, script, body, stops=stops)
 
 
 def _caller(project: Project, found: Found) -> str | None:

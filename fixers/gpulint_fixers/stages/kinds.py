@@ -30,7 +30,7 @@ _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _SYSTEM = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "dpkg", "snap"})
 CONTAINERS = frozenset("docker podman singularity apptainer enroot shifter nerdctl charliecloud ch-run".split())
 _PYTHON = re.compile(r"python[\d.]*|pypy3?")
-_NAMED = re.compile(r"\$\{?(SLURM_\w+)")
+_NAMED = re.compile(r"\$\{?(SLURM_\w+|JOB_COMPLETION_INDEX|AZUREML_\w+|AZ_BATCH\w+)")
 _SAME = frozenset(
     {"SLURM_SUBMIT_DIR", "SLURM_JOB_ACCOUNT", "SLURM_JOB_USER", "SLURM_CLUSTER_NAME", "SLURM_CPUS_PER_TASK"}
 )
@@ -114,7 +114,7 @@ def stays(command: Command, text: str) -> str | None:
 
 
 def differs(text: str) -> str | None:
-    """The variable of Slurm in a text that is another one in another job."""
+    """The variable of a system in a text that is another one in another job."""
     return next((found for found in _NAMED.findall(text) if found not in _SAME), None)
 
 

@@ -51,8 +51,11 @@ class Plan:
         return any(piece.first <= span.line <= piece.last for piece in self.moved)
 
 
-def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | str:
-    """Return how to split a script, or why it cannot be. ``steps`` are the places of what should run before."""
+def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on: bool = False) -> Plan | str:
+    """Return how to split a script, or why it cannot be. ``steps`` are the places of what should run before.
+
+    With ``hands_on`` the system brings folders from one stage to the other, those on a node's own disk as well.
+    """
     found = pieces(document)
     if found is None:
         return "some lines of the script could not be attributed to a command"
@@ -69,16 +72,15 @@ def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | s
             else:
                 helpers.append(piece)
         elif kind is Role.STEP:
-            if own_system and any(install_tool(models, command) for command in piece.commands):
+            installs = any(install_tool(models, command) for command in piece.commands)
+            if own_system and installs:
                 reason = reason or "the job also installs system packages on its node; put both into an image"
-            if any(_KEPT.search(other.text) for other in found[: at + 1]) and any(
-                install_tool(models, command) for command in piece.commands
-            ):
+            if installs and any(_KEPT.search(other.text) for other in found[: at + 1]):
                 reason = "the environment is made once and kept, so that later runs find the packages"
                 made.reasons.update((command.span, reason) for command in piece.commands)
                 held = held or f"a step before it stays in the job: {reason}"
                 continue
-            reason = held or reason or _shared(piece, found[at + 1 :]) or _unseen(piece, context) or ""
+            reason = held or reason or _shared(piece, found[at + 1 :]) or _unseen(piece, context, local=hands_on) or ""
             if reason:
                 made.reasons.update((command.span, reason) for command in piece.commands)
                 held = held or f"a step before it stays in the job: {reason}"
@@ -200,7 +202,7 @@ def _shared(piece: Piece, later: Sequence[Piece]) -> str | None:
     return None
 
 
-def _unseen(piece: Piece, context: Sequence[Piece]) -> str | None:
+def _unseen(piece: Piece, context: Sequence[Piece], *, local: bool = False) -> str | None:
     """Return why another job could not do the step, or this one not see what it did."""
     needed = _needed([piece], context)
     for part in (piece, *needed):
@@ -208,12 +210,14 @@ def _unseen(piece: Piece, context: Sequence[Piece]) -> str | None:
             return f"it depends on `{name}`, which is another one in another job"
         if part is not piece and _VARIES.search(part.text):
             return f"it depends on line {part.first}, which is another value in every run"
+    if local:
+        return None
     for command in (command for part in (piece, *needed) for command in part.commands):
         values = [word.text for word in command.argv[1:]] + [
             redirect.target.raw for redirect in command.redirects if redirect.target is not None
         ]
-        if local := next((value for value in values if LOCAL.search(value) and not _is_shared(value)), None):
-            return f"`{local[:60]}` is on the node that runs the job"
+        if own := next((value for value in values if LOCAL.search(value) and not _is_shared(value)), None):
+            return f"`{own[:60]}` is on the node that runs the job"
     for name in (item.name for part in (piece, *needed) for item in part.assignments):
         if LOCAL.search(name):
             return f"`{name}` is on the node that runs the job"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpulint.records import dataclass
+from gpulint_fixers.edits.yaml_items import named
 
 VOLUME = "a PersistentVolumeClaim or another shared volume"
 _SHARED = ("persistentVolumeClaim", "nfs", "cephfs", "azureFile", "glusterfs", "csi", "flexVolume", "quobyte")
 """Kinds of volumes that outlive a pod, and that a pod on another node sees."""
 _OF_POD = ("imagePullSecrets", "serviceAccountName", "securityContext", "priorityClassName", "dnsPolicy")
 _OF_CONTAINER = ("image", "imagePullPolicy", "workingDir", "env", "envFrom", "securityContext")
-LABELS = ("kueue.x-k8s.io/queue-name",)
-"""Labels that a stage keeps: the queue that admits it."""
+LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
+"""Labels that a stage keeps: the queue that admits it, and with what priority."""
 _MAX_DEPTH = 30
 
 
@@ -81,15 +83,12 @@ def verb(spec: dict[str, Any]) -> str:
 
 def shared_folders(found: Found) -> list[str]:
     """Return where volumes that another pod sees as well are mounted for writing."""
-    volumes = [volume for volume in found.pod.get("volumes") or () if isinstance(volume, dict)]
+    volumes = named(found.pod.get("volumes"))
     names = {volume.get("name") for volume in volumes if any(key in volume for key in _SHARED)}
     return [
         str(mount["mountPath"])
-        for mount in found.container.get("volumeMounts") or ()
-        if isinstance(mount, dict)
-        and mount.get("name") in names
-        and mount.get("mountPath")
-        and not mount.get("readOnly")
+        for mount in named(found.container.get("volumeMounts"))
+        if mount.get("name") in names and mount.get("mountPath") and not mount.get("readOnly")
     ]
 
 
@@ -97,21 +96,43 @@ def kept_volumes(found: Found) -> list[dict[str, Any]]:
     """The pod's volumes that a stage mounts as well."""
     return [
         volume
-        for volume in found.pod.get("volumes") or ()
-        if isinstance(volume, dict) and not (volume.get("emptyDir") or {}).get("medium")
+        for volume in named(found.pod.get("volumes"))
+        if not (isinstance(volume.get("emptyDir"), dict) and volume["emptyDir"].get("medium"))
     ]
+
+
+def of_pod(found: Found, body: str) -> str | None:
+    """A variable in a script that the cluster sets for each pod."""
+    names = [
+        str(one.get("name")) for one in named(found.container.get("env")) if "fieldRef" in str(one.get("valueFrom"))
+    ]
+    return next((name for name in names if re.search(rf"\$[{{(]?{re.escape(name)}\b", body)), None)
 
 
 def without_gpus(found: Found, command: dict[str, Any]) -> dict[str, Any]:
     """The container with another command, without its GPUs and its shared memory."""
     names = {volume.get("name") for volume in kept_volumes(found)}
-    mounts = [mount for mount in found.container.get("volumeMounts") or () if mount.get("name") in names]
+    mounts = [mount for mount in named(found.container.get("volumeMounts")) if mount.get("name") in names]
     return {
         **{key: found.container[key] for key in _OF_CONTAINER if key in found.container},
         **command,
         "resources": {"requests": {"cpu": "4", "memory": "8Gi"}},
         "volumeMounts": mounts,
     }
+
+
+def command_of(container: dict[str, Any], script: str, body: str, *, stops: bool) -> dict[str, Any] | None:
+    """The shell of a container with another script; with ``stops`` it ends with the first step that fails."""
+    words, rest = container.get("command") or [], container.get("args") or []
+    if not isinstance(words, list) or not isinstance(rest, list):
+        return None
+    *start, text = [str(word) for word in (*words, *rest)] or [""]
+    at = next((at for at, word in enumerate(start) if re.fullmatch(r"-\w*c", word)), 0)
+    if not at or lines(text) != lines(script) or not all(word.startswith("-") for word in start[at:]):
+        return None
+    if stops and "e" not in start[at]:
+        start[at] = f"{start[at][:-1]}ec"
+    return {"command": start, "args": [body]}
 
 
 def stage(found: Found, name: str, body: str) -> dict[str, Any]:

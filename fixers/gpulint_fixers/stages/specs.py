@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -15,26 +14,21 @@ from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.specs.lookup import Found, holds
 from gpulint.documents.yamltree import Node
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
+from gpulint.fix import Declined, Fix, NewFile, Safety
 from gpulint.launch.job import Job
-from gpulint.launch.transfer_commands import install_tool
 from gpulint.libraries.jobs import Split
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
-from gpulint.records import dataclass
-from gpulint.source import Span
 from gpulint_fixers.edits.yaml_items import dumped
-from gpulint_fixers.stages import argo, pods, sky
-from gpulint_fixers.stages.blocks import ShellBlock, block_around
+from gpulint_fixers.stages import argo, azureml, jobset, pods, sky, tekton
+from gpulint_fixers.stages.divided import NO_BLOCK, Divided, divide
 from gpulint_fixers.stages.kinds import repeats
-from gpulint_fixers.stages.pieces import Piece
-from gpulint_fixers.stages.plan import Plan, plan
-from gpulint_fixers.stages.writing import text_of
+from gpulint_fixers.stages.parts import put_before, read
 
 _MAX_TEXT = 100_000
 _TEMPLATE = re.compile(r"\{\{|\$\{\{|\{%")
+_NO_CONTAINER = "the job's container was not found in the file"
 _WRITERS = {"kubernetes": pods, "skypilot": sky}
-_CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TORCH_HOME")
 
 
 def split_spec(finding: Finding, project: Project, document: Document) -> Fix | Declined:
@@ -48,18 +42,19 @@ def split_spec(finding: Finding, project: Project, document: Document) -> Fix | 
         return Declined("how steps run before jobs of this system is not known")
     if row.instead:
         return Declined(row.instead)
-    block = block_around(document, finding.span.line)
-    if block is None or _is_template(document, row):
-        return Declined("only commands with lines of their own in a block of text (`|`) are moved")
+    if row.within == "azureml" and row.parts is not None:
+        return azureml.split(project, document, root, row.parts, finding.span)
+    if _is_template(document, row):
+        return Declined(NO_BLOCK)
+    if row.within == "tekton" and row.parts is not None:
+        return tekton.split(project, document, root, row.parts, finding.span)
     if document.path.stem.endswith("-prepare") and not row.within:
         return Declined("it is a stage before another job already")
-    made = plan(block.script, project.models, frozenset({block.inner(finding.span)}))
-    if isinstance(made, str):
-        return Declined(made)
-    kept = _without_installs(project, made)
-    if not made.has(block.inner(finding.span)):
-        return Declined(made.reasons.get(block.inner(finding.span), "it runs in a function, or after the program"))
-    divided = _Divided(document, job, block, made, kept)
+    divided = divide(project, document, job.task, finding.span)
+    if isinstance(divided, str):
+        return Declined(divided)
+    if row.parts is not None:
+        return _before(divided, row, root, finding.span.line)
     return _within(project, divided, root, finding.span.line) if row.within else _beside(project, divided, row)
 
 
@@ -75,7 +70,9 @@ def _row(project: Project, job: Job, root: Node) -> Split | None:
         (
             row
             for row in rows
-            if row.system == job.task.system and all(holds(Found(root), condition) for condition in row.requires)
+            if row.system == job.task.system
+            and all(holds(Found(root), condition) for condition in row.requires)
+            and not any(holds(Found(root), condition) for condition in row.unless)
         ),
         None,
     )
@@ -102,56 +99,7 @@ def _spec(document: Document, line: int) -> dict[str, Any] | None:
     return None
 
 
-def _without_installs(project: Project, made: Plan) -> list[Piece]:
-    """Take installs out of what moves: both containers need the packages, as neither sees the other's disk."""
-    installs = [
-        piece for piece in made.moved if any(install_tool(project.models, command) for command in piece.commands)
-    ]
-    made.moved = [piece for piece in made.moved if piece not in installs]
-    last = made.moved[-1].first if made.moved else 0
-    return [piece for piece in installs if piece.first < last]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Divided:
-    """A job, the block with its script, and what of that runs before."""
-
-    document: Document
-    job: Job
-    block: ShellBlock
-    plan: Plan
-    installs: list[Piece]
-
-    @property
-    def body(self) -> str:
-        """The script of the stage."""
-        return text_of([*self.plan.context, *self.installs], self.plan.moved)
-
-    @property
-    def steps(self) -> str:
-        """How much of it moves, in words."""
-        count = len(self.plan.moved)
-        return "the step" if count == 1 else f"{count} steps"
-
-    def edits(self, note: str) -> list[Edit]:
-        """Edits that take the steps out of the job, and say so in a comment."""
-        path, moved = self.document.path, self.plan.moved
-        at = self.block.outer(moved[0].start)
-        comment = Edit(path, Span(at, 1, at, 1), f"{self.block.indent}# {note}\n")
-        return [comment, *(Edit(path, _lines(self.block, piece), "") for piece in moved)]
-
-    def unseen(self, folders: Sequence[str], volume: str) -> str | None:
-        """Return why the job would not see what its first steps write."""
-        if not folders:
-            return f"what it writes is gone with the container: mount {volume} in both"
-        stray = next((one for one in self.plan.moved if not _writes_to(one, self.plan, self.job, folders)), None)
-        if stray is None:
-            return None
-        name = next((command.name for command in stray.commands if command.name), "it")
-        return f"nothing shows that `{name}` writes to a folder that the next container sees ({folders[0]})"
-
-
-def _within(project: Project, divided: _Divided, root: Node, line: int) -> Fix | Declined:
+def _within(project: Project, divided: Divided, root: Node, line: int) -> Fix | Declined:
     """The stage as a part of the same file, which says itself in which order its parts run."""
     found = argo.find(divided.document, root, line)
     if isinstance(found, str):
@@ -170,15 +118,55 @@ def _within(project: Project, divided: _Divided, root: Node, line: int) -> Fix |
     )
 
 
-def _beside(project: Project, divided: _Divided, row: Split) -> Fix | Declined:
+def _before(divided: Divided, row: Split, root: Node, line: int) -> Fix | Declined:
+    """The stage as a part of the file that another part waits for, or at the end of one that it waits for already."""
+    assert row.parts is not None
+    parts = read(divided.document, root, row.parts)
+    part = parts.at(line)
+    found = (
+        jobset.find(parts, part, divided.block.text)
+        if part is not None
+        else "the job's container was not found in the file"
+    )
+    if isinstance(found, str) or part is None:
+        return Declined(str(found))
+    if reason := divided.unseen(pods.shared_folders(found), argo.VOLUME) or _differs(found, divided):
+        return Declined(reason)
+    for name, earlier in ((one.name, one) for one in parts.before(part)):
+        if (edit := jobset.added_to(parts, earlier, found, divided.body)) is not None:
+            return Fix(
+                f"move {divided.steps} before the program to the end of {name}, which has no GPUs and runs before",
+                Safety.UNSAFE,
+                (edit, *divided.edits(f"{name} has run before, without GPUs.")),
+            )
+    name = parts.stage_of(part)
+    made = parts.refusal(part) or put_before(parts, part, jobset.stage(found, divided.body))
+    if isinstance(made, str):
+        return Declined(made)
+    return Fix(
+        f"move {divided.steps} before the program to {name}, {row.parts.called} without GPUs that runs first",
+        Safety.UNSAFE,
+        (*made, *divided.edits(f"{name} has run before, without GPUs.")),
+    )
+
+
+def _differs(found: pods.Found, divided: Divided) -> str | None:
+    name = pods.of_pod(found, divided.body)
+    return f"it depends on `{name}`, which differs between pods" if name is not None else None
+
+
+def _beside(project: Project, divided: Divided, row: Split) -> Fix | Declined:
     """The stage as a job file of its own, and the script that runs both."""
     document, writer = divided.document, _WRITERS[row.system]
     spec = _spec(document, divided.block.first)
     found = writer.find(spec, divided.block.text) if spec is not None else None
     if spec is None or found is None:
-        return Declined("the job's container was not found in the file")
+        return Declined(_NO_CONTAINER)
     shared = [*writer.shared_folders(found)]
-    if reason := divided.unseen(shared, writer.VOLUME):
+    reason = divided.unseen(shared, writer.VOLUME)
+    if reason is None and isinstance(found, pods.Found):
+        reason = _differs(found, divided)
+    if reason is not None:
         return Declined(reason)
     name = f"{writer.name_of(spec) or document.path.stem}-prepare".replace("_", "-").lower()
     stage = document.path.with_name(f"{document.path.stem}-prepare{document.path.suffix}")
@@ -207,40 +195,3 @@ def _script(comment: str, commands: Sequence[str]) -> str:
     """A script that runs commands in its own folder, and stops at the first that fails."""
     head = ["#!/bin/bash", comment, "set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")"']
     return "\n".join([*head, *commands, ""])
-
-
-def _lines(block: ShellBlock, piece: Piece) -> Span:
-    return Span(block.outer(piece.start), 1, block.outer(piece.last) + 1, 1)
-
-
-def _writes_to(piece: Piece, made: Plan, job: Job, folders: Sequence[str]) -> bool:
-    """Return whether a step names a shared folder, works in one, or fills a cache that is in one."""
-    words = [word.text for command in piece.commands for word in command.argv[1:]]
-    words += [redirect.target.raw for command in piece.commands for redirect in command.redirects if redirect.target]
-    if any(_is_in(path, folders) for word in words for path in _paths(word)):
-        return True
-    entered = [
-        command.argv[1].text
-        for other in made.context
-        for command in other.commands
-        if command.name == "cd" and len(command.argv) > 1
-    ]
-    where = entered[-1] if entered else job.task.working_dir or ""
-    if _is_in(where, folders) and not any(path for word in words for path in _paths(word)):
-        return True
-    env = {item.name: item.value or "" for item in job.task.env}
-    env |= {item.name: item.value.raw for other in made.context for item in other.assignments if item.value}
-    fetches = any(command.name in ("hf", "huggingface-cli") for command in piece.commands)
-    return fetches and any(_is_in(env.get(name, ""), folders) for name in _CACHES)
-
-
-def _paths(word: str) -> Iterator[str]:
-    """Absolute paths in a word: ``/data``, ``--out=/data``."""
-    path = word.partition("=")[2] if word.startswith("-") and "=" in word else word
-    if path.startswith("/"):
-        yield path
-
-
-def _is_in(path: str, folders: Sequence[str]) -> bool:
-    path = posixpath.normpath(path.strip("\"'")) if path else ""
-    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)

@@ -2,7 +2,7 @@
 
 from gpulint.documents.shell.document import ShellDocument
 from gpulint.documents.shell.expand import ALL_GPUS, SCRIPT_DIR, START_DIR, ArgWord
-from gpulint.documents.shell.parse import parse_script, script_from_argv
+from gpulint.documents.shell.parse import parse_script, script_from_argv, statements
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive, Redirect, Script
 from gpulint.documents.shell.words import Word
 
@@ -22,4 +22,5 @@ __all__ = [
     "Word",
     "parse_script",
     "script_from_argv",
+    "statements",
 ]

@@ -23,6 +23,11 @@ _PLACEHOLDER = regex.compile(
     r"""(?:(?<==)|(?<=="))<[A-Za-z][^<>"'\n]*>|(?<=[\s:])<[A-Za-z](?:[\w./ -]*[\w.])?>(?=[\s/"',:]|$)""", re.M
 )
 
+_FILLED = regex.compile(
+    r"\$\{\{(?:(?!\}\})[^\n]){0,400}\}\}|\$\((?:params|workspaces|context|tasks|results|steps?|inputs|outputs)\.[\w.-]{1,200}\)"
+)
+"""``${{inputs.data}}`` of Azure ML and GitHub, ``$(params.data)`` of Tekton: filled in before a shell sees the text."""
+
 
 @cache
 def _parser() -> Parser:
@@ -44,12 +49,41 @@ def parse_script(fragment: Fragment, *, outer: Command | None = None) -> Script:
     text = fragment.text
     if "<" in text:
         text = _PLACEHOLDER.sub(lambda match: "$" + "_" * (len(match.group()) - 1), text)
+    text = _filled(text)
     # A carriage return is a blank to us: scripts edited on Windows mean the same as others. Offsets must not move.
     text = text.replace("\\\r\n", " \\\n").replace("\r", " ") if "\r" in text else text
     script = Walker(fragment, text, outer).script()
     for command in script.commands:
         command.owner.append(script)
     return script
+
+
+def _filled(text: str) -> str:
+    """The text with variables in place of expressions that are filled in before; nothing moves."""
+    if "${{" not in text and "$(" not in text:
+        return text
+    return _FILLED.sub(lambda match: "$" + "_" * (len(match.group()) - 1), text)
+
+
+def statements(text: str) -> list[tuple[int, int]] | None:
+    """(start, end) of each statement of a script's top level, and of each that ``&&`` joins; None if there is more."""
+    plain = _filled(text)
+    if not plain.isascii() or "<<" in plain:
+        return None
+    root = syntax_tree(plain).root_node
+    found, todo = list[tuple[int, int]](), [(node, node.end_byte) for node in reversed(root.children)]
+    while todo:
+        node, end = todo.pop()
+        inner = node.children[0] if node.type == "redirected_statement" else node
+        if inner.type == "list" and any(child.type == "&&" for child in inner.children):
+            # A redirection belongs to the last command, and stands around the list in the tree.
+            *others, last = inner.children
+            todo += [(last, end), *((child, child.end_byte) for child in reversed(others))]
+        elif node.type in ("&", "ERROR"):
+            return None
+        elif node.is_named and node.type != "comment":
+            found.append((node.start_byte, end))
+    return None if root.has_error else found
 
 
 def script_from_argv(words: Sequence[Fragment], parse: Callable[[Fragment], Script] = parse_script) -> Script:

@@ -41,9 +41,29 @@ def read(row: Format, root: Node) -> list[Task]:
     if row.pods:
         return [_overlaid(row, document, task) for task in _pods(row, document)]
     items = (item for path in row.each for item in every(document, path))
-    return [
-        task for item in items if all(holds(item, condition) for condition in row.where) for task in _tasks(row, item)
+    found = [
+        (item, task)
+        for item in items
+        if all(holds(item, condition) for condition in row.where)
+        for task in _tasks(row, item)
     ]
+    return [task for _, task in found] if row.turns is None else _in_turns(row.turns, found)
+
+
+def _in_turns(path: str, found: list[tuple[Found, Task]]) -> list[Task]:
+    """Tasks that take turns on a machine: one that comes before a task with GPUs holds those of it, and uses none."""
+    holders: dict[int, Task] = {}
+    tasks: list[Task] = []
+    for item, task in reversed(found):
+        machine = first(item, path)
+        gpus, key = task.resources.gpus, id(machine.node) if machine is not None else 0
+        if machine is not None and gpus is not None and gpus.value != 0:
+            holders[key] = task
+        elif machine is not None and (holder := holders.get(key)) is not None:
+            resources = replace(holder.resources, cpus=task.resources.cpus)
+            task = replace(task, role="init", resources=resources)
+        tasks.append(task)
+    return tasks[::-1]
 
 
 def _tasks(row: Format, item: Found) -> Iterator[Task]:

@@ -28,8 +28,9 @@ download takes seconds.
 Fix safety
 Unsafe: downloads by the commands of a Slurm job, and models and data sets that its programs load from the Hugging Face
 hub by known identifiers, move to a new script without GPUs that runs before the job; a second new script submits both
-in order. Both have to see the same cache. Downloads by the commands of Kubernetes, SkyPilot and Argo move in the same
-way if they write to a volume that both mount, in Argo's workflows to a template of the same file.
+in order. Both have to see the same cache. Downloads by the commands of Kubernetes and SkyPilot move in the same way if
+they write to a volume that both mount, in Argo's workflows, JobSets, Tekton's pipelines and Azure ML's jobs to a part
+of the same file that runs first.
 A job fetches what its own command line names, and goes offline only if that cannot name anything else.
 Otherwise there is only advice: the user has to choose a place for the files, or the download happens once (tokenizers,
 what a library keeps, programs on one GPU that no job starts).

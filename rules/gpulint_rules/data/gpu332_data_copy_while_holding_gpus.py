@@ -19,8 +19,10 @@ trains.
 Fix safety
 Unsafe: what runs before the program in a Slurm job moves to a new script beside it, which requests no GPUs, and a
 second new script submits both in order. In jobs of Kubernetes and SkyPilot it moves to a job file of its own if it
-writes to a volume or bucket that both mount. In Argo's workflows it becomes a template of the same file, which a step
-or task before the other one calls. Both have to see the folders that are written. Archives and folders for the node's
+writes to a volume or bucket that both mount. In Argo's workflows, JobSets and Tekton's pipelines it becomes a part of
+the same file that requests no GPUs and runs first. In Azure ML it becomes a step on a compute target without GPUs (one
+that the tree names, or ``azureml:cpu-cluster``, to be replaced), whose output the job can read but not write; a command
+job becomes a pipeline. Both parts have to see the folders that are written. Archives and folders for the node's
 own disk stay in the job: those that are independent of each other are unpacked and copied at the same time, and a
 ``wait`` follows. Steps in functions, or that may need the results of other commands, are left in place, with the
 reason.
