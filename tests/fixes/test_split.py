@@ -68,6 +68,21 @@ def test_without_apply_nothing_is_written_and_with_it_all_three(
     assert main(["scan", "--isolated", "--select", "ALL", "--impact", "low", str(tmp_path)]) == 0
 
 
+def test_the_stage_makes_the_folder_of_an_argument(tmp_path: Path) -> None:
+    script = 'DATA=$1\nmkdir -p "$DATA"\naws s3 cp s3://bucket/set.tar "$DATA/set.tar"'
+    _fix(tmp_path, script)
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    assert (
+        (tmp_path / "train_prepare.sbatch")
+        .read_text()
+        .endswith(
+            'DATA=$1\n\nset -e  # the job starts only if all of this succeeds\nmkdir -p "$DATA"\n'
+            'aws s3 cp s3://bucket/set.tar "$DATA/set.tar"\n'
+        )
+    )
+
+
 def test_a_script_whose_name_is_as_long_as_names_may_be_stays(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

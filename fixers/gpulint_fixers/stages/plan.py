@@ -241,7 +241,7 @@ def _concerns(helper: Piece, step: Piece) -> bool:
         part
         for command in helper.commands
         for word in command.argv[1:]
-        for part in re.findall(r"[\w.-]{3,}", word.text)
+        for part in re.findall(r"[\w.-]{3,}", f"{word.word.raw} {word.text}")
     }
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", _expanded(step)) for name in names)
 
