@@ -177,6 +177,8 @@ def _beside(project: Project, divided: _Divided, row: Split) -> Fix | Declined:
     found = writer.find(spec, divided.block.text) if spec is not None else None
     if spec is None or found is None:
         return Declined("the job's container was not found in the file")
+    if field := writer.uncertain(found):
+        return Declined(f"the pod has `{field}`, which may prepare what the step needs")
     shared = [*writer.shared_folders(found)]
     if reason := divided.unseen(shared, writer.VOLUME):
         return Declined(reason)
