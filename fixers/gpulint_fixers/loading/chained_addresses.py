@@ -35,7 +35,7 @@ def chained(syntax: PythonModule, address: ast.expr) -> Edit | None:
 
 
 def _begins(address: ast.expr) -> ast.expr:
-    """What a text begins with: ``"s3://bucket/{}"`` of ``"s3://bucket/{}".format(name)`` and of a sum."""
+    """The part with which a text begins: ``"s3://bucket/{}"`` of ``"s3://bucket/{}".format(name)`` and of a sum."""
     while True:
         match address:
             case ast.BinOp(op=ast.Add() | ast.Mod(), left=inner):
