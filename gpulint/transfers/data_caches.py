@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PIPE = regex.compile(r"^pipe:[^|]*?(?P<address>\b[a-z0-9]+://[^\s'\"]+)")
 """A command whose output is read: ``pipe:aws s3 cp s3://bucket/000.tar -``"""
-_CACHES = regex.compile(r"^(simplecache|filecache|blockcache|cached)(::|$)")
+_CACHES = regex.compile(r"(?:^|::)(simplecache|filecache|blockcache|cached)(::|$)")
 """File systems of fsspec that keep what they read, as they are named and as they begin an address."""
 _WRITES = frozenset("wax+")
 _LISTS = frozenset({"glob", "sorted", "list"})
@@ -131,7 +131,9 @@ class DataCaches:
             return True
         source = self.source(call, row)
         known = self._project.fact(Constants).of(module, source).values if source is not None else ()
-        if any(isinstance(one.value, str) and _CACHES.match(one.value) for one in known):
+        if source is not None and _CACHES.search(self._project.fact(StorageLocations).of(module, source).text):
+            return True
+        if any(isinstance(one.value, str) and _CACHES.search(one.value) for one in known):
             return True
         if row.methods_of_result:
             return any(name in one.calls_by_name for one in self.with_users(module) for name in row.methods_of_result)
@@ -158,7 +160,7 @@ class DataCaches:
 
 def _makes_cache(made: ast.Call, row: DataCache) -> bool:
     first = made.args[0] if made.args else None
-    named = isinstance(first, ast.Constant) and _CACHES.match(str(first.value)) is not None
+    named = isinstance(first, ast.Constant) and _CACHES.search(str(first.value)) is not None
     return named or any(keyword.arg in row.cached for keyword in made.keywords)
 
 

@@ -88,6 +88,128 @@ def test_each_file_is_fetched_once(job: MakeJob, read: str) -> None:
     assert len(list((made.root / "train-cache").iterdir())) == 3
 
 
+def test_archives_whose_files_have_the_same_names_are_kept_apart(job: MakeJob) -> None:
+    pytest.importorskip("fsspec")
+    store = (
+        STORE
+        + """
+import io, zipfile
+for part in ("train", "valid"):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as inside:
+        for number in range(3):
+            inside.writestr(f"{number}.csv", f"{part}{number}")
+    bucket.pipe(f"/bucket/{part}.zip", archive.getvalue())
+"""
+    )
+    read = 'fsspec.open(f"zip://{index}.csv::s3://bucket/{self.part}.zip")'
+    train = TRAIN.replace("{read}", read).replace(
+        "class Items:", "class Items:\n    def __init__(self, part):\n        self.part = part\n"
+    )
+    train = train.replace("Items()", 'Items("train"), Items("valid")').replace(
+        "print(items[index])", "print([one[index] for one in items])"
+    )
+    made = job({"store.py": store, "train.py": train, "job.sh": JOB.format(arguments="")})
+    before, _ = made.run("train.py")
+    assert made.repair("GPU321") == 1
+    assert '"zip://{index}.csv::simplecache::s3://bucket/{self.part}.zip"' in made.text("train.py")
+    after, _ = made.run("train.py")
+    assert [line for line in after.splitlines() if line[:1] == "["] == [
+        line for line in before.splitlines() if line[:1] == "["
+    ]
+    assert after.count("fetched") == 2
+    assert made.scan("GPU321") == []
+
+
+RANKS = """\
+import fsspec
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Items(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        with fsspec.open(f"s3://bucket/{index}.csv") as file:
+            return file.read()
+
+
+START
+model = DistributedDataParallel(torch.nn.Linear(3, 3).cuda())
+model(Items()[0]).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "variable"),
+    [
+        ('torch.distributed.init_process_group("nccl")', "LOCAL_RANK"),
+        ('torch.distributed.init_process_group("nccl", rank=int(os.environ["SLURM_PROCID"]))', "SLURM_LOCALID"),
+    ],
+)
+def test_no_process_reads_what_another_one_has_not_copied_yet(job: MakeJob, start: str, variable: str) -> None:
+    made = job({"train.py": f"import os\n\n{RANKS.replace('START', start)}"})
+    fix = made.offer("GPU321")
+    assert f"/tmp/train-cache-${variable} on the node" in fix.description
+    assert "as all files that are read, for each process" in fix.description
+    assert made.repair("GPU321") == 1
+    assert f'{{"cache_storage": "/tmp/train-cache-" + os.environ.get("{variable}", "0")}}' in made.text("train.py")
+
+
+def test_a_launcher_of_several_processes_gives_each_its_folder(job: MakeJob) -> None:
+    text = RANKS.replace("from torch.nn.parallel import DistributedDataParallel\n", "").replace("START", "")
+    text = text.replace("DistributedDataParallel(torch.nn.Linear(3, 3).cuda())", "torch.nn.Linear(3, 3).cuda()")
+    launch = "#!/bin/bash\n#SBATCH --gres=gpu:8\ntorchrun --nproc-per-node=8 train.py\n"
+    fix = job({"train.py": f"import os\n\n{text}", "job.sh": launch}).offer("GPU321")
+    assert "/tmp/train-cache-$LOCAL_RANK on the node" in fix.description
+
+
+def test_processes_that_the_program_starts_have_no_folders_of_their_own(job: MakeJob) -> None:
+    made = job({"train.py": RANKS.replace("START", "torch.multiprocessing.spawn(main, nprocs=8)")})
+    assert "unfinished copies" in made.refusal("GPU321")
+
+
+def test_two_readers_of_one_address_keep_it_in_two_folders(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+            import torch
+            from streaming import StreamingDataset
+
+            data = StreamingDataset(remote="s3://bucket/images", local="/mnt/nfs/images/one")
+            plain = StreamingDataset(remote="s3://bucket/images", local="/mnt/nfs/images/two")
+            model = torch.nn.Linear(3, 3).cuda()
+            for epoch in range(10):
+                for batch in data:
+                    model(batch).sum().backward()
+            """
+        }
+    )
+    assert made.repair("GPU321") == 2
+    text = made.text("train.py")
+    assert 'local="/tmp/train-cache-bucket-images-1"' in text
+    assert 'local="/tmp/train-cache-bucket-images-2"' in text
+
+
+def test_a_file_of_each_round_is_no_file_that_changes(job: MakeJob) -> None:
+    made = job(
+        {
+            "train.py": """\
+            import pandas as pd
+            import torch
+
+            model = torch.nn.Linear(3, 3).cuda()
+            for epoch in range(10):
+                for part in range(64):
+                    address = f"s3://bucket/{part:05}" + ".parquet"
+                    table = pd.read_parquet(f"s3://bucket/{part:05}.parquet", columns=["a", "b", "c"])
+                    model(torch.tensor(table.values).cuda()).sum().backward()
+            """
+        }
+    )
+    assert made.repair("GPU321") == 1
+    assert 'f"simplecache::s3://bucket/{part:05}.parquet",\n' in made.text("train.py")
+
+
 SHARDS = """\
 import argparse
 
@@ -148,7 +270,9 @@ def test_a_pod_has_a_disk_of_its_own_and_no_cache_is_none(job: MakeJob) -> None:
     assert "/tmp/train-cache on the node" in fix.description
     assert "as much space as `cache_size` allows, of which a job requests 200Gi" in fix.description
     assert made.repair("GPU321") == 1
-    assert 'cache_dir="/tmp/train-cache", cache_size=10**11' in made.text("train.py")
+    text = made.text("train.py")
+    assert 'cache_dir = "/tmp/train-cache"\nos.makedirs(cache_dir, exist_ok=True)\ndata =' in text
+    assert "cache_dir=cache_dir, cache_size=10**11" in text
     assert made.scan("GPU321") == []
 
 
@@ -229,6 +353,21 @@ DECLINED = {
             """
         },
         "for each file",
+    ),
+    "records that are divided": (
+        {
+            "train.py": """\
+            import tensorflow as tf
+
+            data = tf.data.TFRecordDataset("gs://bucket/train.tfrecord")
+            valid, data = data.take(1000), data.skip(1000)
+            with tf.device("/GPU:0"):
+                model = tf.keras.Sequential([tf.keras.layers.Dense(10)])
+            model.compile("adam", "mse")
+            model.fit(data.batch(64), epochs=10, validation_data=valid.batch(64))
+            """
+        },
+        "ends early",
     ),
     "options of the storage": (
         {"train.py": item('pd.read_csv(f"s3://bucket/{index}.csv", storage_options={"anon": True})')},

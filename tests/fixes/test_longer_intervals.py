@@ -58,12 +58,42 @@ def help_of(made: Any) -> str:
         (saved("step % (5 * 100) == 0"), "for checkpoints alone"),
         (SETTINGS.format("'out', save_steps=steps, eval_steps=steps"), "for checkpoints alone"),
         (SETTINGS.format("'out'"), "`save_steps=10000`"),
+        (SETTINGS.format("'out', save_steps=500, load_best_model_at_end=True"), "the best of the checkpoints"),
+        (
+            saved("step % save_every == 0")
+            .replace("for epoch", "save_every = 500\nfor epoch")
+            .replace("        if ", "        if step % save_every == 0:\n            evaluate(model)\n        if "),
+            "line 9 also asks for the interval",
+        ),
     ],
 )
 def test_a_number_that_is_for_more_is_left_alone(job: MakeJob, text: str, reason: str) -> None:
     made = timed(job, text)
     assert "10,000" in help_of(made) or "10000" in help_of(made)
     assert reason in made.refusal("GPU211")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("save_interval = 500  # every 500 steps", "save_interval = 10000  # every 10000 steps"),
+        ("save_interval = 1_000  # steps", "save_interval = 10_000  # steps"),
+        ("save_interval = 500  # 500 steps are 7 minutes", "save_interval = 10000  # 500 steps are 7 minutes"),
+    ],
+)
+def test_a_comment_on_the_number_follows_it(job: MakeJob, before: str, after: str) -> None:
+    made = timed(job, saved("step % save_interval == 0").replace("for epoch", f"{before}\nfor epoch"))
+    made.repair("GPU211")
+    assert f"\n{after}\n" in made.text("train.py")
+
+
+def test_an_interval_of_a_dictionary_is_named_by_its_key(job: MakeJob) -> None:
+    text = saved('step % config["ckpt_interval"] == 0').replace(
+        "for epoch", 'config = {"ckpt_interval": 500}\nfor epoch'
+    )
+    made = timed(job, text)
+    made.repair("GPU211")
+    assert '{"ckpt_interval": 10000}' in made.text("train.py")
 
 
 @pytest.mark.parametrize("steps", [1, 7, 500, 4999])

@@ -68,6 +68,45 @@ def test_without_apply_nothing_is_written_and_with_it_all_three(
     assert main(["scan", "--isolated", "--select", "ALL", "--impact", "low", str(tmp_path)]) == 0
 
 
+def test_the_stage_makes_the_folder_of_an_argument(tmp_path: Path) -> None:
+    script = 'DATA=$1\nmkdir -p "$DATA"\naws s3 cp s3://bucket/set.tar "$DATA/set.tar"'
+    _fix(tmp_path, script)
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    assert (
+        (tmp_path / "train_prepare.sbatch")
+        .read_text()
+        .endswith(
+            'DATA=$1\n\nset -e  # the job starts only if all of this succeeds\nmkdir -p "$DATA"\n'
+            'aws s3 cp s3://bucket/set.tar "$DATA/set.tar"\n'
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "moves"), [("tar xf set.tar || { echo failed; exit 1; }", True), ("[ -f set.tar ] || exit 1", False)]
+)
+def test_an_archive_is_unpacked_in_the_stage_also_where_a_failure_ends_the_script(
+    after: str, moves: bool, tmp_path: Path
+) -> None:
+    _fix(tmp_path, f"aws s3 cp s3://bucket/set.tar . || exit 1\n{after}")
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    assert (f"{after}\n" in (tmp_path / "train_prepare.sbatch").read_text()) is moves
+    assert (f"{after}\n" in (tmp_path / "train.sbatch").read_text()) is not moves
+
+
+@pytest.mark.parametrize(
+    ("output", "own"),
+    [("logs/%A_%a.out", "logs/%j.out"), ("logs/%4A.out", "logs/%j.out"), ("run.out", "prepare-run.out")],
+)
+def test_the_output_of_the_stage_has_a_file_of_its_own(output: str, own: str, tmp_path: Path) -> None:
+    _fix(tmp_path, f"#SBATCH --array=0-9\n#SBATCH --output={output}\naws s3 sync s3://bucket/set set")
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    assert f"#SBATCH --output={own}\n" in (tmp_path / "train_prepare.sbatch").read_text()
+
+
 def test_a_script_whose_name_is_as_long_as_names_may_be_stays(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

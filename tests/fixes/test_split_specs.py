@@ -134,6 +134,9 @@ def test_the_script_waits_for_the_stage_and_stops_when_it_fails(job: MakeJob, tm
         started = "apply -f train.yaml\n" in calls.read_text()
         assert (done.returncode, started) == ((1, False) if fails else (0, True))
         assert "--namespace=ml" in calls.read_text()
+        assert calls.read_text().startswith(
+            "delete --namespace=ml --ignore-not-found job/train-prepare\napply -f train-p"
+        )
 
 
 def test_a_job_whose_name_the_server_makes_is_created(job: MakeJob) -> None:
@@ -162,6 +165,11 @@ def test_a_task_of_skypilot_runs_on_a_machine_without_gpus_first(job: MakeJob) -
             "aws s3 sync s3://bucket/set",
             "./list > shards.txt\n              aws s3 sync s3://bucket/set",
             "`list` runs",
+        ),
+        (
+            "      containers:\n",
+            '      initContainers: [{name: own, command: ["chown", "/data"]}]\n      containers:\n',
+            "initContainers",
         ),
     ],
 )

@@ -136,7 +136,8 @@ def _one_a_line(
     length = len(written) + 2 + len(", ".join(keywords))
     if text[end:close].strip(" ") == "":
         indent = written[: len(written) - len(written.lstrip())]
-        if length <= line_width(module.source.text) or not _ends_statement(module, call) or not _hangs(text):
+        apart = _hangs(text) if _ends_statement(module, call) else _heads_block(module, call)
+        if length <= line_width(module.source.text) or not apart:
             return None
         inner = f"\n{indent}    "
         return _edit(module, start, close, f"{inner}{f',{inner}'.join(parts)},\n{indent}")
@@ -182,6 +183,20 @@ def _ends_statement(module: PythonModule, call: ast.Call) -> bool:
         and statement.lineno == line
         and not module.source.line(line)[column - 1 :].strip()
         and not _shares_line(module, call)
+    )
+
+
+def _heads_block(module: PythonModule, call: ast.Call) -> bool:
+    """Return whether a call is all that a ``with`` opens, on a line that is long already: ``with open(...) as f:``"""
+    item = module.parents.get(call)
+    block = module.parents.get(item) if isinstance(item, ast.withitem) else None
+    line = module.source.line(call.lineno)
+    return (
+        isinstance(block, ast.With | ast.AsyncWith)
+        and len(block.items) == 1
+        and block.lineno == call.lineno == call.end_lineno
+        and len(line.rstrip()) > WIDTH
+        and line.rstrip().endswith(":")
     )
 
 

@@ -5,29 +5,37 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from urllib.parse import quote
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
-from gpulint.documents.python import PythonModule
+from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.libraries.samples import DataCache
 from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.transfers.data_caches import DataCaches, writes
 from gpulint.transfers.storage import StorageLocations
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_fixers.edits.calls import add_keyword, line_width, set_keyword
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint_fixers.edits.calls import line_width, set_keyword, with_keywords
 from gpulint_fixers.edits.imports import import_module
 from gpulint_fixers.edits.statements import insert_above
-from gpulint_fixers.loading.node_folders import NodeFolder, folder_for
+from gpulint_fixers.loading.chained_addresses import PREFIX, chained
+from gpulint_fixers.loading.node_folders import NodeFolder, folder_for, rank_variable
 
 _WRITERS = frozenset(
     "put put_file upload upload_file upload_fileobj upload_from_filename put_object pipe pipe_file to_csv to_json "
     "to_parquet savetxt copy_file".split()
 )
-_TEXT_CALLS = frozenset({"join", "format", "str", "strip", "rstrip", "replace"})
 _BRACES = regex.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 _PER_ITEM = frozenset({"__getitem__", "__iter__"})
+_OF_FSSPEC = frozenset({"chain", "copy", "wrapper"})
+"""Copies that fsspec writes in their place, where another process would read one that is not complete."""
+_FOLDER = "cache_dir"
+_LONGEST = 100
+"""Characters behind the number of a shard in an address; webdataset names a pipe's copy by its last 128."""
 
 
 def keep_copies(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | Declined:
@@ -49,6 +57,11 @@ def keep_copies(project: Project, module: ModuleIndex, call: ast.Call) -> Fix | 
     if not moved and (why := _changing(project, module, call, source)) is not None:
         return Declined(why)
     folder = folder_for(project, module, f"{module.path.stem}-cache")
+    if row.by in _OF_FSSPEC:
+        rank = rank_variable(project, module)
+        if rank is None:
+            return Declined("the program starts its processes itself, which would read unfinished copies of each other")
+        folder = replace(folder, rank=rank)
     make = {
         "default": _by_folder,
         "folder": _by_folder,
@@ -70,6 +83,7 @@ def _description(
     what = f"all {shards} shards" if shards else "all files that are read"
     if row.limit and keyword_value(call, row.limit) is not None:
         what = f"`{row.limit}` allows"
+    what = f"{what}, for each process" if folder.rank else what
     offered = f", of which a job requests {folder.space}" if folder.space else ""
     more = f"; {row.needs}" if row.needs else ""
     return (
@@ -95,7 +109,8 @@ def _changing(project: Project, module: ModuleIndex, call: ast.Call, source: ast
     function = module.function(call)
     per_item = function is not None and function.name in _PER_ITEM
     streams = any(call is one for one, _ in project.fact(DataCaches).streams(module))
-    if not per_item and not streams and project.fact(Constants).of(module, source).complete:
+    known = project.fact(Constants).of(module, source)
+    if not per_item and not streams and known.complete and not _varies(module, source):
         return "the loop reads the same file in each round, as one reads a file that changes"
     locations = project.fact(StorageLocations)
     folder = _folder(locations.of(module, source).text)
@@ -106,6 +121,18 @@ def _changing(project: Project, module: ModuleIndex, call: ast.Call, source: ast
             if not isinstance(argument, ast.Starred) and _folder(locations.of(module, argument).text) == folder:
                 return "the program writes files there while it runs, and copies would not change"
     return None
+
+
+def _varies(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether an address is another one in each round of a loop around it (``f"part-{number}"``)."""
+    for name in (part for part in walk(source) if isinstance(part, ast.Name)):
+        for one in reaching(module, module.scope(name).lookup(name.id), name):
+            value = one.value if one.kind is BindingKind.ASSIGN else None
+            inner = [part for part in walk(value) if isinstance(part, ast.Name)] if value is not None else [name]
+            bound = [module.scope(part).lookup(part.id) for part in inner]
+            if any(other.kind is BindingKind.LOOP for others in bound for other in others):
+                return True
+    return False
 
 
 def _folder(text: str) -> str:
@@ -124,13 +151,21 @@ def _by_folder(
     if isinstance(name, Declined):
         return name
     folder = replace(folder, name=name)
+    if row.by == "default":  # the library makes it itself
+        imported = import_module(module, "os") if folder.variable else ("os", ())
+        if imported is None:
+            return Declined("the module has another `os`")
+        return folder, (*imported[1], set_keyword(module.syntax, call, row.argument, folder.code(imported[0])))
     statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
     imported = import_module(module, "os")
     if statement is None or imported is None:
         return Declined("the folder has to be made before the call, for which the module has no place")
     os, edits = imported
-    code = folder.code(os)
-    made = insert_above(module.syntax, statement, f"{os}.makedirs({code}, exist_ok=True)")
+    code, above = folder.code(os), ""
+    if _FOLDER not in module.named:
+        position = module.syntax.source.position(module.syntax.offsets(statement)[0])
+        code, above = _FOLDER, f"{_FOLDER} = {code}\n{' ' * (position[1] - 1)}"
+    made = insert_above(module.syntax, statement, f"{above}{os}.makedirs({code}, exist_ok=True)")
     if made is None:
         return Declined("the folder has to be made before the call, whose line has other statements")
     return folder, (*edits, made, set_keyword(module.syntax, call, row.argument, code))
@@ -144,6 +179,8 @@ def _by_method(
         return Declined(
             "the library calls this for each file, which would all be kept in one; cache the whole after it"
         )
+    if _ends_early(project, module, call):
+        return Declined("`take` or `skip` divides the records, and a pass that ends early keeps nothing")
     imported = import_module(module, "tempfile")
     around = import_module(module, "os") if folder.variable == "SLURM_TMPDIR" else ("os", ())
     if imported is None or around is None:
@@ -154,6 +191,17 @@ def _by_method(
     text = _call(module.syntax, (end, end), f".{row.methods_of_result[0]}", code)
     edit = Edit(module.path, module.syntax.span_at(end, end), text)
     return replace(folder, name=f"{folder.name}-*"), (*imported[1], *around[1], edit)
+
+
+def _ends_early(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether ``take`` or ``skip`` is called of a data set, or of what was made from it."""
+    for other in (*module.calls_by_name.get("take", []), *module.calls_by_name.get("skip", [])):
+        base: ast.expr = other
+        while isinstance(base, ast.Call) and isinstance(base.func, ast.Attribute) and base is not call:
+            base = base.func.value
+        if base is call or any(ref.node is call for ref in project.fact(Resolver).points_to(module, base)):
+            return True
+    return False
 
 
 def _is_mapped(module: ModuleIndex, call: ast.Call) -> bool:
@@ -176,28 +224,43 @@ def _own_name(
     texts = [value for value in known.constants if isinstance(value, str)]
     if not known.complete or len(texts) != len(known.values):
         return Declined("which shards the call reads is not known; two of one name would have one copy")
+    if any(text.startswith("pipe:") and len(quote(text.rpartition("}")[2], "")) > _LONGEST for text in texts):
+        return Declined("webdataset names copies by the ends of the commands, which are the same for all shards")
     plain = {f"{text}/" if row.by == "default" else text for text in texts if not text.startswith("pipe:")}
     homes = {text.rpartition("/")[0] for text in plain}
     if len({text.rpartition("/")[2] for text in plain}) < len(plain) or any("{" in home for home in homes):
         return Declined("shards of several folders have the same names, and would have one copy")
+    kept = [one for one, other in project.fact(DataCaches).kept(module) if other is row]
     if len(homes) == 1 and all(value.source == "literal" for value in known.values):
-        return f"{folder.name}-{re.sub(r'[^A-Za-z0-9]+', '-', homes.pop().partition('://')[2])}"
+        same = [one for one in kept if one is call or _reads(project, module, one, row) == texts]
+        number = f"-{same.index(call) + 1}" if row.by == "default" and len(same) > 1 else ""  # it wants one for each
+        return f"{folder.name}-{re.sub(r'[^A-Za-z0-9]+', '-', homes.pop().partition('://')[2])}{number}"
     if homes and not folder.private:
         return Declined("copies are named by the ends of addresses; choose a folder for each set of shards")
-    alike = [one for one, other in project.fact(DataCaches).kept(module) if other is row]
-    return f"{folder.name}-{alike.index(call) + 1}" if len(alike) > 1 else folder.name
+    return f"{folder.name}-{kept.index(call) + 1}" if len(kept) > 1 else folder.name
+
+
+def _reads(project: Project, module: ModuleIndex, call: ast.Call, row: DataCache) -> list[object]:
+    """The addresses that a call may read."""
+    source = project.fact(DataCaches).source(call, row)
+    return [] if source is None else [*project.fact(Constants).of(module, source).constants]
 
 
 def _by_chain(
     project: Project, module: ModuleIndex, call: ast.Call, row: DataCache, source: ast.expr, folder: NodeFolder
 ) -> Made:
     """Put ``simplecache::`` before the address."""
-    chained = _chained(module.syntax, source)
+    prefix = chained(module.syntax, source)
     setting = _setting(module, folder)
-    if chained is None or setting is None:
+    if prefix is None or setting is None or _is_chain(project, module, source, prefix):
         return Declined("the address is put together elsewhere; begin it with `simplecache::` there")
     option, edits = setting
-    return folder, (*edits, chained, add_keyword(module.syntax, call, f"simplecache={option}"))
+    return folder, (*edits, *with_keywords(module.syntax, call, (prefix,), f"simplecache={option}"))
+
+
+def _is_chain(project: Project, module: ModuleIndex, source: ast.expr, prefix: Edit) -> bool:
+    """Return whether the text that gets a prefix names an archive, whose files have names that others have as well."""
+    return prefix.text != PREFIX and "::" in project.fact(StorageLocations).of(module, source).text
 
 
 def _by_copy(
@@ -206,20 +269,21 @@ def _by_copy(
     """Read the copy that fsspec makes, instead of the address."""
     text = project.fact(StorageLocations).of(module, source).text
     end = source.values[-1] if isinstance(source, ast.JoinedStr) and source.values else source
+    end = source.right if isinstance(source, ast.BinOp) and isinstance(source.op, ast.Add) else end
     last = end.value if isinstance(end, ast.Constant) and isinstance(end.value, str) else text
     if not last.endswith(row.ends):
         return Declined("the reader takes the kind of file from the end of its name, which the copy lacks")
     imported, setting, syntax = import_module(module, "fsspec"), _setting(module, folder), module.syntax
-    chained = _chained(syntax, source)
-    if imported is None or setting is None or chained is None or not call.args:
+    prefix = chained(syntax, source)
+    if imported is None or setting is None or prefix is None or not call.args or "::" in text:
         return Declined('the address is put together elsewhere; pass `fsspec.open_local("simplecache::...")` there')
     (fsspec, edits), (option, more) = imported, setting
     start, stop = syntax.offsets(source)
-    at = syntax.source.offset(chained.span.line, chained.span.column)
-    upto = syntax.source.offset(chained.span.end_line, chained.span.end_column)
+    at = syntax.source.offset(prefix.span.line, prefix.span.column)
+    upto = syntax.source.offset(prefix.span.end_line, prefix.span.end_column)
     code = syntax.source.text
-    changed = f"{code[start:at]}{chained.text}{code[upto:stop]}"
-    text = _call(syntax, (start, stop), f"{fsspec}.open_local", f"{changed}, simplecache={option}")
+    changed = f"{code[start:at]}{prefix.text}{code[upto:stop]}"
+    text = _call(syntax, (start, stop), f"{fsspec}.open_local", changed, f"simplecache={option}")
     whole = Edit(module.path, syntax.span_at(start, stop), text)
     return folder, (*edits, *more, whole)
 
@@ -235,25 +299,28 @@ def _by_wrapper(
     if storage is None:
         return Declined("the module has another `os`")
     (fsspec, edits), (code, more) = imported, storage
-    arguments = f'"simplecache", fs={ast.unparse(owner)}, cache_storage={code}'
-    text = _call(module.syntax, module.syntax.offsets(owner), f"{fsspec}.filesystem", arguments)
+    arguments = ('"simplecache"', f"fs={ast.unparse(owner)}", f"cache_storage={code}")
+    text = _call(module.syntax, module.syntax.offsets(owner), f"{fsspec}.filesystem", *arguments)
     return folder, (*edits, *more, Edit(module.path, module.syntax.span(owner), text))
 
 
-def _call(syntax: PythonModule, replaced: tuple[int, int], function: str, arguments: str) -> str:
-    """A call in place of a range, with its arguments on a line of their own where the line becomes too long."""
+def _call(syntax: PythonModule, replaced: tuple[int, int], function: str, *arguments: str) -> str:
+    """A call in place of a range, with its arguments on lines of their own where the line becomes too long."""
     start, end = replaced
     line = syntax.source.line(syntax.source.position(start)[0])
-    alone = f"{function}({arguments})"
+    alone = f"{function}({', '.join(arguments)})"
     if len(line) - (end - start) + len(alone) <= line_width(syntax.source.text):
         return alone
     indent = line[: len(line) - len(line.lstrip())]
-    return f"{function}(\n{indent}    {arguments}\n{indent})"
+    inside = f"{indent}    {', '.join(arguments)}"
+    if len(inside) > line_width(syntax.source.text):
+        inside = "\n".join(f"{indent}    {argument}," for argument in arguments)
+    return f"{function}(\n{inside}\n{indent})"
 
 
 def _storage(module: ModuleIndex, folder: NodeFolder) -> tuple[str, tuple[Edit, ...]] | None:
     """The expression for a folder, and the import that it needs."""
-    imported = import_module(module, "os") if folder.variable else ("os", ())
+    imported = import_module(module, "os") if folder.variable or folder.rank else ("os", ())
     return None if imported is None else (folder.code(imported[0]), imported[1])
 
 
@@ -261,21 +328,3 @@ def _setting(module: ModuleIndex, folder: NodeFolder) -> tuple[str, tuple[Edit, 
     """fsspec's options for a cache in a folder."""
     storage = _storage(module, folder)
     return None if storage is None else (f'{{"cache_storage": {storage[0]}}}', storage[1])
-
-
-def _chained(syntax: PythonModule, address: ast.expr) -> Edit | None:
-    """Put ``simplecache::`` before a literal or a text that is put together."""
-    text = syntax.source.text
-    start, end = syntax.offsets(address)
-    if isinstance(address, ast.Constant | ast.JoinedStr):
-        body = text[start:end].lstrip("rRfFbBuU")
-        quote = body[:3] if body[:3] in ('"""', "'''") else body[:1]
-        at = start + text[start:end].index(quote) + len(quote)
-        if "://" in text[at : at + 10] or text[at] == "{":
-            return Edit(syntax.path, syntax.span_at(at, at), "simplecache::")
-        return None
-    joined = isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add | ast.Mod)
-    called = isinstance(address, ast.Call) and last_name(address.func) in _TEXT_CALLS
-    if joined or called or isinstance(address, ast.Name | ast.Attribute | ast.Subscript):
-        return Edit(syntax.path, syntax.span_at(start, start), '"simplecache::" + ')
-    return None

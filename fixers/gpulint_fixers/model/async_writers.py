@@ -7,13 +7,14 @@ import ast
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.programs.package_lists import requires
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.background import touched_later
 from gpulint_fixers.edits.calls import add_keyword
 from gpulint_fixers.edits.statements import insert_above, insert_after, insert_below
@@ -35,6 +36,7 @@ _ORBAX = {
 }
 _BOTH = "cpu:gloo,cuda:nccl"
 _PENDING = "pending_save"
+_LEAVES = "the loop may return, and would not wait for the last checkpoint then"
 
 
 def written_by_framework(project: Project, payload: BlockingCheckpoint) -> Fix | Declined | None:
@@ -62,6 +64,8 @@ def _distributed(project: Project, payload: BlockingCheckpoint) -> Fix | Decline
         return Declined("where the checkpoint goes could not be determined")
     if (user := touched_later(project, payload.save.call, path, payload.contexts)) is not None:
         return Declined(f"the checkpoint is used later: `{user}` might read it before it is complete")
+    if _leaves(loop):
+        return Declined(_LEAVES)
     groups = _groups(project, module)
     if isinstance(groups, Declined):
         return groups
@@ -102,6 +106,14 @@ def _outermost(module: ModuleIndex, node: ast.AST) -> LoopNode | None:
         if isinstance(up, LOOPS):
             found = up
     return found
+
+
+def _leaves(loop: LoopNode) -> bool:
+    """Return whether a loop may end its function, so that what is behind it does not run then, and not by an error."""
+    return any(
+        isinstance(part, ast.Return) or (isinstance(part, ast.Call) and last_name(part.func) == "_exit")
+        for part in walk(loop)
+    )
 
 
 def _groups(project: Project, module: ModuleIndex) -> tuple[Edit, ...] | Declined:
@@ -183,6 +195,8 @@ def _orbax(project: Project, module: ModuleIndex, call: ast.Call, writer: ast.ex
         return Declined("the checkpointer is made or used in another function")
     if loop in module.syntax.ancestors(maker):
         return Declined("the checkpointer is made in the loop")
+    if _leaves(loop):
+        return Declined(_LEAVES)
     text = _ORBAX[known[0]]
     prefix = module.syntax.text(maker.func.value)
     whole = maker if "{}" in text else maker.func

@@ -12,13 +12,16 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.transfers.checkpoint_intervals import StatedInterval
+from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import LOOPS, NodeRef, last_name
 from gpulint_fixers.edits.numbers import replace_number
 
 _SAVES = regex.compile(r"save|ckpt|checkpoint|snapshot|dump", re.IGNORECASE)
 """Names of what is for checkpoints alone."""
-_OTHERS = regex.compile(r"sampl|eval|valid|val(_|$)|test|log|plot|image|print|summary", re.IGNORECASE)
+_OTHERS = regex.compile(r"sampl|eval|valid|(?<![a-z])val(?![a-z])|test|log|plot|image|print|summary", re.IGNORECASE)
 """Parts of names of what is for other work too: ``save_and_sample_every``."""
+_BEST = ("load_best_model_at_end", "save_best_only", "monitor")
+"""Parameters with which the best checkpoint counts."""
 _BESIDE = regex.compile(
     r"state_dict|^(print|info|debug|format|Path|str|int|dict|list|len|sorted|range|max|min|join|split|startswith|exists|listdir|glob"
     r"|makedirs|mkdir|remove|unlink|rmtree|unwrap\w*|cpu|barrier|wait_for_everyone|synchronize|is_main_process|get_rank|time"
@@ -35,7 +38,8 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
     stated, steps = timed.stated, timed.longer
     if stated.number is None or stated.value is None:
         return Declined(f"the interval is the default of the framework; set `{stated.name}={steps}`")
-    if (reason := _other_use(stated, stated.number) or _starts_anew(payload, stated.counter)) is not None:
+    reason = _other_use(stated, stated.number) or _other_tests(stated.number) or _starts_anew(payload, stated.counter)
+    if reason is not None or (reason := _picks_best(project, payload)) is not None:
         return Declined(reason)
     if not timed.times.is_small(steps):
         return Declined(
@@ -56,7 +60,7 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
 def _other_use(stated: StatedInterval, number: NodeRef) -> str | None:
     """Return what else runs at the interval, if something may."""
     node = number.node
-    if not isinstance(node, ast.Constant) and not (isinstance(node, ast.expr) and _is_for_saving(last_name(node))):
+    if not isinstance(node, ast.Constant) and not (isinstance(node, ast.expr) and _is_for_saving(_name(node))):
         return "the name of the interval does not say that it is for checkpoints alone"
     if stated.name:
         return None
@@ -69,6 +73,42 @@ def _other_use(stated: StatedInterval, number: NodeRef) -> str | None:
             return None if own else "what else runs at the same interval could not be determined"
         inner = up if isinstance(up, ast.expr) else inner
     return "what else runs at the same interval could not be determined"
+
+
+def _name(node: ast.expr) -> str:
+    """``save_every`` of ``config["save_every"]`` as well."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return key
+    return last_name(node)
+
+
+def _other_tests(number: NodeRef) -> str | None:
+    """Return what a second test by the same number runs (``if step % SAVE_EVERY == 0: evaluate(model)``)."""
+    node, syntax = number.node, number.module.syntax
+    if isinstance(node, ast.Constant):
+        return None
+    written = ast.unparse(node)
+    for rest in syntax.of(ast.BinOp):
+        assert isinstance(rest, ast.BinOp)
+        if rest.right is node or not isinstance(rest.op, ast.Mod) or ast.unparse(rest.right) != written:
+            continue
+        inner: ast.AST = rest
+        for up in syntax.ancestors(rest):
+            if isinstance(up, ast.If) and up.test is inner and _other_work(up) is not None:
+                return f"line {up.lineno} also asks for the interval, for something else"
+            inner = up if isinstance(up, ast.expr) else inner
+    return None
+
+
+def _picks_best(project: Project, payload: BlockingCheckpoint) -> str | None:
+    """Return why fewer checkpoints would change the result: the settings or the callback look for the best one."""
+    arguments, module, call = project.fact(Arguments), payload.save.call.module, payload.save.node
+    for name in _BEST if payload.save.is_callback else ():
+        given = arguments.of(module, call, name)
+        if not given.is_absent and not arguments.value(module, call, name).every(lambda value: not value):
+            return f"with `{name}` the best of the checkpoints is looked for, of which there would be fewer"
+    return None
 
 
 def _is_for_saving(name: str) -> bool:

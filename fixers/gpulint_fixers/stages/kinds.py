@@ -85,6 +85,11 @@ def _of_python(words: tuple[str, ...]) -> Role:
     return Role.OTHER
 
 
+def handles_files(name: str) -> bool:
+    """Return whether a command does something with files, and does not only end the script."""
+    return name in _HELPS and name not in ("exit", "false")
+
+
 def changes_system(command: Command) -> bool:
     """Return whether a command installs packages of the operating system."""
     return words_of(command)[:1] != () and words_of(command)[0] in _SYSTEM

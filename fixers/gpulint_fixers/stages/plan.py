@@ -12,7 +12,7 @@ from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.libraries import Models
 from gpulint.records import dataclass, field
 from gpulint.source import Span
-from gpulint_fixers.stages.kinds import Role, changes_system, differs, role, stays
+from gpulint_fixers.stages.kinds import Role, changes_system, differs, handles_files, role, stays
 from gpulint_fixers.stages.pieces import Piece, pieces
 
 _VARIES = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen|hostname)\b|\$RANDOM|\$\$")
@@ -64,7 +64,8 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
     own_system = any(changes_system(command) for piece in found for command in piece.commands)
     for at, piece in enumerate(found):
         kind, reason = _kind(piece, models, steps)
-        if kind is Role.CONTEXT or (kind is Role.HELPER and any(one.name == "exit" for one in piece.commands)):
+        ends = kind is Role.HELPER and any(one.name == "exit" for one in piece.commands)
+        if kind is Role.CONTEXT or (ends and not (_handles(piece) and _closes(made, helpers, found, at))):
             context.append(piece)  # a test that ends the script is one for both
         elif kind is Role.HELPER:
             if _closes(made, helpers, found, at):
@@ -234,6 +235,11 @@ def _closes(made: Plan, helpers: Sequence[Piece], found: Sequence[Piece], at: in
     return bool(made.moved and not helpers and found[at - 1] is made.moved[-1] and not _unseen(found[at], ()))
 
 
+def _handles(piece: Piece) -> bool:
+    """Return whether a piece that may end the script does something with files (``tar xf a.tar || exit 1``)."""
+    return any(handles_files(command.name) for command in piece.commands)
+
+
 def _concerns(helper: Piece, step: Piece) -> bool:
     """Return whether a file command before a step is about the same folders or files, or an environment to install
     into."""
@@ -245,7 +251,7 @@ def _concerns(helper: Piece, step: Piece) -> bool:
         part
         for command in helper.commands
         for word in command.argv[1:]
-        for part in re.findall(r"[\w.-]{3,}", word.text)
+        for part in re.findall(r"[\w.-]{3,}", f"{word.word.raw} {word.text}")
     }
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", _expanded(step)) for name in names)
 

@@ -62,6 +62,11 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def uncertain(found: Found) -> str:
+    """A field of the pod that its first steps may need, and that a stage would have to have as well."""
+    return "initContainers" if found.pod.get("initContainers") else ""
+
+
 def name_of(spec: dict[str, Any]) -> str:
     """The object's name."""
     metadata = spec.get("metadata")

@@ -23,6 +23,11 @@ def find(spec: dict[str, Any], script: str) -> dict[str, Any] | None:
     return None
 
 
+def uncertain(found: dict[str, Any]) -> str:
+    """A task has nothing that its steps may need beside folders, variables and the set-up."""
+    return ""
+
+
 def name_of(spec: dict[str, Any]) -> str:
     """The task's name."""
     return str(spec.get("name") or "")

@@ -110,7 +110,10 @@ def _own_file(path: str) -> str:
     """A file of the stage's own beside the job's; a job's number makes it one already."""
     if re.search(r"%[0-9]*[jJ]", path):
         return path
-    folder, name = posixpath.split(re.sub(r"[_.-]?%[0-9]*[Aa]", "", path) or path)
+    own = re.sub(r"%[0-9]*A", "%j", re.sub(r"[_.-]?%[0-9]*a", "", path))  # the number of an array is that of a job
+    if "%j" in own:
+        return own
+    folder, name = posixpath.split(own or path)
     return path if path == "/dev/null" else posixpath.join(folder, f"prepare-{name}")
 
 

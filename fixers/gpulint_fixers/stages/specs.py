@@ -162,6 +162,8 @@ def _beside(project: Project, divided: Divided, row: Split) -> Fix | Declined:
     found = writer.find(spec, divided.block.text) if spec is not None else None
     if spec is None or found is None:
         return Declined(_NO_CONTAINER)
+    if field := writer.uncertain(found):
+        return Declined(f"the pod has `{field}`, which may prepare what the step needs")
     shared = [*writer.shared_folders(found)]
     reason = divided.unseen(shared, writer.VOLUME)
     if reason is None and isinstance(found, pods.Found):

@@ -20,9 +20,11 @@ Unsafe: the library keeps what it reads in a folder on the node, which needs spa
 are not read again. webdataset gets a ``cache_dir``, also where a job passes the bucket to its program, and MosaicML's
 streaming another ``local``; ``.cache(file)`` follows the records of tf.data, before they are shuffled and augmented;
 addresses that fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a
-cache, and pandas reads the copy that fsspec makes. The folder is in ``$SLURM_TMPDIR`` or ``$TMPDIR`` where the job uses
-it, else in ``/tmp``. Left to you are files that the program writes itself, samples that are drawn at random, shards of
-which another set may have the same names in the same folder, and libraries without a cache.
+cache, and pandas reads the copy that fsspec makes. fsspec writes copies in their place: each process of a node gets a
+folder of its own, and after a job that was killed the folder should be emptied. The folder is in ``$SLURM_TMPDIR`` or
+``$TMPDIR`` where the job uses it, else in ``/tmp``. Left to you are files that the program writes itself, samples that
+are drawn at random, records that are divided by ``take``, shards of which another set may have the same names in the
+same folder, and libraries without a cache.
 
 References
 https://docs.ray.io/en/latest/data/performance-tips.html

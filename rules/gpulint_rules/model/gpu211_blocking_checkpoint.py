@@ -35,7 +35,8 @@ deletes the files while it trains. Distributed checkpoints of PyTorch become ``a
 ``AsyncCheckpointIO`` if the program requires Lightning 2.5.4 (older ones write weights while they change), and Orbax's
 checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training wait for the last one. For the
 rest there is advice. Where none of this is possible, the literal or default that holds the number of steps becomes the
-multiple of it that loses the least time (``checkpoint-times``), if nothing else runs at that interval.
+multiple of it that loses the least time (``checkpoint-times``), if nothing else runs at that interval and no best
+checkpoint is looked for.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
