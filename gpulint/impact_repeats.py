@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,8 +72,10 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     copies = [group for numbers in near.values() for group in _of_near_copies(numbers, results, project)]
     found = list(results)
     original: dict[int, int] = {}
+    sizes = Counter(_loop_of(result.finding) for result in results if result.finding.impact.level > Level.LOW)
     for numbers in _joined([*alike.values(), *copies, *commands.values()]):
-        _fold(found, numbers, original, project)
+        largest = sorted(numbers, key=lambda number: (-sizes[_loop_of(results[number].finding)], number))
+        _fold(found, largest, original, project)
     _fold_loops(found, original, project)
     _fold_downloads(found, project)
     _fold_commands(found, project)
@@ -142,8 +145,10 @@ def _fold_loops(found: list[Result], original: dict[int, int], project: Project)
 
 
 def _loop_of(finding: Finding) -> object:
-    assert finding.cause is not None
-    return finding.rule.code, finding.path, finding.cause.path, finding.cause.span
+    """The loop of a finding, or the finding itself: what it is of."""
+    cause = finding.cause
+    home = (cause.path, cause.span) if cause is not None else (finding.path, finding.span)
+    return finding.rule.code, finding.path, *home
 
 
 def _joined(groups: Iterable[Sequence[int]]) -> list[list[int]]:
@@ -180,10 +185,10 @@ def _fold(
     within: bool = False,
 ) -> None:
     """Lower all of ``numbers`` but those in the file of the one that costs most (``within``: those too; of several, in
-    a job with the most GPUs), and note whose copies they are."""
-    leader = min(numbers, key=lambda number: (*_rank(found[number].finding, project), number))
+    a job with the most GPUs, else the first), and note whose copies they are."""
+    leader = min(numbers, key=lambda number: _rank(found[number].finding, project))
     path = found[leader].finding.path
-    others = [number for number in numbers if number != leader and (within or found[number].finding.path != path)]
+    others = sorted(number for number in numbers if number != leader and (within or found[number].finding.path != path))
     if not others:
         return
     place = f"{project.place(path)}:{found[leader].finding.span.line}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -23,6 +23,7 @@ from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
 
@@ -273,15 +274,21 @@ def _is_drawn_in_one_epoch(project: Project, loader: Loader) -> bool:
 
 
 def _is_for_evaluation(loader: Loader) -> bool:
-    """Return whether a function makes the loader only if it is asked for one to evaluate (``if mode == "test"``)."""
-    return is_held_out(loader.variable) and any(
-        holds
-        and isinstance(test, ast.Compare)
-        and isinstance(test.ops[0], ast.Eq)
-        and isinstance(test.comparators[0], ast.Constant)
-        and is_held_out(str(test.comparators[0].value))
-        for test, holds in conditions(loader.module, loader.node)
-    )
+    """Return whether a function makes the loader only if it is asked for one to evaluate (``if mode == "test"``), or
+    for none to train (``if phase == "train": ... else:``) and for nothing else by name."""
+    told = [*_names_asked(loader)]
+    asked = [name for name, holds in told if holds]
+    if any(map(is_held_out, asked)):
+        return is_held_out(loader.variable)
+    return not asked and any(split_of(name) is Split.TRAIN for name, _ in told)
+
+
+def _names_asked(loader: Loader) -> Iterator[tuple[str, bool]]:
+    """Yield the strings that conditions around a loader compare something with, and whether it is the same."""
+    for test, holds in conditions(loader.module, loader.node):
+        match test:
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() as operator], comparators=[ast.Constant(value=str(name))]):
+                yield name, holds is isinstance(operator, ast.Eq)
 
 
 def _inside(node: ast.AST) -> ast.AST:

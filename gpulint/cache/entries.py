@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.deferred import Deferred
 from gpulint.finding import Finding, Place, Problem, Severity
 from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
-from gpulint.impact import Impact, Level
+from gpulint.impact import Cost, Impact, Level
 from gpulint.rule import Dimension, Evidence, Kind, Rule, Scope, category
 from gpulint.source import Span
 
@@ -83,6 +83,7 @@ def _rule_out(rule: Rule) -> dict[str, Any]:
         "evidence": [[evidence.value, evidence.source] for evidence in rule.evidence],
         "scope": rule.scope.value,
         "fix": rule.fix.value,
+        "cost": rule.cost and rule.cost.kind,  # the impact is assessed, and findings are only folded by the kind
         "default": rule.default,
         "bad": rule.bad,
         "good": rule.good,
@@ -104,6 +105,7 @@ def _rule(made: dict[str, Any]) -> Rule:
         "evidence": tuple(Evidence(*parts) for parts in made["evidence"]),
         "scope": Scope(made["scope"]),
         "fix": Safety(made["fix"]),
+        "cost": Cost(made["cost"]) if made["cost"] is not None else None,
         "references": tuple(made["references"]),
         "former_names": tuple(made["former_names"]),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -92,8 +93,7 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
-        results = lower_by_hand(fold_repeats(report.results, inputs.project))
-        report.results = self.impact.shown(fold_causes(results, inputs.project))
+        report.results = self.impact.shown(_folded(report.results, inputs.project))
 
     @property
     def new_only(self) -> bool:
@@ -135,15 +135,24 @@ def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
 
 def not_shown(args: argparse.Namespace, inputs: Inputs) -> tuple[NotAccepted, ImpactFilter]:
     """Return what leaves the findings of the chosen baseline, and those of low impact, out of results; and a filter
-    that has counted the latter once it was used."""
+    that has counted what a scan of the tree hides once it was used: the places of one repair are one finding there,
+    though each is fixed."""
     known = None if args.no_baseline else load(args.baseline, inputs)
     counts = ImpactFilter(inputs.project.config)
+    rounds = itertools.count()
 
     def shown(results: Sequence[Result], project: Project) -> Sequence[Result]:
-        counts.hidden.clear()
-        return counts.shown(results if known is None else known.split(results, project).new)
+        new = results if known is None else known.split(results, project).new
+        if next(rounds) == 0:
+            counts.shown(_folded(new, project))
+        return [result for result in new if counts.shows(result.finding)]
 
     return shown, counts
+
+
+def _folded(results: Sequence[Result], project: Project) -> list[Result]:
+    """Results of which those that are copies, or places of one repair, have low impact."""
+    return fold_causes(lower_by_hand(fold_repeats(results, project)), project)
 
 
 def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report: Report) -> list[Entry]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,11 @@ _NAMES_AND_CODE = regex.compile(r"'[^']*'|`[^`]*`")
 _DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
 _SPACES = regex.compile(r"\s+")
 _PROGRAMS = (".py", ".ipynb")
+_CALLERS = ("called from the ", "in this ")
+"""What findings say of the loops that they are reached from."""
+_EVALUATES = regex.compile(
+    r"(^|[\W_])(test(ing|er)?|eval(uat\w+)?|val(id\w*)?|infer(ence)?|predict(ion|or)?|demo)($|[\W_\d])", re.IGNORECASE
+)
 
 _MOST_PROGRAMS = 3
 """Programs of one job that its heading names."""
@@ -94,19 +100,17 @@ def sections(report: Report, context: Context) -> list[Section]:
     of_job = defaultdict[int, list[Result]](list)
     rest: list[Result] = []
     others = defaultdict[int, set[int]](set)
-    shown_with: dict[Path, int] = {}
     for result in report.results:
         path = result.finding.path
         if path in leader_of:
             continue
-        if path not in shown_with and path in jobs_of:
-            best = min(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
-            others[best].update(number for number in jobs_of[path] if number != best)
-            shown_with[path] = best
-        if path in shown_with:
-            of_job[shown_with[path]].append(result)
-        else:
+        running = _running(result.finding, jobs_of)
+        if not running:
             rest.append(result)
+            continue
+        best = min(running, key=lambda number: _nearness(report.jobs[number], path, number))
+        others[best].update(number for number in running if number != best)
+        of_job[best].append(result)
     found = [
         Section(
             report.jobs[number],
@@ -139,10 +143,18 @@ def names_in(message: str, other: str) -> str:
     return ", ".join(dict.fromkeys(name for name in here if name not in there and len(name) <= 40))
 
 
-def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, int, int]:
-    """Return which of several jobs a file's findings are shown with: the one that it launches, else that of the most
-    GPUs."""
-    return path != job.place.path, -(job.gpus or 0), number
+def _running(found: Finding, jobs_of: Mapping[Path, list[int]]) -> list[int]:
+    """The jobs that run the file of a finding, and the loop that calls it, where the finding names one."""
+    callers = dict.fromkeys(place.path for place in found.related if place.message.startswith(_CALLERS))
+    known = [{*jobs_of.get(path, ())} for path in callers]
+    return [number for number in jobs_of.get(found.path, ()) if all(number in jobs for jobs in known)]
+
+
+def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, bool, int, int]:
+    """Return which of several jobs a file's findings are shown with: the one that it launches, else one that does more
+    than evaluate by the names of its programs, of these that of the most GPUs."""
+    evaluates = bool(job.programs) and all(_EVALUATES.search(program.stem) for program in job.programs)
+    return path != job.place.path, evaluates and path not in job.programs, -(job.gpus or 0), number
 
 
 def _worst(causes: Sequence[Cause]) -> int:

@@ -175,6 +175,18 @@ def _ends(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Raise) or ends_program(statement)
 
 
+def is_failure(module: ModuleIndex, test: ast.expr, node: ast.AST) -> bool:
+    """Return whether a test in front of ``node`` ends the program where it holds (``if failed: sys.exit()``), which
+    then has no more rounds of a loop that could pass by ``node``."""
+    exit_ = module.syntax.parents.get(test)
+    return (
+        isinstance(exit_, ast.If)
+        and exit_.test is test
+        and _ends(exit_.body[-1])
+        and exit_ not in module.syntax.ancestors(node)
+    )
+
+
 def is_ending(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether ``node`` is in a block that ends the program (``if not isfinite(loss): ...; sys.exit(1)``), or in
     what a function does before it raises where it has not returned."""

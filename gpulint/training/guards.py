@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic
-from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits, parts_of, spelt
+from gpulint.semantic.path_conditions import conditions, contexts_of, is_failure, nested_exits, parts_of, spelt
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
@@ -199,8 +199,9 @@ class Guards:
 
     def is_conditional(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` is under any condition at all, other than one on the processes (rank zero, several of
-        them), that there is a GPU, or that the program is started."""
-        parts = (part for test, holds in conditions(module, node, until) for part in parts_of(test, holds))
+        them), that there is a GPU, that the program is started, or that it has not failed before."""
+        tests = ((test, holds) for test, holds in conditions(module, node, until) if not is_failure(module, test, node))
+        parts = (part for test, holds in tests for part in parts_of(test, holds))
         texts = (source_text(module, part) for part, holds in parts if not excludes_cuda(module, part, not holds))
         return any(not (_PROCESSES.search(text) or "__main__" in text) for text in texts)
 

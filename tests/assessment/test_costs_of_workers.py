@@ -531,3 +531,24 @@ def test_a_loader_of_each_fold_loads_in_the_training_steps(tmp_path: Path) -> No
     folds = "".join(f"    {line}\n" if line else "\n" for line in f"loader ={loader}{TRAINING}".splitlines())
     (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{data}for fold in range(5):\n{folds}"}, "GPU303")
     assert "one of several trainings" in found and "outside" not in found, found
+
+
+@pytest.mark.parametrize(
+    ("test", "other", "often"),
+    [
+        ('phase == "train"', "else", "every evaluation batch"),
+        ('phase != "train"', "else", "every step"),
+        ('phase == "train"', 'elif phase == "tune"', "every step"),
+        ('kind == "large"', "else", "every step"),
+    ],
+)
+def test_a_loader_for_no_training_costs_in_evaluation_only(tmp_path: Path, test: str, other: str, often: str) -> None:
+    """A function that gives out loaders by phase says it; its callers may train with the other one."""
+    photos, _, _ = IMAGES.partition("loader =")
+    made = (
+        f"def made(data, phase, kind):\n    if {test}:\n        return DataLoader(data, batch_size=128, num_workers=8)\n"
+        f"    {other}:\n        return DataLoader(data, batch_size=1)\n\n"
+    )
+    loader = "loader = made(Photos(paths), config.phase, config.kind)\n"
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + photos + made + loader + TRAINING}, "GPU303")
+    assert often in found

@@ -300,3 +300,26 @@ def test_job_files_that_a_script_writes_are_one_finding_which_names_it(
     ((name, basis),) = commands(tmp_path, capsys)
     assert name == "train_3.job"
     assert basis.endswith("also in train_0.job and 4 more, written by run.sh:4")
+
+
+def test_of_copies_of_a_line_the_loop_with_most_places_is_shown(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its other places would be hidden with the line otherwise, as those of a copy."""
+    text = (tree / "train_a.py").read_text()
+    row = "    for row in model(images.cuda()):\n        running_right += row.max().item()\n"
+    assert row in text
+    (tree / "train_a.py").write_text(text.replace(row, ""))
+    ((name, _, basis),) = waits(tree, capsys)
+    assert name == "train_b.py"
+    assert "also in" in basis
+
+
+@pytest.mark.parametrize("options", [[], ["--unsafe-fixes"]])
+def test_a_fix_hides_as_many_findings_as_a_scan(
+    tree: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    select = ["--isolated", "--select", "GPU305", "--impact", "medium", str(tree)]
+    main(["scan", "--no-cache", *select])
+    hidden = capsys.readouterr().out.splitlines()[-1]
+    assert hidden == "8 low-impact findings hidden; --impact low shows them."
+    main(["fix", *options, *select])
+    assert capsys.readouterr().out.splitlines()[-1] == hidden

@@ -64,6 +64,33 @@ def test_a_kept_report_reads_the_same_in_every_format(tree: Path, scan: Any, nam
     assert len(scan.runs) == before, "nothing was scanned again"
 
 
+_WAITS = """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, num_workers=4)
+for images, labels in loader:
+    output = model(images.cuda())
+    loss = criterion(output, labels.cuda())
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    correct += (output.argmax(1).cpu() == labels).sum()
+    seen.append(output.cpu().numpy())
+"""
+
+
+@pytest.mark.parametrize("name", ["full", "json"])
+def test_a_kept_report_folds_findings_of_one_repair_as_a_fresh_one_does(tree: Path, scan: Any, name: str) -> None:
+    (tree / "waits.py").write_text(_WAITS)
+    options = ("--output-format", name, "waits.py")
+    fresh = scan(*options)
+    runs = len(scan.runs)
+    assert "low-impact" in "".join(fresh[1:])
+    assert "also lines" in fresh[1]
+    assert scan(*options) == fresh
+    assert len(scan.runs) == runs, "nothing was scanned again"
+
+
 def _edit(path: Path, others: list[str], chance: random.Random) -> None:
     lines = path.read_text().splitlines(keepends=True)
     for _ in range(chance.randint(1, 3)):

@@ -87,6 +87,44 @@ def test_a_program_of_several_jobs_is_reported_once(shown: Any, tree: Path) -> N
     assert "1 more job runs some of these files: a.sh:1" in out
 
 
+@pytest.mark.parametrize(("program", "leads"), [("test.py", "b"), ("run_eval.py", "b"), ("contest.py", "a")])
+def test_a_job_that_only_evaluates_comes_behind_the_training(shown: Any, tree: Path, program: str, leads: str) -> None:
+    """What both import is of the training, and what the evaluation alone runs stays with it."""
+    for name in ("a.sh", "b.sh"):
+        (tree / name).write_text("echo\n")
+    for name in ("engine.py", "train.py", program):
+        (tree / name).write_text("WASTE\n" if name != "train.py" else "")
+    first, second = job(tree, "a.sh", 1, program), job(tree, "b.sh", 1, "train.py")
+    jobs = [dataclasses.replace(one, files=(*one.files, tree / "engine.py")) for one in (first, second)]
+    headings = [line for line in order(shown("engine.py", found=jobs)) if line.startswith("==>")]
+    assert [line.partition("'")[2][0] for line in headings] == [leads]
+    (heading, *_) = order(shown(program, found=jobs))
+    assert heading.startswith("==> Job 'a'")
+
+
+@pytest.mark.parametrize(("message", "headed"), [("called from the training loop here", False), ("a copy", True)])
+def test_a_job_that_does_not_run_the_loop_of_a_finding_is_not_its_job(
+    shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, message: str, headed: bool
+) -> None:
+    (tree / "run.sh").write_text("echo\n")
+    for name in ("meters.py", "train.py", "finetune.py"):
+        (tree / name).write_text("WASTE\n" if name == "meters.py" else "")
+    scan = engine.run
+
+    def run(*arguments: Any, **options: Any) -> Report:
+        report: Report = scan(*arguments, **options)
+        for number, result in enumerate(report.results):
+            caller = Place(tree / "finetune.py", Span(1, 1, 1, 2), message)
+            found = dataclasses.replace(result.finding, related=(caller,))
+            report.results[number] = dataclasses.replace(result, finding=found)
+        return report
+
+    monkeypatch.setattr(engine, "run", run)
+    headings = order(shown(found=[job(tree, "run.sh", 4, "train.py", "meters.py")]))
+    assert (headings[0] == "==> Job 'run' (run.sh:1 -> train.py -> meters.py): 4 GPUs") is headed
+    assert headings[-1] == "meters.py:1:1"
+
+
 def test_without_jobs_there_are_no_headings(shown: Any, tree: Path) -> None:
     (tree / "b.py").write_text("HINT\nWASTE\n")
     (tree / "a.py").write_text("x = HINT\n")

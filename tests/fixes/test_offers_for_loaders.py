@@ -286,3 +286,33 @@ def test_loaders_of_one_function_ask_for_a_gpu_in_the_same_way(job: MakeJob) -> 
     made = job({"train.py": program})
     made.repair("GPU301")
     assert made.text("train.py").count("pin_memory=torch.cuda.is_available()") == 2
+
+
+@pytest.mark.parametrize(
+    ("order", "said"), [(", shuffle=True", True), (", sampler=drawn", True), (", shuffle=False", False), ("", False)]
+)
+def test_workers_change_the_order_of_samples_that_are_shuffled(job: MakeJob, order: str, said: bool) -> None:
+    program = f"""\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return transform(Image.open(self.paths[index]))
+
+
+loader = DataLoader(Photos(paths), batch_size=64{order})
+for epoch in range(9):
+    for photos in loader:
+        model(photos.cuda()).sum().backward()
+        optimizer.step()
+"""
+    assert ("shuffled differently" in job({"train.py": program}).offer("GPU303").description) is said

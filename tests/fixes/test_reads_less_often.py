@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Declined
+from gpulint.fix import Declined, Fix
 
 MakeJob = Callable[..., Any]
 
@@ -540,3 +540,25 @@ def test_lists_and_numbers_of_copies_are_the_same(job: MakeJob) -> None:
     assert not any(read in text for read in (".item()", "np.concatenate", ".cpu() =="))
     found = job({}).outputs({"before.py": TOGETHER, "after.py": text})
     assert found["before.py"] == found["after.py"] != ""
+
+
+def test_a_read_that_stays_beside_a_fix_says_what_the_fix_leaves(job: MakeJob) -> None:
+    """The norm of all gradients is read once then, and not once for each parameter."""
+    text = """\
+import torch
+
+norms, total = [], 0.0
+for x, y in train_loader:
+    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+    loss.backward()
+    norm = 0
+    for p in model.parameters():
+        norm += p.grad.norm(2).item() ** 2
+    norms.append(norm**0.5)
+    optimizer.step()
+    total += loss.item()
+print(total)
+"""
+    made, declined = [result.fix for result in job({"train.py": text}).scan("GPU305")]
+    assert isinstance(made, Fix)
+    assert declined == Declined("every step waits in line 9 as well, still once with the fix of that line")

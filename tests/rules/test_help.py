@@ -454,6 +454,9 @@ def {name}(net, train_loader, val_loader):
     assert finding.help == "wrap the loop in `with torch.no_grad():`"
     (finding,) = found_in(tmp_path, "GPU203", text.format(name="validate", body="pass"))
     assert "decorate 'validate'" in finding.help
+    inside = text.replace("import torch\n", "").format(name="validate", body="import torch as th")
+    (finding,) = found_in(tmp_path, "GPU203", inside)
+    assert finding.help == "wrap the loop in `with th.no_grad():`"
 
 
 def test_advice_does_not_name_what_is_done_already(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gpulint.programs.api_releases import may_lack
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.source import Span
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
@@ -117,11 +117,22 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         edits = raised
     lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
     return Fix(
-        f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
-        f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
+        f"load with workers ({why}), which have their own random states{lasting}{_reordered(project, loader)}"
+        f"{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
+
+
+def _reordered(project: Project, loader: Loader) -> str:
+    """What starting workers changes in the order of samples, as it draws a random number: nothing if that is fixed."""
+    given = [loader_argument(project, loader, name) for name in ("shuffle", "sampler", "batch_sampler")]
+    fixed = all(
+        one.is_absent
+        or (one.refs and all(isinstance(ref.node, ast.Constant) and not ref.node.value for ref in one.refs))
+        for one in given
+    )
+    return "" if fixed else ", so later epochs are shuffled differently"
 
 
 def _raised_edits(

@@ -192,8 +192,8 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     """Return why nothing is gained: another wait of the same step stays, other than those for tables beside one."""
     loop = found.context.loop
     if found.context.calls:
-        if (line := _waits_beside(project, finding, found)) is not None:
-            return Declined(f"every step waits in line {line} as well, which no fix changes")
+        if (other := _waits_beside(project, finding, found)) is not None:
+            return Declined(f"every step waits in line {other.span.line} as well, {_which(project, other)}")
         if (call := found.context.calls[0]).module is not loop.module:
             return None
         return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
@@ -204,12 +204,23 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
         if is_within_by_default(project, found.module, around, here):
             step = "every step" if around <= here else "by default every step"
             file = "" if other.path == found.module.path else f" of {other.path.name}"
-            return Declined(f"{step} waits in line {other.span.line}{file} as well, which no fix changes")
+            return Declined(f"{step} waits in line {other.span.line}{file} as well, {_which(project, other)}")
     return read_elsewhere(project, found, here)
 
 
-def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | None:
-    """The line of a wait that stays in a function that the loop calls, or in the loop, whenever the function waits."""
+def _which(project: Project, other: Finding) -> str:
+    """Say what stays of a wait for which :func:`repair` has nothing: one read in each step where another fix moves
+    those of an inner loop."""
+    found = other.payload
+    if isinstance(found, HostWait) and not found.context.calls:
+        moved = summed_inside(project, found) or read_together(project, found) or one_flag(found)
+        if moved is not None or guarded_loop(project, found) is not None:
+            return "still once with the fix of that line"
+    return "which no fix changes"
+
+
+def _waits_beside(project: Project, finding: Finding, found: HostWait) -> Finding | None:
+    """A wait that stays in a function that the loop calls, or in the loop, whenever the function waits."""
     loop, call = found.context.loop, found.context.calls[0]
     if call.module is not loop.module or loop.node not in loop.module.syntax.ancestors(call.node):
         return None
@@ -223,7 +234,7 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> int | 
             continue
         own = branches_around(wait.module, wait.statement, wait.module.function(wait.statement))
         if not wait.context.calls or own <= inside:
-            return other.span.line
+            return other
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
 
-from gpulint.documents.python import PythonModule, walk
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.batch_flow import BatchFlow
@@ -32,9 +32,9 @@ from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
-from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.loading.cuda_only import MAY_BE_OTHER, non_blocking, unblock
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.moved_copies import (
@@ -154,7 +154,10 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
-    edits = broken(syntax, [*(_unblock(syntax, transfer.node) for transfer in payload.transfers), *swapped])
+    values = {transfer.node: non_blocking(project, transfer) for transfer in payload.transfers}
+    if None in values.values():
+        return Declined(MAY_BE_OTHER)
+    edits = broken(syntax, [*(unblock(syntax, call, value or "") for call, value in values.items()), *swapped])
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
@@ -338,11 +341,3 @@ def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
         return None
     edit = pin(project, loader)
     return None if isinstance(edit, Declined) else [edit]
-
-
-def _unblock(syntax: PythonModule, call: ast.Call) -> Edit:
-    """Set ``non_blocking``, also where a plain False is passed by position."""
-    for argument in call.args:
-        if isinstance(argument, ast.Constant) and argument.value is False:
-            return Edit(syntax.path, syntax.span(argument), "True")
-    return set_keyword(syntax, call, "non_blocking", "True")

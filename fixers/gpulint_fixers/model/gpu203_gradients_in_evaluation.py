@@ -13,6 +13,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.package_names import package_name
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, last_name
@@ -39,14 +40,20 @@ _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     assert isinstance(found, InferenceLoop)
-    imports = import_torch(found.module)
-    if imports is None:
-        return Declined("`torch` is not imported under the name `torch`")
-    made = _fix(finding, project, found)
-    return replace(made, edits=(*imports, *made.edits)) if isinstance(made, Fix) and imports else made
+    if (torch := package_name(found.module, "torch")) is not None:
+        return _fix(finding, project, found, torch)
+    if (imports := import_torch(found.module)) is not None:
+        made = _fix(finding, project, found, "torch")
+        return replace(made, edits=(*imports, *made.edits)) if isinstance(made, Fix) else made
+    if (torch := package_name(found.module, "torch", found.loop or found.forward)) is None:
+        return Declined("the module does not import `torch` itself, and could not be made to")
+    return _fix(finding, project, found, torch, decorates=False)
 
 
-def _fix(finding: Finding, project: Project, found: InferenceLoop) -> Fix | Declined:
+def _fix(
+    finding: Finding, project: Project, found: InferenceLoop, torch: str, *, decorates: bool = True
+) -> Fix | Declined:
+    """Return the fix with the name by which the module knows PyTorch; a decorator needs it outside of the function."""
     if predates_device_argument(found.module) and not has_newer_neighbours(project, found.module):
         return Declined("the code is for PyTorch before 0.4, which has no `torch.no_grad`")
     function = found.function
@@ -55,8 +62,15 @@ def _fix(finding: Finding, project: Project, found: InferenceLoop) -> Fix | Decl
     if explains := _explains(found, function or found.loop or found.forward):
         return Declined(f"`{explains}` may need gradients")
     if function is not None and not trains_as_well(project, found.module, function):
-        return _decorate(finding, project, found, function)
-    return _wrap(project, found)
+        if _suspends(function):
+            return Declined("neither a decorator nor a block covers generators and coroutines")
+        if decorates:
+            return _decorate(finding, project, found, function, torch)
+    return _wrap(project, found, torch)
+
+
+def _suspends(function: FunctionNode) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function))
 
 
 def _explains(found: InferenceLoop, region: ast.AST) -> str | None:
@@ -70,9 +84,9 @@ def _explaining(module: ModuleIndex) -> list[ast.Call]:
     return [call for call in module.calls if _EXPLAINING.search(last_name(call.func))]
 
 
-def _decorate(finding: Finding, project: Project, found: InferenceLoop, function: FunctionNode) -> Fix | Declined:
-    if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function)):
-        return Declined("a decorator does not cover generators and coroutines")
+def _decorate(
+    finding: Finding, project: Project, found: InferenceLoop, function: FunctionNode, torch: str
+) -> Fix | Declined:
     syntax = found.module.syntax
     head = syntax.head(function)
     indent = syntax.source.line(function.lineno)[: head.column - 1]
@@ -86,12 +100,12 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     )
     is_program = _is_program(function, found)
     wraps = is_program and not _indents_much(project, found, function)
-    if wraps and isinstance(wrapped := _wrap(project, found), Fix):
+    if wraps and isinstance(wrapped := _wrap(project, found, torch), Fix):
         return wrapped
     return Fix(
-        f"decorate {function.name!r} with `@torch.no_grad()`",
+        f"decorate {function.name!r} with `@{torch}.no_grad()`",
         Safety.SAFE if proved and not is_program else Safety.UNSAFE,
-        (Edit(finding.path, at, f"@torch.no_grad()\n{indent}"),),
+        (Edit(finding.path, at, f"@{torch}.no_grad()\n{indent}"),),
     )
 
 
@@ -121,7 +135,7 @@ def _indents_much(project: Project, found: InferenceLoop, function: FunctionNode
     return lines > _MANY and not may_differentiate(project, found.module, function)
 
 
-def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
+def _wrap(project: Project, found: InferenceLoop, torch: str) -> Fix | Declined:
     if found.loop is None:
         return Declined("the function around it trains as well")
     if any(isinstance(part, ast.Call) and last_name(part.func) in _DIFFERENTIATES for part in walk(found.loop)):
@@ -130,10 +144,10 @@ def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
         return Declined("what the model returns is detached in the next statement, which frees the graph")
     document = project.document(found.module.path)
     assert document is not None
-    edits = wrap(document, _narrowest(found, found.loop), "with torch.no_grad():")
+    edits = wrap(document, _narrowest(found, found.loop), f"with {torch}.no_grad():")
     if isinstance(edits, Declined):
         return edits
-    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, edits)
+    return Fix(f"wrap the loop in `with {torch}.no_grad():`", Safety.UNSAFE, edits)
 
 
 def _is_detached_at_once(found: InferenceLoop) -> bool:

@@ -41,6 +41,29 @@ def uncertain(module: ModuleIndex, places: Sequence[tuple[ast.expr, LoopContext]
     )
 
 
+def is_late(module: ModuleIndex, node: ast.AST, context: LoopContext) -> bool:
+    """Return whether a place, or a call on the way to it, is only reached from or up to some round on: in a branch of
+    ``if epoch >= 10``."""
+    for where, at in _way(module, node, context):
+        around = {*where.syntax.ancestors(at)}
+        for test, _ in conditions(where, at, context.loop.node):
+            if where.syntax.parents.get(test) in around and any(_compares_round(where, part) for part in walk(test)):
+                return True
+    return False
+
+
+def _compares_round(module: ModuleIndex, part: ast.AST) -> bool:
+    """``epoch >= warm_up`` with a variable that a loop or a statement counts"""
+    if not isinstance(part, ast.Compare) or not isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return False
+    names = (side for side in (part.left, *part.comparators) if isinstance(side, ast.Name))
+    return any(
+        bound.kind in (BindingKind.LOOP, BindingKind.AUGMENT)
+        for name in names
+        for bound in module.scope(name).lookup(name.id)
+    )
+
+
 def _open_tests(module: ModuleIndex, node: ast.AST, context: LoopContext) -> Iterator[tuple[ast.expr, bool]]:
     """Yield the tests of values that each round computes which decide whether it gets to a place: neither those that
     usually hold, as something holds elements or is a number, nor those of settings, nor early exits before it."""

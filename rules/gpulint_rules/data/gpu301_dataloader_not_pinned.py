@@ -15,7 +15,8 @@ The program runs on the CPU only; the data set yields CUDA tensors already (pinn
 memory is so scarce that page-locked buffers would make the machine swap.
 
 Fix safety
-The fix also passes ``non_blocking=True`` to the copies of the batches. A loader without workers is left alone where
+The fix also passes ``non_blocking=True`` to the copies of the batches, on CUDA only where the program may use another
+accelerator (``non_blocking=device.type == "cuda"``). A loader without workers is left alone where
 nothing would overlap: the copies have to wait, each batch ends in a read of the GPU, or a framework moves the batches.
 Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches
 hold the same values. An option of the program that pins by default is used if there is one. Where the program may also

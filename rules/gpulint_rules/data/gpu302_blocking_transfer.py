@@ -24,6 +24,8 @@ makes, as their class may not know the option (``BatchEncoding`` of an older tra
 NumPy arrays, which have to be pinned first. Left alone are functions that callers also use to move results back to the
 CPU (without a wait, results would be read too early), and what is converted before it is copied (``x.float().cuda()``),
 by a statement or by a helper, as the new tensor is not pinned; and copies whose result the same expression reads back.
+Where the program may use another accelerator than CUDA, such as MPS, the copies do not wait on CUDA only
+(``non_blocking=device.type == "cuda"``): elsewhere they could read memory that is already free.
 
 References
 https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html

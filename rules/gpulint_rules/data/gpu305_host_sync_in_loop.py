@@ -75,7 +75,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 from gpulint_rules.data.exclusive_branches import is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
-from gpulint_rules.data.wait_advice import advice, text_of
+from gpulint_rules.data.wait_advice import advice, message
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.data.wait_groups import cost, group_of
 
@@ -115,7 +115,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
-            _message(module, sync, context),
+            message(module, sync, context, passed=sync.node in groups[context.loop.node].passed),
             help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
@@ -281,11 +281,6 @@ def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
     """Return what reads have in common that look the same: ``t.item()`` in two comprehensions of a function."""
     up = module.syntax.parents.get(sync.node)
     return module.function(sync.node), sync.kind, module.syntax.text(up if isinstance(up, ast.expr) else sync.node)
-
-
-def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
-    often = "for each element of an evaluation batch" if context.role is Role.EVAL else "on every training iteration"
-    return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}"
 
 
 def _way(context: LoopContext) -> tuple[Place, ...]:

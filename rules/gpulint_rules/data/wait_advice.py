@@ -83,6 +83,14 @@ _OF_USE = {
 }
 
 
+def message(module: ModuleIndex, sync: SyncPoint, context: LoopContext, *, passed: bool) -> str:
+    """What a wait does, and how often; rounds may have ``passed`` by it."""
+    often = "on training iterations that get there" if passed else "on every training iteration"
+    if context.role is Role.EVAL:
+        often = "for each element of an evaluation batch"
+    return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}"
+
+
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:

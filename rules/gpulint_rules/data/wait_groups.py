@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Sequence
 
-from gpulint import regex
 from gpulint.impact import Cost
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
@@ -20,10 +18,10 @@ from gpulint.training.guards import Guards, is_of_processes
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
-from gpulint_rules.data.branch_chances import is_seldom, uncertain
+from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
 from gpulint_rules.data.exclusive_branches import exclude
 from gpulint_rules.data.handed_values import runs_few_handed
@@ -33,6 +31,7 @@ from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
+from gpulint_rules.data.small_reads import is_of_number, picks
 from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_counts import (
     in_one_round,
@@ -69,13 +68,6 @@ _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 
 
-_COPIES = frozenset({"cpu", "numpy", "tolist", "to", "device_get", "type"})
-"""Methods that may copy a whole tensor."""
-_SAME = frozenset({"detach", "clone", "cpu", "data", "float", "double"})
-_REDUCES = frozenset({"mean", "sum", "max", "min", "norm", "any", "all"})
-_LOSS = regex.compile(r"(^|_|\b)loss(es)?(_|\d|\b)", re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """What the waits of one file add to each round of a loop."""
@@ -104,6 +96,8 @@ class Group:
     """Whether a few places wait, each once in each round or once for each of a few values."""
     uncertain: bool = False
     """A round may pass by some of the places."""
+    passed: frozenset[ast.AST] = frozenset()
+    """Places that rounds may pass by, also where they wait in another branch then."""
 
 
 def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
@@ -112,16 +106,28 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     usual = [(sync, context) for sync, context in found if not is_seldom(module, sync.node, context)] or found
     unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
     sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
-    whole = _group_of(project, module, usual)
+    passed = frozenset(sync.node for sync, context in found if _may_be_passed(module, sync, context))
+    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed)
     if len(sure) == len(usual):
         return whole
     amount = _group_of(project, module, sure).amount if sure else whole.amount
     return dataclasses.replace(whole, amount=(whole.amount + amount) / 2, uncertain=True)
 
 
-def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> Group:
+def _may_be_passed(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
+    """Return whether rounds may pass by a place, even if they wait in another branch then."""
+    place = sync.node, context
+    return is_seldom(module, *place) or is_late(module, *place) or bool(uncertain(module, [place]))
+
+
+def _group_of(
+    project: Project,
+    module: ModuleIndex,
+    found: Sequence[tuple[SyncPoint, LoopContext]],
+    unsure: frozenset[ast.AST] = frozenset(),
+) -> Group:
     """Return the same of waits that all count. Those under conditions that may never hold count only if there are no
-    others."""
+    others; ``unsure`` ones say nothing of what each round waits for."""
     loop = found[0][1].loop.node
     found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
     at_needed = frozenset(
@@ -140,7 +146,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm = _unconditional(project, module, (*needed, *others), loop)
-    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    always_deep = [sync for sync in deep if sync.node not in unsure]
+    beside = are_beside(module, always_deep, firm, _unconditional(project, module, shown, loop), found)
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = read = None
@@ -149,13 +156,15 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
     flat = shallow and all(times_called(context) <= 1 for _, context in found)
-    numbers = flat and all(_is_of_number(module, sync) for sync in run)
+    numbers = flat and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
     always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
     first = min(always, key=lambda node: node.lineno, default=None)
+    free = beside and bool(_unconditional(project, module, others, loop))
+    kept = NEEDED * (BESIDE if free else BEFORE_COPY if pins(project, module, copy) else 1)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and numbers else 1)
-        + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop, single),
+        + kept * waits(module, own, loop, single),
         waits(module, needed, loop, single),
         len(run),
         len(deep),
@@ -219,7 +228,9 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(rounds(module, one.node, loop) for one in syncs) * times_called(context)
     )
-    if project.fact(Guards).is_conditional(module, sync.node, loop):
+    if sync.node in group.passed:
+        own = own / (1 + own) * BESIDE / 2  # less than any place that each round gets to
+    elif project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
     first = group.first if group.first in group.staying else None
     if isinstance(first, ast.expr) and all(is_beside_one(module, [first], one.node) for one in syncs):
@@ -229,38 +240,8 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    small = group.small or all(_picks(module, one) for one in syncs)
+    small = group.small or all(picks(module, one) for one in syncs)
     return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=small)
-
-
-def _picks(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether a mask or a value picks elements: readers thanked for 1 of 11 such findings without a fix."""
-    return sync.kind is SyncKind.SELECT or (
-        sync.kind is SyncKind.READ and isinstance(sync.node, ast.Call) and use_of_read(module, sync.node) == "indexes"
-    )
-
-
-def _is_of_number(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether a wait is for one number, or for what a mask picks, and not for a copy of a whole tensor."""
-    if sync.kind is not SyncKind.READ or not isinstance(sync.node, ast.Call) or sync.value is None:
-        return sync.kind is not SyncKind.BARRIER
-    if last_name(sync.node.func) not in _COPIES or _is_reduced(module, sync.node):
-        return True
-    value = sync.value
-    while isinstance(value, ast.Call) and last_name(value.func) in _SAME and isinstance(value.func, ast.Attribute):
-        value = value.func.value
-    if isinstance(value, ast.Attribute) and value.attr == "data":
-        value = value.value
-    if isinstance(value, ast.Call):
-        return last_name(value.func) in _REDUCES and not value.keywords and len(value.args) < 2
-    return isinstance(value, ast.Name | ast.Attribute | ast.Subscript) and _LOSS.search(ast.unparse(value)) is not None
-
-
-def _is_reduced(module: ModuleIndex, copy: ast.Call) -> bool:
-    """Return whether a number is made of a copy at once: ``output.eq(labels).cpu().sum()``."""
-    name = module.syntax.parents.get(copy)
-    call = module.syntax.parents.get(name) if isinstance(name, ast.Attribute) and name.attr in _REDUCES else None
-    return isinstance(call, ast.Call) and call.func is name and not call.args and not call.keywords
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:

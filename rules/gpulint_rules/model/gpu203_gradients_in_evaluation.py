@@ -42,6 +42,7 @@ from gpulint.programs.gradient_switches import may_run_without_gradients, may_sw
 from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.package_names import package_name
 from gpulint.training.differentiation import takes_gradients
 from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
@@ -95,7 +96,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=_cost(project, first),
             cause=_decorated(project, first),
             related=tuple(
-                Place(document.path, module.syntax.span(one.forward), _note(one)) for one in (first, *others)
+                Place(document.path, module.syntax.span(one.forward), _note(one))
+                for one in (first, *others)
+                if first.loop is not None or one is not first
             ),
         )
 
@@ -153,18 +156,30 @@ def _decorated(project: Project, found: InferenceLoop) -> Place | None:
     function = found.function
     if function is None or found.loop is None or found.trains_too or trains_as_well(project, found.module, function):
         return None
+    if package_name(found.module, "torch") is None and _inner_name(found) is not None:
+        return None
     return Place(found.module.path, found.module.syntax.head(function))
+
+
+def _inner_name(found: InferenceLoop) -> str | None:
+    """How the function of a loop names PyTorch; only there, a decorator could not use what the function imports."""
+    return package_name(found.module, "torch", found.loop or found.forward)
 
 
 def _advice(project: Project, found: InferenceLoop) -> str:
     name = f"{found.function.name!r}" if found.function is not None else "this loop"
+    outside = package_name(found.module, "torch")
+    inside = outside or package_name(found.module, "torch", found.loop or found.forward)
+    torch = inside or "torch"
     if found.trains_too:
-        return f"call {name} in `with torch.no_grad():` where it evaluates, or use `torch.set_grad_enabled(...)` in it"
+        return (
+            f"call {name} in `with {torch}.no_grad():` where it evaluates, or use `{torch}.set_grad_enabled(...)` in it"
+        )
     if found.loop is None:
-        return "run it in `with torch.no_grad():`"
+        return f"run it in `with {torch}.no_grad():`"
     if _decorated(project, found) is None:
-        return "wrap the loop in `with torch.no_grad():`"
-    return f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`"
+        return f"wrap the loop in `with {torch}.no_grad():`"
+    return f"decorate {name} with `@{torch}.no_grad()`, or wrap the loop in `with {torch}.no_grad():`"
 
 
 RULE = Rule(

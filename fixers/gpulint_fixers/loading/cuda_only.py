@@ -1,0 +1,80 @@
+"""Copies that may not wait only where the device is one of CUDA: on another one the copy may still read the memory of
+the batch when the program has freed it, so what arrives is arbitrary (https://github.com/pytorch/pytorch/issues/139550).
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import PythonModule
+from gpulint.fix import Edit
+from gpulint.placement.device_transfers import Transfer
+from gpulint.placement.devices import Device
+from gpulint.project import Project
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint_fixers.edits.calls import set_keyword
+
+MAY_BE_OTHER = "the device may be another than one of CUDA, where what a copy that does not wait brings is arbitrary"
+_CHOOSE = frozenset({b"accelerate", b"lightning", b"pytorch_lightning", b"lightning_fabric", b"fastai"})
+"""Libraries that choose the device by themselves, on a Mac its own GPU."""
+_NAMES = (b"TrainingArguments", b"current_accelerator")
+"""What does the same."""
+
+
+def non_blocking(project: Project, transfer: Transfer) -> str | None:
+    """Return what to pass as ``non_blocking``: ``True``, or the test that the device is one of CUDA where the program
+    may use another accelerator; None if there is no name for that test."""
+    target = _target(transfer.node)
+    if target is None or not _may_be_other(project, transfer):
+        return "True"
+    module = transfer.call.module
+    if _is_device(module, target):
+        return f'{ast.unparse(target)}.type == "cuda"'
+    bound = module.scope(transfer.node).lookup("torch")
+    if bound and all(binding.target == "torch" for binding in bound):
+        return "torch.cuda.is_available()"
+    return None
+
+
+def unblock(syntax: PythonModule, call: ast.Call, value: str) -> Edit:
+    """Set ``non_blocking``, also where a plain False is passed by position."""
+    for argument in call.args:
+        if isinstance(argument, ast.Constant) and argument.value is False:
+            return Edit(syntax.path, syntax.span(argument), value)
+    return set_keyword(syntax, call, "non_blocking", value)
+
+
+def _target(call: ast.Call) -> ast.expr | None:
+    """The device that a call names; None for ``.cuda()``, and for one that says itself that it is of CUDA."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return None
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)
+    target = named or (call.args[0] if call.args else None)
+    first = target.values[0] if isinstance(target, ast.JoinedStr) and target.values else target
+    match first:
+        case ast.Constant(value=str(text)) if text.startswith("cuda"):
+            return None
+        case ast.Constant(value=int()):
+            return None
+    return target
+
+
+def _may_be_other(project: Project, transfer: Transfer) -> bool:
+    """Return whether a copy may go to an accelerator of another kind. What the program says of Macs counts wherever it
+    is: the analysis of devices leaves branches for them out."""
+    words = project.word_index
+    if transfer.devices & {Device.OTHER, Device.XPU} or words.mentioning(b"mps"):
+        return True
+    if Device.UNKNOWN not in transfer.devices:
+        return False
+    return bool(words.importing(_CHOOSE)) or any(words.mentioning(name) for name in _NAMES)
+
+
+def _is_device(module: ModuleIndex, target: ast.expr | None) -> bool:
+    """Return whether a name is certainly one of a ``torch.device``, not a string."""
+    if not isinstance(target, ast.Name):
+        return False
+    bound = module.scope(target).lookup(target.id)
+    values = [binding.value for binding in bound if binding.kind is BindingKind.ASSIGN and not binding.path]
+    made = [value for value in values if isinstance(value, ast.Call) and ast.unparse(value.func) == "torch.device"]
+    return bool(bound) and len(made) == len(bound)

@@ -1,0 +1,83 @@
+"""Waits that some steps pass by neither lead the others of their loop nor say that every step has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpulint.cli import main
+
+LOOP = """\
+import torch
+
+total = correct = lowest = 0
+for epoch in range(90):
+    for images, labels in loader:
+        labels = labels.cuda()
+        output = model(images.cuda())
+        loss = criterion(output, labels)
+        loss.backward()
+        optimizer.step()
+"""
+EVERY = """\
+        total += loss.item()
+        lowest += output.min().item()
+        correct += (output.argmax(1) == labels).sum().item()
+"""
+IN_BRANCH = """\
+        if CONDITION:
+            for number in range(len(images)):
+                keep(output[number].cpu().numpy())
+"""
+
+
+def found(folder: Path, capsys: pytest.CaptureFixture[str], program: str) -> list[dict[str, Any]]:
+    (folder / "train.py").write_text(program)
+    options = ["--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "--impact", "low"]
+    assert main(["scan", *options, "--select", "GPU305", str(folder)]) == 0
+    return list(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("condition", ["random.random() > 0.75", "limit(images) > 8", "epoch >= 10"])
+def test_a_place_that_steps_pass_by_does_not_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str
+) -> None:
+    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", condition))
+    assert [one["line"] for one in waits if one["impact"]["level"] != "low"] == [11]
+    (often,) = {one["message"].rpartition("GPU ")[2] for one in waits if "output[number]" in one["message"]}
+    assert often == "on training iterations that get there"
+    assert all("on every training iteration" in one["message"] for one in waits if one["line"] < 14)
+
+
+def test_a_place_that_every_step_gets_to_may_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", "True"))
+    (first,) = [one for one in waits if one["impact"]["level"] != "low"]
+    assert first["line"] == 16
+    assert "on every training iteration" in first["message"]
+
+
+SCALED = LOOP.replace("loss.backward()", "scaler.scale(loss).backward()").replace(
+    "optimizer.step()", "scaler.step(optimizer)\n        scaler.update()"
+)
+SHOWN = """\
+        writer.add_scalar("loss", loss.item())
+        writer.add_scalar("lowest", output.min().item())
+        writer.add_scalar("highest", output.max().item())
+        writer.add_scalar("mean", output.mean().item())
+        writer.add_histogram("output", output.cpu().numpy())
+        writer.add_scalar("correct", (output.argmax(1) == labels).sum().item())
+"""
+
+
+@pytest.mark.parametrize(("program", "low"), [(LOOP, False), (SCALED, True)])
+def test_numbers_that_steps_show_after_another_wait_cost_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], program: str, low: bool
+) -> None:
+    """The scaler of gradients waits before it steps; drawings of bad steps, which are seldom, change nothing of that."""
+    drawn = IN_BRANCH.replace("CONDITION", "limit(images) > 8")
+    waits = found(tmp_path, capsys, program + EVERY + 4 * SHOWN + drawn)
+    assert waits
+    assert all(one["impact"]["level"] == "low" for one in waits) is low
