@@ -38,11 +38,14 @@ def constructor_calls(
     project: Project, init: NodeRef, place: NodeRef, calls: tuple[NodeRef, ...]
 ) -> tuple[Chain, ...]:
     """The calls of a constructor that may have made the object whose method ``place`` stands in, where ``calls`` led to
-    it: those that the receiver of the last one comes from, or all of the tree. None if one of them is not seen."""
+    it: the last one if it makes an object, else those that its receiver comes from, or all of the tree. None if one of
+    them is not seen."""
     constructor, method = init.node, _function(place.module, place.node)
     assert isinstance(constructor, FUNCTIONS)
     for number in range(len(calls), 0, -1):
         site = calls[number - 1]
+        if (made := _made_by(project, site, constructor)) is not None:
+            return made
         base = receiver(site, method) if method is not None else None
         if base is None:
             break
@@ -50,6 +53,21 @@ def constructor_calls(
             return makers(project, site.module, base, constructor) or _all_calls(project, init.module, constructor)
         method = _function(site.module, site.node)
     return _all_calls(project, init.module, constructor)
+
+
+def _made_by(project: Project, site: NodeRef, constructor: FunctionNode) -> tuple[Chain, ...] | None:
+    """The call itself, if it makes an object with that constructor."""
+    resolver = project.fact(Resolver)
+    if not isinstance(site.node, ast.Call):
+        return None
+    classes = [ref for ref in resolver.points_to(site.module, site.node.func) if isinstance(ref.node, ast.ClassDef)]
+    found = [
+        chain
+        for ref in classes
+        if isinstance(ref.node, ast.ClassDef)
+        for chain in _reaching(project, ref.module, ref.node, constructor, site)
+    ]
+    return tuple(found) or None
 
 
 def makers(

@@ -31,6 +31,7 @@ from gpulint_fixers.loading.configured_workers import option, own_arguments, res
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
+from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -116,9 +117,10 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
             return raised
         edits = raised
     lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
+    order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
-        f"load with workers ({why}), which have their own random states{lasting}, so later epochs are "
-        f"shuffled differently{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
+        f"load with workers ({why}), which have their own random states{lasting}{order}"
+        f"{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
