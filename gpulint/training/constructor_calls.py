@@ -34,9 +34,7 @@ def is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in RECEIVERS
 
 
-def constructor_calls(
-    project: Project, init: NodeRef, place: NodeRef, calls: tuple[NodeRef, ...]
-) -> tuple[Chain, ...]:
+def constructor_calls(project: Project, init: NodeRef, place: NodeRef, calls: tuple[NodeRef, ...]) -> tuple[Chain, ...]:
     """The calls of a constructor that may have made the object whose method ``place`` stands in, where ``calls`` led to
     it: the last one if it makes an object, else those that its receiver comes from, or all of the tree. None if one of
     them is not seen."""
@@ -84,7 +82,9 @@ def makers(
             if depth and made is not base:
                 found += makers(project, where, made, constructor, depth - 1)
             continue
-        reached = [_reaching(project, home, owner, constructor, ref) for home, owner in resolver.classes_of(where, made)]
+        reached = [
+            _reaching(project, home, owner, constructor, ref) for home, owner in resolver.classes_of(where, made)
+        ]
         if not reached or not all(reached):
             return ()
         found += (chain for chains in reached for chain in chains)

@@ -77,3 +77,21 @@ def called_divisor(node: ast.AST) -> ast.expr | None:
         ):
             return by
     return None
+
+
+def holds_mostly(module: ModuleIndex, rest: ast.AST, test: ast.expr, holds: bool) -> bool:
+    """Return whether a place under a test that holds, or does not, runs where there is a rest, which is the case for
+    all but every N-th number: ``if step % 10:``, the ``else`` of ``if step % 10 == 0:``."""
+    inner = rest
+    match module.syntax.parents.get(rest):
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as operator]) as compared if left is rest:
+            inner, holds = compared, holds is isinstance(operator, ast.NotEq)
+    while inner is not test:
+        match module.syntax.parents.get(inner):
+            case ast.UnaryOp(op=ast.Not()) as up:
+                inner, holds = up, not holds
+            case ast.BoolOp() as up:
+                inner = up
+            case _:
+                return False
+    return holds

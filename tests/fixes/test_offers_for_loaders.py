@@ -321,7 +321,9 @@ def test_workers_change_the_order_only_of_what_is_shuffled(job: MakeJob, order: 
 
 
 def test_one_pass_has_no_later_epochs(job: MakeJob) -> None:
-    program = ORDERED.format(order=", shuffle=True", epochs=10).replace("    for epoch in range(10):\n", "    if True:\n")
+    program = ORDERED.format(order=", shuffle=True", epochs=10).replace(
+        "    for epoch in range(10):\n", "    if True:\n"
+    )
     assert "later epochs" not in job({"train.py": program}).offer("GPU303").description
 
 
