@@ -90,6 +90,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and not counts_steps_of_epoch(last_name(part))
             and part not in asked_options(module, test)
             and not _counts_up(module, part)
+            and not _is_divisor(module, part)
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
@@ -196,6 +197,11 @@ def _is_seldom(module: ModuleIndex, rest: ast.AST, test: ast.expr, holds: bool, 
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """``step % 100``."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def _is_divisor(module: ModuleIndex, part: ast.AST) -> bool:
+    up = module.syntax.parents.get(part)
+    return up is not None and _is_rest(up) and up.right is part
 
 
 def _passes_multiple(module: ModuleIndex, node: ast.AST, test: ast.expr, holds: bool) -> bool:

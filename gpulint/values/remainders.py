@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.documents.python import walk
 from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -95,3 +96,16 @@ def holds_mostly(module: ModuleIndex, rest: ast.AST, test: ast.expr, holds: bool
             case _:
                 return False
     return holds
+
+
+def is_in_most_rounds(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """``if step % 10:``, and the ``else`` of ``if step % 10 == 0:``, in all steps but every tenth"""
+    if any(isinstance(part, ast.BoolOp) for part in walk(test)):
+        return False
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Mod)
+        and getattr(part.right, "value", None) != 2
+        and holds_mostly(module, part, test, holds)
+        for part in walk(test)
+    )
