@@ -12,8 +12,8 @@ OTHER_ORDER = "later epochs are shuffled differently"
 
 
 def shuffles_again(project: Project, loader: Loader) -> bool:
-    """Return whether a loader may shuffle its samples for more than one pass: not with ``shuffle=False``, or without the
-    argument, unless it has a sampler."""
+    """Return whether a loader may shuffle its samples for more than one pass: not with ``shuffle=False``, or without
+    that, unless it has a sampler."""
     shuffle = loader_argument(project, loader, "shuffle")
     known = [project.fact(Constants).of(ref.module, ref.node) for ref in shuffle.refs]
     given = any(keyword.arg is None for keyword in loader.node.keywords) or any(
