@@ -148,12 +148,9 @@ class Resolver(ClassHierarchy):
                 found = True
                 yield from self.points_to(held.module, held.node, path)
         kept = not found  # what the base holds already, unless it is stored anew each time
-        for target, stored, _ in module.stored_under(last_name(base), key):
-            if stored is None or not isinstance(target, ast.Subscript):
-                continue
-            if ast.unparse(target) == ast.unparse(node):
-                found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
-                yield from self.points_to(module, stored, path)
+        for target, stored in self.stores_of(module, node, base, key):
+            found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
+            yield from self.points_to(module, stored, path)
         if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
 
