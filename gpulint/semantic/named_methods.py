@@ -30,8 +30,8 @@ def may_mean(
         owner = where.class_of(use)
         classes = [(where, owner)] if owner is not None else []
     else:
-        found = resolver.points_to(where, use.value)
-        refs = [ref for ref in found if not is_outside_instance(project, ref)]
+        origins = resolver.points_to(where, use.value)
+        refs = [ref for ref in origins if not is_outside_instance(project, ref)]
         if not refs:
             return False
         made = [
