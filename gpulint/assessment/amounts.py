@@ -14,6 +14,7 @@ from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_
 from gpulint.assessment.index_rows import gives_index_rows
 from gpulint.assessment.narrow_rows import gives_narrow_rows
 from gpulint.assessment.sample_sizes import Sample, sample_of
+from gpulint.assessment.self_tests import in_programs
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -160,13 +161,13 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
     """Return the numbers that expressions may be, as far as they are those of samples; none if one is unknown."""
-    known = [project.fact(Constants).of(ref.module, ref.node).constants for ref in refs]
+    known = [in_programs(project, project.fact(Constants).of(ref.module, ref.node).values) for ref in refs]
     if not all(known):
         return []  # the batches that a size is known for may be others
     return [
         value
         for values in known
-        for value in values
+        for value in (one.value for one in values)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
     ]
 

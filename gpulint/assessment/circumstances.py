@@ -225,6 +225,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         kinds=_IN_PROCESS,
     ),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
+    Circumstance("workers start again for each pass", 1, worker_facts.restarts_for_little, kinds=_IN_PROCESS),
     Circumstance("a linear probe on small images", 1, linear_probes.probes_small_images, kinds=_IN_PROCESS),
     Circumstance("the program keeps its batches", TO_LOW, worker_facts.keeps_batches, kinds=_IN_PROCESS),
     Circumstance("some seconds in all epochs", TO_LOW, loader_facts.takes_short_in_all, kinds=_IN_PROCESS),

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.launch.gpu_counts import processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -73,7 +74,24 @@ def gpus_of(job: Job) -> int | None:
 def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
     """The jobs of a launcher that hold GPUs."""
     for job, evidence in project.fact(GpuJobs).held_in(path):
-        yield JobSummary(_place(job, evidence), _name(job), gpus_of(job), job.programs, _files(project, job))
+        gpus = gpus_of(job) if job.gpus is not None else _started_gpus(project, job)
+        yield JobSummary(_place(job, evidence), _name(job), gpus, job.programs, _files(project, job))
+
+
+def _started_gpus(project: Project, job: Job) -> int | None:
+    """The GPUs that the launches of a job which requests none use, on its one node: those that are visible, else one
+    for each process that a distributed launcher starts (``torchrun --nproc-per-node 4``)."""
+    if any(count is not None and count.value != 1 for count in (job.nodes, job.task.replicas)):
+        return None
+    counts = list[int]()
+    for start in job.launches:
+        if any(level.nodes is not None and level.nodes.value != 1 for level in start.launch.levels):
+            return None
+        if (seen := visible(job, start)) is not None:
+            counts.append(seen.value or 0)
+        elif start.launch.distributed and (started := processes(project, job, start)) is not None:
+            counts.append(started[0])
+    return max(counts, default=0) or None
 
 
 def _place(job: Job, evidence: Place) -> Place:

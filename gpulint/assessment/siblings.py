@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +15,12 @@ from gpulint.rule import Kind
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import wraps_itself
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex
 
 _DISTRIBUTED = regex.compile(r"(^|[_-])(ddp|dist|distributed)([_-]|$)", re.IGNORECASE)
 _DATA = regex.compile(r"\.(jsonl?|csv|tsv|txt)$")
@@ -55,16 +56,40 @@ def only_notebooks_call(subject: Subject) -> bool:
     if module is None or function is None or subject.is_notebook or module.class_of(function) is not None:
         return False
     project = subject.project
-    if function.name in module.calls_by_name or project.fact(Resolver).call_sites(module, function):
+    if function.name in module.calls_by_name:
+        return False
+    if any(
+        project.kind(site.module.path) is not Kind.NOTEBOOK
+        for site in project.fact(Resolver).call_sites(module, function)
+    ):
         return False
     naming = [path for path in project.word_index.mentioning(word_of(function.name)) if path != module.path]
     notebooks = [path for path in naming if project.kind(path) is Kind.NOTEBOOK]
     return (
         bool(notebooks)
-        and not any(module.path in project.imported(path) for path in naming if path.suffix == ".py")
+        and not any(_may_call(project, path, module, function.name) for path in naming if path.suffix == ".py")
         and not any(jobs_running(project, path) for path in notebooks)
         and _jobs_train(project)
     )
+
+
+def _may_call(project: Project, path: Path, module: ModuleIndex, name: str) -> bool:
+    """Return whether a file that imports a module may mean its function of a name, and not a method of an object."""
+    where = project.module_at(path) if module.path in project.imported(path) else None
+    if where is None:
+        return module.path in project.imported(path)
+    if name in where.named or name in where.aliases or "*" in where.top.bindings:
+        return True
+    for node in where.syntax.of(ast.Attribute):
+        if node.attr == name and not (isinstance(node.value, ast.Name) and _is_made_here(where, node.value)):
+            return True
+    return False
+
+
+def _is_made_here(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a variable is assigned, and not imported."""
+    bindings = module.scope(name).lookup(name.id)
+    return bool(bindings) and all(one.kind is BindingKind.ASSIGN for one in bindings)
 
 
 @query

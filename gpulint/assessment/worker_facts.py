@@ -19,6 +19,7 @@ from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import route_to
+from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sample_effects import changed_for_others, takes_turns
@@ -49,6 +50,8 @@ _MANY_IMAGES = 256
 _LARGER = 224
 """Images of a batch from which on, or pixels of a side above which, a copy counts though no transform is proven to give
 the size (readers thanked for 1 of 9 findings below both; benchmarks/verdicts/usefulness, sets 22 to 29)."""
+_LITTLE = frozenset({"transform", "loop", "tokens"})
+"""Kinds of work that may take less time for an epoch than starting the workers anew."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
 
 
@@ -162,6 +165,14 @@ def keeps_samples(subject: Subject) -> bool:
     lose it at the end of the epoch unless the workers are persistent."""
     loader = _loader(subject)
     return loader is not None and subject.project.fact(ItemWorks).of(loader).keeps
+
+
+def restarts_for_little(subject: Subject) -> bool:
+    """Return whether workers would have to start again for each pass, for samples that take little work."""
+    loader = _loader(subject)
+    if loader is None or not against_persistence(subject.project, loader):
+        return False
+    return _LITTLE.issuperset(subject.project.fact(ItemWorks).of(loader).kinds)
 
 
 def may_not_start_workers(subject: Subject) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -121,5 +122,7 @@ def check(wanted: Sequence[Output], scanned: Collection[Path], root: Path) -> No
             raise ConfigError(f"--output-file {output.file}: this is one of the files to scan")
         if not output.file.parent.is_dir():
             raise ConfigError(f"--output-file {output.file}: there is no such folder")
-        if output.file.absolute().is_relative_to(root) and not output.file.resolve().is_relative_to(root.resolve()):
+        # `../report.json` names a file outside, as an absolute path may; no link leads there.
+        named = Path(os.path.normpath(output.file.absolute()))
+        if named.is_relative_to(root) and not output.file.resolve().is_relative_to(root.resolve()):
             raise ConfigError(f"--output-file {output.file}: a link out of the project is not written through")

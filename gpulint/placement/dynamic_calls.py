@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.named_methods import is_of_outside
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import may_step
@@ -56,7 +57,8 @@ def handed_by_name(project: Project, function: FunctionNode, name: str) -> Itera
         if (module := project.module_at(path)) is None:
             continue
         for call in module.calls_by_name.get(function.name, []):
-            if isinstance(call.func, ast.Attribute) and not resolver.callees(module, call):
+            named = isinstance(call.func, ast.Attribute) and not resolver.callees(module, call)
+            if named and not is_of_outside(project, module, call):
                 passed = argument_of(function, call, name)
                 if passed is not None and not isinstance(passed, ast.Starred):
                     yield module, passed

@@ -13,6 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.host_results import copies_to_host, makes_array_on_host
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import accepts, argument_of
+from gpulint.semantic.named_methods import is_of_outside
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
@@ -101,7 +102,7 @@ class HostOutputs:
         callees = self._project.fact(Resolver).callees(module, call)
         if callees and _NAMES_HOST.search(name) and all(map(_copies, callees)):
             return True
-        if not any(map(_moves, callees or self._implementations(*_called(call)))) and not _MODELS.search(name):
+        if not any(map(_moves, callees or self._named(module, call))) and not _MODELS.search(name):
             parts = [*call.args, *(keyword.value for keyword in call.keywords)]
             parts += [call.func.value] if isinstance(call.func, ast.Attribute) else []
             if any(self._computed(module, part, ()) for part in parts):
@@ -120,7 +121,7 @@ class HostOutputs:
         returns: those of the object's class or, where that is unknown, all methods of that name."""
         callees = self._project.fact(Resolver).callees(module, call)
         if not callees:
-            callees = [one for one in self._implementations(*_called(call)) if accepts(one.node, call)]
+            callees = [one for one in self._named(module, call) if accepts(one.node, call)]
         found = [
             (one.module, value)
             for one in callees
@@ -132,6 +133,10 @@ class HostOutputs:
         fitting = [(where, _element(value, path)) for where, value in found]
         known = [(where, value) for where, value in fitting if value is not None]
         return bool(known) and all(self._is_copy(where, value) for where, value in known)
+
+    def _named(self, module: ModuleIndex, call: ast.Call) -> tuple[NodeRef, ...]:
+        """The methods that a call may mean by its name; none where the object is of a library's class."""
+        return () if is_of_outside(self._project, module, call) else self._implementations(*_called(call))
 
     @query
     def _implementations(self, name: str, owner: str) -> tuple[NodeRef, ...]:

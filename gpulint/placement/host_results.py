@@ -191,7 +191,9 @@ def first_operand(project: Project, module: ModuleIndex, call: ast.Call) -> ast.
     if {name.partition(".")[0] for name in names} != {"torch"} and not _is_layer(project, module, call.func):
         return None
     named = {keyword.arg: keyword.value for keyword in call.keywords}
-    return call.args[0] if call.args else next((named[name] for name in _OPERANDS if name in named), None)
+    # Numbers, and the equation of `einsum`, go with tensors anywhere.
+    given = [*(one for one in call.args if not isinstance(one, ast.Constant)), *call.args]
+    return given[0] if given else next((named[name] for name in _OPERANDS if name in named), None)
 
 
 def _is_layer(project: Project, module: ModuleIndex, func: ast.expr) -> bool:

@@ -106,6 +106,26 @@ class ClassHierarchy(QualifiedNames):
                 return [*((where, binding) for binding in bindings), *wrapped]
         return []
 
+    def stores_of(
+        self, module: ModuleIndex, item: ast.AST, base: ast.expr, key: str
+    ) -> Iterator[tuple[ast.Subscript, ast.expr]]:
+        """Yield what a module stores under a constant key as an item is written; of ``self.parts["head"]`` in the class
+        of the item, its bases and subclasses alone."""
+        root = base
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        owner = module.class_of(item) if isinstance(root, ast.Name) and root.id in RECEIVERS else None
+        for target, stored, _ in module.stored_under(last_name(base), key):
+            if stored is None or not isinstance(target, ast.Subscript) or ast.unparse(target) != ast.unparse(item):
+                continue
+            other = module.class_of(target) if owner is not None else None
+            if owner is None or other is None or self._are_related(module, owner, other):
+                yield target, stored
+
+    def _are_related(self, module: ModuleIndex, one: ast.ClassDef, other: ast.ClassDef) -> bool:
+        above, below = self.mro(module, one), self.mro(module, other)
+        return any(base is other for _, base in above) or any(base is one for _, base in below)
+
     def method(self, module: ModuleIndex, node: ast.ClassDef, name: str) -> NodeRef | None:
         """The method ``name`` of a class or its nearest base in the tree."""
         for where, binding in self.class_attribute(module, node, name):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpulint.project import Project
-    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 
 def may_mean(
@@ -30,7 +30,10 @@ def may_mean(
         owner = where.class_of(use)
         classes = [(where, owner)] if owner is not None else []
     else:
-        refs = resolver.points_to(where, use.value)
+        origins = resolver.points_to(where, use.value)
+        refs = [ref for ref in origins if not is_outside_instance(project, ref)]
+        if not refs:
+            return False
         made = [
             resolver.classes_of(ref.module, ref.node) if isinstance(ref.node, ast.Call) and not ref.path else ()
             for ref in refs
@@ -42,6 +45,29 @@ def may_mean(
         if found is None or found.node is method or not own.isdisjoint(family(project, place, other)):
             return True
     return not classes
+
+
+def is_outside_instance(project: Project, ref: NodeRef) -> bool:
+    """Return whether an expression makes an instance of a class of a library, whose methods are the library's:
+    ``Trainer(model)`` of ``from library import Trainer``."""
+    if not isinstance(ref.node, ast.Call) or ref.path:
+        return False
+    resolver = project.fact(Resolver)
+    names = resolver.call_names(ref.module, ref.node)
+    return (
+        bool(names)
+        and all("." in name and name.rpartition(".")[2][:1].isupper() for name in names)
+        and not any(project.module_path(name.partition(".")[0], ref.module.path) for name in names)
+        and not resolver.classes_of(ref.module, ref.node)
+    )
+
+
+def is_of_outside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call is of a method of such instances alone."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    refs = project.fact(Resolver).points_to(module, call.func.value)
+    return all(is_outside_instance(project, ref) for ref in refs)
 
 
 @query

@@ -148,12 +148,9 @@ class Resolver(ClassHierarchy):
                 found = True
                 yield from self.points_to(held.module, held.node, path)
         kept = not found  # what the base holds already, unless it is stored anew each time
-        for target, stored, _ in module.stored_under(last_name(base), key):
-            if stored is None or not isinstance(target, ast.Subscript):
-                continue
-            if ast.unparse(target) == ast.unparse(node):
-                found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
-                yield from self.points_to(module, stored, path)
+        for target, stored in self.stores_of(module, node, base, key):
+            found, kept = True, kept and dictionary_items.is_in_branch(module, target, node)
+            yield from self.points_to(module, stored, path)
         if (kept or not found) and not self.db.partial:
             yield NodeRef(module, node, path)
 
@@ -244,7 +241,7 @@ class Resolver(ClassHierarchy):
     def _wrapped(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[tuple[ModuleIndex, ast.expr]]:
         """``model.module`` of ``model = DataParallel(net)``."""
         for ref in self.points_to(module, node.value):
-            if isinstance(ref.node, ast.Call) and (found := self._unwrapped(ref))[1] is not ref.node:
+            if isinstance(ref.node, ast.Call) and (found := self.unwrapped(ref))[1] is not ref.node:
                 yield found
 
     def _constructed(self, module: ModuleIndex, node: ast.Attribute) -> tuple[list[NodeRef], bool]:
@@ -322,13 +319,13 @@ class Resolver(ClassHierarchy):
                         found += (part for part in inner if isinstance(part.node, FUNCTIONS))
                         partial.update(inner)
                         continue
-                    for where, owner in self.classes_of(*self._unwrapped(ref)):
+                    for where, owner in self.classes_of(*self.unwrapped(ref)):
                         called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
                         if called is not None:
                             found.append(called)
         return fitting(dict.fromkeys(found), call, partial)
 
-    def _unwrapped(self, ref: NodeRef) -> tuple[ModuleIndex, ast.expr]:
+    def unwrapped(self, ref: NodeRef) -> tuple[ModuleIndex, ast.expr]:
         """The model in ``DataParallel(model)``; else the expression itself."""
         assert isinstance(ref.node, ast.Call)
         if ref.node.args and last_name(ref.node.func) in _WRAPPERS:

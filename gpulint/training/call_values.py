@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
-from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
+from gpulint.semantic.argument_binding import RECEIVERS, CallbackCall, argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.constructor_calls import constructor_calls
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
 
@@ -77,7 +79,7 @@ def truth(
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             sides = (_known(project, module, side, calls, assumed) for side in (left, right))
             return _compared(operator, *sides)
-        case ast.Name():
+        case ast.Name() | ast.Attribute():
             known = _known(project, module, test, calls, assumed)
             return bool(known.value) if known is not None and known.constant else None
     return None
@@ -123,7 +125,23 @@ def _known(
             if assumed is not None and assumed[0] == name and bindings:
                 return Known(assumed[1])
             return _passed(project, module, function, name, calls) if bindings and calls else None
+        case ast.Attribute(value=ast.Name(id=name)) if calls and name in RECEIVERS:
+            return _constructed(project, module, node, calls)
     return None
+
+
+def _constructed(project: Project, module: ModuleIndex, node: ast.Attribute, calls: Calls) -> Known | None:
+    """What an attribute is that only the constructor of the object sets, to a parameter of its own, by the calls that
+    made the object."""
+    owner = module.class_of(node)
+    bound = project.fact(Resolver).class_attribute(module, owner, node.attr) if owner is not None else []
+    where, value = (bound[0][0], bound[0][1].value) if len(bound) == 1 else (module, None)
+    constructor = where.function(value) if isinstance(value, ast.Name) else None
+    if not isinstance(value, ast.Name) or constructor is None or constructor.name != "__init__" or bound[0][1].path:
+        return None
+    chains = constructor_calls(project, NodeRef(where, constructor), NodeRef(module, node), calls)
+    found = {_known(project, where, value, chain) for chain in chains}
+    return found.pop() if len(found) == 1 else None
 
 
 def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name: str, calls: Calls) -> Known | None:
@@ -146,7 +164,9 @@ def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name:
         caller = site.module.function(site.node)
         bindings = site.module.scope(passed).lookup(passed.id)
         if caller is not None and any(binding.kind is BindingKind.PARAMETER for binding in bindings):
-            return _known(project, site.module, passed, calls[:-1]) or _GIVEN
+            known = _known(project, site.module, passed, calls[:-1])
+            if known is not None or len(calls) > 1:
+                return known or _GIVEN
     values = project.fact(Constants).of(site.module, passed)
     if values.complete and len(values.constants) == 1 and values.values[0].source == "literal":
         return Known(values.constants[0])

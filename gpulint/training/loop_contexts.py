@@ -17,6 +17,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
 from gpulint.training.generators import consumers, yields
 from gpulint.training.loop_roles import LoopRoles, Role
+from gpulint.training.made_objects import is_other_object
 from gpulint.training.outside_loops import files_with_loops, runs_in_no_loop
 from gpulint.training.own_callbacks import own_calls
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
@@ -102,6 +103,8 @@ class LoopContexts(LoopRoles):
             for context in (c for place in places or [site] for c in self.enclosing_loops(place.module, place.node)):
                 # What a hook calls itself, it calls as the hook that it is.
                 if context.loop.node is function:
+                    continue
+                if is_other_object(self._project, function, site, context.calls):
                     continue
                 if len(context.calls) == MAX_CALLS:
                     module.report_limit(f"more than {MAX_CALLS} calls lead from a loop to a function")

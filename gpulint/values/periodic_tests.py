@@ -16,11 +16,12 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.chances import is_by_chance
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch, is_counter
+from gpulint.values.first_rounds import counts_to_few, is_among_first
 from gpulint.values.late_rounds import is_among_last
 from gpulint.values.listed_counts import is_at_listed
 from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
-from gpulint.values.remainders import called_divisor, is_power_of_two, named_divisor, passes_multiple
+from gpulint.values.remainders import called_divisor, holds_mostly, is_power_of_two, named_divisor, passes_multiple
 from gpulint.values.tests_elsewhere import named_test, passed_tests, properties
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -53,8 +54,6 @@ _DUE = regex.compile(
     r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
 )
 _FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
-FEW = 20
-"""Most first iterations that count as seldom."""
 _NO_INTERVAL: tuple[int, str] | None = None
 
 
@@ -67,9 +66,13 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         divisor = part.right if _is_rest(part) else called_divisor(part)
         divisor = named_divisor(module, part) if isinstance(part, ast.Name | ast.Attribute) else divisor
         if divisor is not None:
-            if not _is_always_one(project.fact(Constants).of(module, divisor)):
+            if _is_seldom(module, part, test, holds, project.fact(Constants).of(module, divisor)):
                 return True
-        elif waits_for_clock(part, holds) or _is_due(project, module, part, holds) or _passes_multiple(part):
+        elif (
+            waits_for_clock(part, holds)
+            or _is_due(project, module, part, holds)
+            or _passes_multiple(module, part, test, holds)
+        ):
             return True
         elif isinstance(part, ast.Name) and (named := named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
@@ -87,14 +90,15 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and not counts_steps_of_epoch(last_name(part))
             and part not in asked_options(module, test)
             and not _counts_up(module, part)
+            and not _is_divisor(module, part)
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
         elif isinstance(part, ast.Compare) and is_at_listed(module, part, holds):
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
-        elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
+        elif isinstance(part, ast.Compare) and holds and is_among_first(module, part):
             return True  # `step < 3`: the first of a training are drawn
-        elif isinstance(part, ast.Compare) and _counts_to_few(project, module, part, holds):
+        elif isinstance(part, ast.Compare) and counts_to_few(project, module, part, holds):
             return True  # `if self.shown >= 4: return`
         elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):
             return True  # `if images < last_images + interval: continue`
@@ -185,14 +189,26 @@ def _is_always_one(period: ConstantSet) -> bool:
     return period.every(lambda value: value == 1) and all(value.source != "launcher" for value in period.values)
 
 
+def _is_seldom(module: ModuleIndex, rest: ast.AST, test: ast.expr, holds: bool, period: ConstantSet) -> bool:
+    mostly = holds_mostly(module, rest, test, holds) and not period.every(lambda value: value == 2)
+    return not mostly and not _is_always_one(period)
+
+
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """``step % 100``."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
-def _passes_multiple(node: ast.AST) -> bool:
-    return passes_multiple(node) and any(
-        is_counter(one) for one in walk(node) if isinstance(one, ast.Name | ast.Attribute)
+def _is_divisor(module: ModuleIndex, part: ast.AST) -> bool:
+    up = module.syntax.parents.get(part)
+    return up is not None and _is_rest(up) and up.right is part
+
+
+def _passes_multiple(module: ModuleIndex, node: ast.AST, test: ast.expr, holds: bool) -> bool:
+    return (
+        passes_multiple(node)
+        and any(is_counter(one) for one in walk(node) if isinstance(one, ast.Name | ast.Attribute))
+        and not (isinstance(node, ast.BinOp) and holds_mostly(module, node, test, holds))
     )
 
 
@@ -275,45 +291,6 @@ def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed
     return set(constants) == {True, False} and all(
         value is False or any(is_periodic(project, module, test, holds) for test, holds in conditions(module, one.node))
         for value, one in zip(constants, bindings, strict=True)
-    )
-
-
-def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
-    """``step < 3``, or of a number that is made of the loop's counter (``seen = i + batches * epoch``)."""
-    match test:
-        case (
-            ast.Compare(left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))])
-            | ast.Compare(ops=[_, ast.Lt() | ast.LtE()], comparators=[ast.Name() as name, ast.Constant(value=int(few))])
-        ):
-            if "epoch" in name.id or not 0 < few <= FEW:
-                return False
-            bindings = module.scope(name).lookup(name.id)
-            made = bindings[0].value if len(bindings) == 1 else None
-            return is_counter(name) or (
-                isinstance(made, ast.BinOp)
-                and any(isinstance(part, ast.Name) and is_counter(part) for part in walk(made))
-            )
-    return False
-
-
-def _counts_to_few(project: Project, module: ModuleIndex, test: ast.Compare, holds: bool) -> bool:
-    """``if self.shown < self.most: self.shown += 1`` of a counter that starts in ``__init__`` and a limit of few."""
-    reached = ast.Lt | ast.LtE if holds else ast.Gt | ast.GtE
-    match test:
-        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=name), ops=[op], comparators=[limit]) if (
-            isinstance(op, reached)
-        ):
-            pass
-        case _:
-            return False
-    owner = module.class_of(test)
-    stores = module.attributes.get((owner, name), []) if owner is not None else []
-    homes = [module.function(one.node) for one in stores if one.kind is not BindingKind.AUGMENT]
-    most = project.fact(Constants).of(module, limit)
-    return (
-        0 < len(homes) < len(stores)
-        and all(home is not None and home.name == "__init__" for home in homes)
-        and most.every(lambda value: isinstance(value, int) and value <= FEW)
     )
 
 

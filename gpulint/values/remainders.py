@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.documents.python import walk
 from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -77,3 +78,34 @@ def called_divisor(node: ast.AST) -> ast.expr | None:
         ):
             return by
     return None
+
+
+def holds_mostly(module: ModuleIndex, rest: ast.AST, test: ast.expr, holds: bool) -> bool:
+    """Return whether a place under a test that holds, or does not, runs where there is a rest, which is the case for
+    all but every N-th number: ``if step % 10:``, the ``else`` of ``if step % 10 == 0:``."""
+    inner = rest
+    match module.syntax.parents.get(rest):
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as operator]) as compared if left is rest:
+            inner, holds = compared, holds is isinstance(operator, ast.NotEq)
+    while inner is not test:
+        match module.syntax.parents.get(inner):
+            case ast.UnaryOp(op=ast.Not()) as up:
+                inner, holds = up, not holds
+            case ast.BoolOp() as up:
+                inner = up
+            case _:
+                return False
+    return holds
+
+
+def is_in_most_rounds(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """``if step % 10:``, and the ``else`` of ``if step % 10 == 0:``, in all steps but every tenth"""
+    if any(isinstance(part, ast.BoolOp) for part in walk(test)):
+        return False
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Mod)
+        and getattr(part.right, "value", None) != 2
+        and holds_mostly(module, part, test, holds)
+        for part in walk(test)
+    )

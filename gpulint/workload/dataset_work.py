@@ -12,6 +12,7 @@ from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
@@ -297,20 +298,18 @@ def _is_record(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _left_out(project: Project, dataset: NodeRef, made: ast.expr) -> frozenset[str]:
-    """Attributes of a data set (``self.transform``) for parameters that are None unless given, and are not given."""
+    """Attributes of a data set (``self.transform``) for parameters that are None, by default or as they are given."""
     assert isinstance(dataset.node, ast.ClassDef)
     if not isinstance(made, ast.Call):
         return frozenset()
     init = project.fact(Resolver).method(dataset.module, dataset.node, "__init__")
     if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.keywords):
         return frozenset()
-    args = init.node.args
-    given = {arg.arg for arg in args.args[: len(made.args) + 1]} | {keyword.arg for keyword in made.keywords}
-    absent = {
-        arg.arg
-        for arg, value in with_defaults(args)
-        if isinstance(value, ast.Constant) and value.value is None and arg.arg not in given
-    }
+    absent = set[str]()
+    for arg, default in with_defaults(init.node.args):
+        value = argument_of(init.node, made, arg.arg) or default
+        if isinstance(value, ast.Constant) and value.value is None:
+            absent.add(arg.arg)
     return frozenset(
         ast.unparse(node.targets[0])
         for node in walk(init.node)

@@ -16,6 +16,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.properties import properties
+from gpulint.training.call_values import is_kept_out
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
@@ -131,7 +132,7 @@ class ItemWorks:
             getters = [getter for name in _GETTERS if (getter := resolver.method(where, owner, name)) is not None]
             kinds |= self._of_sets(resolver.base_names(where, owner))
             for getter in getters:
-                kinds |= self._of_callable(getter)
+                kinds |= self._of_callable(getter, source)
             known = known or bool(getters) or bool(kinds)
         if isinstance(node, ast.Call):
             known = known or _is_mapped(node)
@@ -188,9 +189,11 @@ class ItemWorks:
 
     # -- functions -----------------------------------------------------------------------------------------------------
 
-    def _of_callable(self, made: NodeRef) -> set[str]:
+    def _of_callable(self, made: NodeRef, of: NodeRef | None = None) -> set[str]:
         """The work of a function, with those of the tree that it calls and that do not keep their results, as from the
-        second epoch on; none that defaults rule out (``if self.preloaded: return self.samples[index]``)."""
+        second epoch on; none that defaults rule out (``if self.preloaded: return self.samples[index]``), or the call
+        ``of`` the constructor of its object (``transform=None``)."""
+        given = (of,) if of is not None and isinstance(of.node, ast.Call) else ()
         found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
         while todo and len(seen) < MAX_FUNCTIONS:
             ref, depth = todo.pop()
@@ -204,7 +207,9 @@ class ItemWorks:
             calls = [
                 part
                 for part in inside
-                if isinstance(part, ast.Call) and not guards.is_off_by_default(ref.module, part, ref.node)
+                if isinstance(part, ast.Call)
+                and not guards.is_off_by_default(ref.module, part, ref.node)
+                and not is_kept_out(self._project, ref.module, part, given)
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
             if any(map(_is_loop, walk(ref.node))):

@@ -36,10 +36,10 @@ _HOOK = regex.compile(r"epoch|stage|step|batch|iter|begin|start|end|before|after
 def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex]) -> bool:
     """Return whether one of the modules changes the data set of a loader within a loop: by a method whose result is not
     used (``loader.dataset.sample_negatives()``), or by an assignment (``train_data.epoch = epoch``)."""
-    made = frozenset(_made(project, loader))
-    return any(_calls_refresh(module) or _changes(project, module, made) for module in dict.fromkeys(modules)) or any(
-        _is_changed_by_hook(project, owner) for owner in _classes(project, loader)
-    )
+    made, rounds = frozenset(_made(project, loader)), _rounds(project, loader.module, loader.node)
+    return any(
+        _calls_refresh(module) or _changes(project, module, made, rounds) for module in dict.fromkeys(modules)
+    ) or any(_is_changed_by_hook(project, owner) for owner in _classes(project, loader))
 
 
 def changes_within_pass(project: Project, loader: Loader) -> bool:
@@ -147,9 +147,10 @@ def _calls_refresh(module: ModuleIndex) -> bool:
 
 
 @query
-def _changes(project: Project, module: ModuleIndex, made: frozenset[ast.AST]) -> bool:
+def _changes(project: Project, module: ModuleIndex, made: frozenset[ast.AST], rounds: frozenset[ast.AST]) -> bool:
+    """Return whether a loop changes a data set, other than one whose ``rounds`` each make the loader anew."""
     return any(
-        _is_data_set(project, module, base, made) and _is_repeated(project, module, changed)
+        _is_data_set(project, module, base, made) and not _rounds(project, module, changed) <= rounds
         for changed, bases in (*_assignments(module), *_statements(project, module))
         for base in bases
     )
@@ -215,6 +216,11 @@ def _is_data_set(project: Project, module: ModuleIndex, node: ast.expr, made: fr
         case _:
             return False
     return any(ref.node in made for ref in project.fact(Resolver).points_to(module, node))
+
+
+def _rounds(project: Project, module: ModuleIndex, node: ast.AST) -> frozenset[ast.AST]:
+    """The loops of epochs or over batches, and the hooks that frameworks call for each, in which a place runs."""
+    return frozenset(context.loop.node for context in project.fact(LoopContexts).enclosing_loops(module, node))
 
 
 def _is_repeated(project: Project, module: ModuleIndex, node: ast.AST) -> bool:

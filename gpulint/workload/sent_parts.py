@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.names import matches
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -33,8 +34,10 @@ _SPAWNS = regex.compile(r"""\bset_start_method\(\s*(?:method\s*=\s*)?["'](?:spaw
 
 def may_spawn(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module, or one that imports it, may run on Windows or a Mac, as its documentation may say, or
-    spawns all its processes."""
+    spawns all its processes. Jobs of clusters run on Linux."""
     programs = list(_programs(project, module))
+    if any(_is_started_by_job(project, one) for one in programs):
+        return any(map(spawns, programs))
     return any(
         may_run_on_macos(one) or spawns(one) or may_be_set_up_on_desktop(project, one.path) for one in programs
     ) or any(
@@ -46,10 +49,15 @@ def may_spawn(project: Project, module: ModuleIndex) -> bool:
 
 def spawns_at_home(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module, or one that imports it, was written on Windows or macOS or spawns all its processes."""
-    return any(
-        is_of_another_system(one) or spawns(one) or is_run_on_desktop(project, one.path)
-        for one in _programs(project, module)
-    )
+    programs = list(_programs(project, module))
+    if any(_is_started_by_job(project, one) for one in programs):
+        return any(map(spawns, programs))
+    return any(is_of_another_system(one) or spawns(one) or is_run_on_desktop(project, one.path) for one in programs)
+
+
+def _is_started_by_job(project: Project, program: ModuleIndex) -> bool:
+    """Return whether a job of a cluster starts a program, not only a plain script."""
+    return any(found.job.task.system for found in project.fact(JobIndex).launches_of(program.path))
 
 
 def spawned_part(project: Project, call: NodeRef) -> str:

@@ -797,3 +797,54 @@ def test_arrays_that_are_transformed_as_images_are_no_rows(tmp_path: Path) -> No
     )
     (basis,) = bases(tmp_path, {"train.py": HEAD + "import numpy as np\n" + held + TRAINING}, "GPU303")
     assert "batches of 512 samples in the training process" in basis
+
+
+MANAGER = """\
+import argparse
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+class Manager:
+    def __init__(self, args):
+        self.data = ImageFolder(args.folder)
+
+    def loader(self, batch_size):
+        return DataLoader(self.data, batch_size=batch_size)
+
+def try_it():
+    args.batch_size = 60
+    for images, labels in Manager(args).loader(batch_size=args.batch_size):
+        print(images.shape)
+
+if __name__ == "__main__":
+    args = argparse.ArgumentParser().parse_args()
+    try_it()
+"""
+
+MANAGED = """\
+from data import Manager
+from net import Net
+
+def train(args):
+    model = Net().cuda()
+    for epoch in range(100):
+        for images, labels in Manager(args).loader({size}):
+            model(images.cuda()).mean().backward()
+            optimizer.step()
+
+train(read_options())
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "basis"), [("128", "batches of 128 images"), ("args.size", "every step, images in the training process")]
+)
+def test_the_self_test_of_a_module_says_nothing_of_the_batches(tmp_path: Path, size: str, basis: str) -> None:
+    found = bases(tmp_path, {"data.py": MANAGER, "train.py": MANAGED.format(size=size)}, "GPU303")
+    assert [basis in one for one in found] == [True]
+
+
+def test_a_program_with_classes_for_others_says_its_own_batches(tmp_path: Path) -> None:
+    program = MANAGER.replace("print(images.shape)", "model(images.cuda()).mean().backward()")
+    (one,) = bases(tmp_path, {"data.py": program, "show.py": "from data import Manager\n\nshow(Manager)\n"}, "GPU303")
+    assert "batches of 60 images" in one

@@ -639,3 +639,21 @@ def test_hidden_gpus_cost_nothing_in_a_file_that_no_job_with_gpus_runs(tmp_path:
     for number, (started, level) in enumerate([("small.py", "high"), ("train.py", "low")]):
         files = {"job.sh": job.format(started), "small.py": hidden, "train.py": "import torch\n"}
         assert levels(tmp_path / str(number), files, "GPU411") == [level]
+
+
+@pytest.mark.parametrize(
+    ("script", "gpus"),
+    [
+        ("torchrun --standalone --nproc-per-node 4 train.py\n", 4),
+        ("NUM_GPUS=2\ntorchrun --nproc_per_node=$NUM_GPUS train.py\n", 2),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 python train.py\n", 3),
+        ("torchrun --nnodes 2 --nproc-per-node 4 train.py\n", None),
+        ("torchrun --nproc-per-node $COUNT train.py\n", None),
+        ("python train.py\n", None),
+    ],
+)
+def test_a_script_without_a_request_holds_what_its_command_starts(
+    tmp_path: Path, script: str, gpus: int | None
+) -> None:
+    report = scan(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "run.sh": f"#!/bin/bash\n{script}"})
+    assert [job.gpus for job in report.jobs] == [gpus]

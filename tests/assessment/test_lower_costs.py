@@ -468,7 +468,15 @@ def test_a_branch_that_the_default_does_not_take_costs_little(tmp_path: Path, de
     assert {str(finding.impact.level) for finding in found} in ({level}, set() if level == "low" else {level})
 
 
-def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "alone"),
+    [
+        ("", True),
+        ("import helper\n\nhelper.train_all([])\n", False),
+        ("from helper import norm\nfrom library import Trainer\n\ntrainer = Trainer()\ntrainer.train_all()\n", True),
+    ],
+)
+def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Path, call: str, alone: bool) -> None:
     body = textwrap.indent(IMAGES.split("loader =")[1], "    ").lstrip()
     classes = IMAGES.split("loader =")[0]
     helper = (
@@ -480,11 +488,11 @@ def test_a_function_that_only_a_notebook_calls_counts_as_a_notebook(tmp_path: Pa
         "net.py": "",
         "helper.py": helper,
         "try.ipynb": notebook + '"nbformat_minor": 5}',
-        "train.py": HEAD + TRAINING,
+        "train.py": HEAD + TRAINING + call,
         "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n",
     }
     found = [one.finding for one in scan(tmp_path, files).results if one.finding.path.name == "helper.py"]
-    assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [True]
+    assert ["only notebooks call it" in one.impact.basis for one in found if one.rule.code == "GPU303"] == [alone]
 
 
 @pytest.mark.parametrize(

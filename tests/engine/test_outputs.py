@@ -264,3 +264,20 @@ def test_rdjson_suggests_a_fix_of_several_edits_as_one(run: Any, tree: Path) -> 
             two["code"]["value"] for two in rdjson(run, "--select", one["code"]["value"])
         }
         (tree / "train.py").write_text(text)
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "sub/../../outside.json"])
+def test_a_report_may_be_beside_the_project(run: Any, tree: Path, name: str) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    (tree / "sub").mkdir()
+    assert run("scan", "--output-file", name)[0] == 1
+    assert (tree.parent / "outside.json").read_text().startswith("[")
+
+
+def test_no_report_is_written_through_a_link_out_of_the_project(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    (tree.parent / "elsewhere").mkdir()
+    (tree / "link").symlink_to(tree.parent / "elsewhere")
+    code, _, err = run("scan", "--output-file", "link/outside.json")
+    assert code == 2
+    assert "--output-file link/outside.json: a link out of the project is not written through" in err

@@ -288,31 +288,70 @@ def test_loaders_of_one_function_ask_for_a_gpu_in_the_same_way(job: MakeJob) -> 
     assert made.text("train.py").count("pin_memory=torch.cuda.is_available()") == 2
 
 
-@pytest.mark.parametrize(
-    ("order", "said"), [(", shuffle=True", True), (", sampler=drawn", True), (", shuffle=False", False), ("", False)]
-)
-def test_workers_change_the_order_of_samples_that_are_shuffled(job: MakeJob, order: str, said: bool) -> None:
-    program = f"""\
-import torch
-from PIL import Image
-from torch.utils.data import DataLoader, Dataset
+ORDERED = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
 
+def main():
+    loader = DataLoader(ImageFolder("train"), batch_size=64{order})
+    for epoch in range({epochs}):
+        for images, labels in loader:
+            model(images.cuda()).mean().backward()
+            optimizer.step()
 
-class Photos(Dataset):
-    def __init__(self, paths):
-        self.paths = paths
-
-    def __len__(self):
-        return len(self.paths)
-
-    def __getitem__(self, index):
-        return transform(Image.open(self.paths[index]))
-
-
-loader = DataLoader(Photos(paths), batch_size=64{order})
-for epoch in range(9):
-    for photos in loader:
-        model(photos.cuda()).sum().backward()
-        optimizer.step()
+if __name__ == "__main__":
+    main()
 """
-    assert ("shuffled differently" in job({"train.py": program}).offer("GPU303").description) is said
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (", shuffle=True", True),
+        (", shuffle=args.shuffle", True),
+        (", sampler=weighted", True),
+        (", shuffle=False", False),
+        ("", False),
+    ],
+)
+def test_workers_change_the_order_only_of_what_is_shuffled(job: MakeJob, order: str, says: bool) -> None:
+    offered = job({"train.py": ORDERED.format(order=order, epochs=10)}).offer("GPU303")
+    assert ("later epochs are shuffled differently" in offered.description) is says
+    assert "which have their own random states" in offered.description
+
+
+def test_one_pass_has_no_later_epochs(job: MakeJob) -> None:
+    program = ORDERED.format(order=", shuffle=True", epochs=10).replace(
+        "    for epoch in range(10):\n", "    if True:\n"
+    )
+    assert "later epochs" not in job({"train.py": program}).offer("GPU303").description
+
+
+COLLATED_LOCALLY = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+DEVICES = ["cuda", "mps"]
+
+def main():
+    def collate(rows):
+        return rows
+    loader = DataLoader(ImageFolder("train"), batch_size=64, collate_fn=collate)
+    for epoch in range(10):
+        for images, labels in loader:
+            model(images.cuda()).mean().backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+SUBMITTED = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\npython train.py\n"
+
+
+def test_a_mac_cannot_send_what_is_local(job: MakeJob) -> None:
+    assert "cannot be sent" in job({"train.py": COLLATED_LOCALLY}).refusal("GPU303")
+
+
+def test_jobs_of_clusters_run_on_linux(job: MakeJob) -> None:
+    offered = job({"train.py": COLLATED_LOCALLY, "run.sh": SUBMITTED}).offer("GPU303")
+    assert "num_workers=4" in "".join(edit.text for edit in offered.edits)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Fix
+
 MakeJob = Callable[..., Any]
 
 MAPPED = """\
@@ -230,3 +232,38 @@ for x, y in loader:
 def test_one_sum_of_a_few_values_saves_no_wait(job: MakeJob) -> None:
     assert job({"train.py": SUMMED.format(parts="[first, second]")}).refusal("GPU305")
     assert job({"train.py": SUMMED.format(parts="model.losses()")}).offer("GPU305").changes
+
+
+LOGS_MOSTLY = """
+    import wandb
+    from torch import nn
+
+    model = nn.Linear(8, 8).cuda()
+    criterion = nn.MSELoss()
+
+
+    def run_epoch(loader, optimizer):
+        total_loss = 0.0
+        counter = 0
+        for x, y in loader:
+            counter += 1
+            loss = criterion(model(x.cuda()), y.cuda())
+            loss.backward()
+            optimizer.step()
+            if {test}:
+                table.append(check(loss.item()))
+            total_loss += loss.item()
+        return total_loss / len(loader)
+"""
+
+
+@pytest.mark.parametrize("test", ["counter % 10", "not counter % 10 == 0", "counter % args.every != 0"])
+def test_a_read_in_nine_of_ten_steps_stays(job: MakeJob, test: str) -> None:
+    results = job({"train.py": LOGS_MOSTLY.format(test=test)}).scan("GPU305")
+    assert len(results) == 2
+    assert not any(isinstance(result.fix, Fix) for result in results)
+
+
+def test_a_read_in_every_tenth_step_does_no_harm(job: MakeJob) -> None:
+    offered = job({"train.py": LOGS_MOSTLY.format(test="not counter % 10")}).offer("GPU305")
+    assert any("detach()" in edit.text for edit in offered.edits)

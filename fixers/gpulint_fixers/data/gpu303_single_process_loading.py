@@ -16,7 +16,7 @@ from gpulint.programs.api_releases import may_lack
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.source import Span
-from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
@@ -31,6 +31,7 @@ from gpulint_fixers.loading.configured_workers import option, own_arguments, res
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
+from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -116,23 +117,13 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
             return raised
         edits = raised
     lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
+    order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
-        f"load with workers ({why}), which have their own random states{lasting}{_reordered(project, loader)}"
+        f"load with workers ({why}), which have their own random states{lasting}{order}"
         f"{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
-
-
-def _reordered(project: Project, loader: Loader) -> str:
-    """What starting workers changes in the order of samples, as it draws a random number: nothing if that is fixed."""
-    given = [loader_argument(project, loader, name) for name in ("shuffle", "sampler", "batch_sampler")]
-    fixed = all(
-        one.is_absent
-        or (one.refs and all(isinstance(ref.node, ast.Constant) and not ref.node.value for ref in one.refs))
-        for one in given
-    )
-    return "" if fixed else ", so later epochs are shuffled differently"
 
 
 def _raised_edits(

@@ -12,6 +12,7 @@ from gpulint.project import Project
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
+from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -32,7 +33,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         value = f"{syntax.text(workers)} > 0"
     edit = set_keyword(syntax, loader.node, "persistent_workers", value)
     return Fix(
-        "keep workers alive between epochs, with their random state and data; later epochs are shuffled differently",
+        "keep workers alive between epochs, with their random state and data"
+        + (f"; {OTHER_ORDER}" if shuffles_again(project, loader) else ""),
         Safety.UNSAFE,
         (edit,),
     )

@@ -12,6 +12,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint_fixers.model.kept_parts import kept_parts
+from gpulint_fixers.model.object_parts import object_parts
 from gpulint_fixers.model.sibling_totals import sibling_totals
 
 
@@ -31,9 +32,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             Edit(finding.path, syntax.span_at(end, end), ").detach()"),
         )
     beside, parts = sibling_totals(project, found.module, found.value), kept_parts(project, found)
-    again = _in_other_branches(found)
-    ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors, *again))
+    again, left = _in_other_branches(found), object_parts(project, found)
+    ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors, *left.tensors, *again))
     edits += tuple(Edit(finding.path, syntax.span_at(at, at), ".detach()") for at in ends)
+    if left.unknown:
+        note = f"`{left.unknown}`, which the same method may set, may keep the same graph"
+        return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)
     if parts.unknown:
         note = f"`{parts.unknown}`, of which it is computed, may keep the same graph"
         return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)

@@ -10,6 +10,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix
+from gpulint.placement.unknown_results import UnknownResults
 from gpulint.project import Project
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
@@ -84,8 +85,18 @@ def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) 
     for call, read in hidden_waits(project, loop.module, loop.node):
         inside = own is not None and read.module.function(read.node) is own
         if not inside and branches_around(loop.module, call, loop.node) <= here:
-            return Declined(f"every step waits in `{ast.unparse(read.node)}` of {read.module.path.name} as well")
+            what = f"`{ast.unparse(read.node)}` of {read.module.path.name}"
+            if _is_of_library(project, read):
+                return Declined(f"every step reads {what} as well, which a library returns, perhaps on the GPU")
+            return Declined(f"every step waits in {what} as well")
     return None
+
+
+def _is_of_library(project: Project, read: NodeRef) -> bool:
+    match read.node:
+        case ast.Call(func=ast.Attribute(attr="item", value=value)):
+            return project.fact(UnknownResults).holds(read.module, value)
+    return False
 
 
 def _left_in(found: HostWait, made: Fix) -> str | None:

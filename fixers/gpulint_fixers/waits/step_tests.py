@@ -22,6 +22,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
+from gpulint.values.remainders import is_in_most_rounds
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 from gpulint_fixers.waits.unknown_reads import unknown_reads
 
@@ -70,6 +71,8 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
         if others and isinstance(others[-1], ast.Raise):
             continue  # whatever goes on has come through this branch
         if here is up.body and (_is_of_tensors(up.test) or holds_in_all_steps(module, up.test, loop)):
+            continue
+        if is_in_most_rounds(module, up.test, here is up.body):
             continue
         found.add(here[0])
     return frozenset(found)

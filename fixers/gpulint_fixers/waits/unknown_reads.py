@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.placement.unknown_results import UnknownResults
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
@@ -17,7 +18,8 @@ _READS = frozenset({"item", "tolist", "cpu", "numpy"})
 
 def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Iterator[NodeRef]:
     """Yield ``float(errors[name])`` where the loop has ``errors = evaluate(output)``, and ``evaluate`` reads nothing
-    itself, and ``torch.stack(norms).tolist()`` of the tensors that it appends to ``norms``."""
+    itself, ``torch.stack(norms).tolist()`` of the tensors that it appends to ``norms``, and ``score.item()`` of what an
+    unknown library returns."""
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
         match call:
             case ast.Call(
@@ -26,6 +28,10 @@ def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Itera
                 )
             ) if read in _READS:
                 if _appends_tensors(project, module, loop, name):
+                    yield NodeRef(module, call)
+                continue
+            case ast.Call(func=ast.Attribute(attr="item", value=value), args=[]):
+                if project.fact(UnknownResults).holds(module, value):
                     yield NodeRef(module, call)
                 continue
             case ast.Call(func=ast.Name(id=name), args=[ast.Subscript(value=ast.Name() as table)]) if name in _NUMBERS:

@@ -53,10 +53,9 @@ from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.placement.cpu_models import is_of_cpu_program, trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
-from gpulint.placement.host_outputs import HostOutputs
-from gpulint.placement.host_values import HostValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
+from gpulint.placement.unknown_results import is_not_on_gpu
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.ray_tasks import is_in_task_without_gpus
 from gpulint.project import Project
@@ -188,9 +187,7 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
         and not is_of_cpu_program(project, module, context.loop.module)
         and not is_in_task_without_gpus(project, context.loop.module, context.loop.node)
     ]
-    facts: tuple[HostOutputs | HostValues, ...] = (project.fact(HostOutputs), project.fact(HostValues))
-    on_host = found and sync.value is not None and any(fact.holds(module, sync.value) for fact in facts)
-    return [] if on_host else found
+    return [] if found and sync.value is not None and is_not_on_gpu(project, module, sync) else found
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:

@@ -1,4 +1,4 @@
-"""Inner loops over the samples of a batch, which have one round where batches hold one sample."""
+"""Inner loops of a single round: over the samples of batches of one, over a table of one entry."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.workload.small_batches import is_batch_size
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.single_entries import has_one_entry
 from gpulint_rules.data.wait_counts import inner_loops
 
 MAX_NAMES = 3
@@ -26,16 +27,16 @@ MAX_NAMES = 3
 def single_rounds(
     project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]
 ) -> frozenset[ast.AST]:
-    """Return the outermost loops over samples around some reads, if each batch of the training holds one sample by its
-    settings and defaults."""
+    """Return the loops over tables of one entry around some reads, and the outermost loops over samples if batches of
+    the training hold one sample by its settings and defaults."""
     loops = {(context.loop.module, context.loop.node) for _, context in found}
-    outermost = set[ast.AST]()
+    outermost, single = set[ast.AST](), set[ast.AST]()
     for sync, context in found:
-        over_samples = [
-            one for one in inner_loops(module, sync.node, context.loop.node) if _passes_samples(module, one)
-        ]
-        outermost.update(over_samples[-1:])
-    return frozenset(outermost) if outermost and all(_draws_one(project, *loop) for loop in loops) else frozenset()
+        inner = inner_loops(module, sync.node, context.loop.node)
+        outermost.update([one for one in inner if _passes_samples(module, one)][-1:])
+        single.update(one for one in inner if has_one_entry(project, module, one))
+    of_one = outermost if outermost and all(_draws_one(project, *loop) for loop in loops) else set[ast.AST]()
+    return frozenset(single | of_one)
 
 
 @query
