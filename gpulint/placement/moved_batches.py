@@ -68,7 +68,7 @@ def _moves(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _returned(project: Project, module: ModuleIndex, call: ast.Call, path: tuple[int, ...]) -> list[Source]:
-    """What functions of the tree return to a call."""
+    """Return what functions of the tree return to a call."""
     resolver = project.fact(Resolver)
     return [
         (one.module, value, path)
