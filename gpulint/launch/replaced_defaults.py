@@ -51,12 +51,12 @@ def _is_set(project: Project, script: Path, name: str) -> bool:
     files += [path for path in project.files if path.suffix == ".env" or path.name.startswith(".env")]
     if any(project.finds(path, pattern) for path in files[:MAX_FILES]):
         return True
-    texts = (project.data(path)[:MAX_BYTES] for path in _notes(project, script))
+    texts = (project.data(path)[:MAX_BYTES] for path in notes(project, script))
     return any(script.name.encode() in text and pattern.search(text) for text in texts)
 
 
-def _notes(project: Project, script: Path) -> Iterator[Path]:
-    """Yield the notes beside a script and at the root of the tree."""
+def notes(project: Project, script: Path) -> Iterator[Path]:
+    """Yield the notes beside a script or program and at the root of the tree."""
     for folder in dict.fromkeys((script.parent, project.root)):
         for entry in sorted(project.entries(folder)):
             if entry.lower().endswith(_NOTES) and project.is_file(folder / entry):

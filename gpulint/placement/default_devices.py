@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
+from gpulint.launch.replaced_defaults import MAX_BYTES, notes
 from gpulint.placement.devices import Device, Devices
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
@@ -39,6 +40,7 @@ _OPTION = regex.compile(r"^--(\w+[-_])?device([-_]type)?$")
 _ITSELF = frozenset({"Accelerator", "Fabric", "Trainer", "Seq2SeqTrainer", "init_distributed", "init_process_group"})
 """Calls that choose a device by themselves, or start processes for GPUs."""
 _MODEL = regex.compile(r"(model|net|network)$", re.IGNORECASE)
+_GPU_OPTION = regex.compile(rb"--[\w-]{0,40}(?:cuda|gpu)", re.IGNORECASE)
 _GPU = regex.compile(rb"cuda|gpu|device_map|accelerat|deepspeed|fastai|lightning", re.IGNORECASE)
 """Words without which a program that puts a model on the CPU computes there."""
 
@@ -110,18 +112,28 @@ def _of_module(project: Project, module: ModuleIndex) -> Where:
         trainer_config.is_on_cpu(project, module, call) for call in choosing
     ):
         return Where.OTHERWISE
-    if any(not _is_off(project, module, call) for call in module.calls_by_name.get("cuda", ())):
+    moves = module.calls_by_name.get("cuda", [])
+    if any(not _is_off(project, module, call) for call in moves):
         return Where.OTHERWISE
     named = list(_named(project, module))
     verdicts = {_of_expression(project, module, one) for one in named} - {Where.SILENT}
-    if choosing:
+    if choosing or (moves and not _asks_for_gpu(project, module)):
         verdicts.add(Where.CPU)
     if Where.OTHERWISE in verdicts or not verdicts:
         return Where.OTHERWISE if verdicts else Where.SILENT
     if Where.CPU not in verdicts:
         return Where.HANDED
     follows = any(_follows_tensor(project, module, one) for one in named)
-    return Where.SILENT if follows and not _puts_model_on_cpu(project, module) else Where.CPU
+    return Where.CPU if choosing or not follows or _puts_model_on_cpu(project, module) else Where.SILENT
+
+
+@query
+def _asks_for_gpu(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the docstring of a program, or a note beside it or at the root, names an option for GPUs: whoever
+    has one sets it."""
+    texts = (project.data(path)[:MAX_BYTES] for path in notes(project, module.path))
+    said = ast.get_docstring(module.syntax.tree, clean=False) or ""
+    return _GPU_OPTION.search(said.encode("utf-8", "replace")) is not None or any(map(_GPU_OPTION.search, texts))
 
 
 def _follows_tensor(project: Project, module: ModuleIndex, named: ast.expr) -> bool:

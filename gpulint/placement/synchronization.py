@@ -14,6 +14,7 @@ from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
+from gpulint.placement.shown_arguments import shown
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
@@ -124,7 +125,7 @@ class SyncPoints:
         for call in module.calls_where(lambda name: name in WAITING or self._may_wait(name)):
             name = last_name(call.func)
             shows = name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call))
-            if (sync := self._jax.of_call(module, call, self._shown(call, name) if shows else ())) is not None:
+            if (sync := self._jax.of_call(module, call, self._shown(module, call, name) if shows else ())) is not None:
                 yield sync
         branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
         for branch in branches:
@@ -214,14 +215,17 @@ class SyncPoints:
                 return SyncPoint(call, SyncKind.READ, argument)
         if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call)):
             known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor
-            for shown in self._shown(call, name):
-                if known(module, shown) or holds_trained(module, shown):
-                    return SyncPoint(call, SyncKind.FORMAT, shown)
+            for part in self._shown(module, call, name):
+                if known(module, part) or holds_trained(module, part):
+                    return SyncPoint(call, SyncKind.FORMAT, part)
         return None
 
     def _is_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
         """Return whether it is a tensor by its own form, or by what all callers pass."""
         return self._tensors.is_tensor(module, node) or self._handed.is_tensor(module, node)
+
+    def _shown(self, module: ModuleIndex, call: ast.Call, name: str) -> Iterator[ast.expr]:
+        return shown(self._project, module, call, name in _LOGGERS)
 
     def _is_wandb(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
@@ -276,31 +280,6 @@ class SyncPoints:
             self._project, self._tensors, module, value, calls[-1]
         )
 
-    @staticmethod
-    def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:
-        """Expressions whose value a call turns into text or into a number for a log."""
-        values = [*call.args[1:2]] if name in _LOGGERS else [*call.args, *(keyword.value for keyword in call.keywords)]
-        while values:
-            value = values.pop()
-            if isinstance(value, ast.JoinedStr):
-                values += [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-            elif (
-                isinstance(value, ast.BinOp)
-                and isinstance(value.op, ast.Mod)
-                and isinstance(value.left, ast.Constant | ast.BinOp)
-            ):
-                values.append(value.right)
-            elif isinstance(value, ast.Tuple | ast.List):
-                values += value.elts
-            elif isinstance(value, ast.Dict):
-                values += value.values
-            elif isinstance(value, ast.Starred):
-                values.append(value.value)
-            elif isinstance(value, ast.Call) and _converts(value):
-                values += [*value.args, *(keyword.value for keyword in value.keywords)]
-            else:
-                yield value
-
     def _of_test(self, module: ModuleIndex, test: ast.expr) -> SyncPoint | None:
         """``if torch.isnan(loss)``: the branch needs the value."""
         inner = test.operand if isinstance(test, ast.UnaryOp) else test
@@ -337,13 +316,6 @@ def _is_unknown(binding: Binding) -> bool:
 
 def _asks_for_text(test: ast.Compare) -> bool:
     return any(isinstance(side, ast.Constant) and isinstance(side.value, str | None) for side in test.comparators)
-
-
-def _converts(call: ast.Call) -> bool:
-    """``"...".format(x)``, ``str(x)``, ``dict(loss=x)``: what matters are the arguments."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr == "format"
-    return last_name(call.func) in ("dict", "str", "round", "float")
 
 
 def _is_method(call: ast.Call) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
@@ -30,6 +29,7 @@ from gpulint.placement.host_results import (
     returns_host,
     runs_itself,
 )
+from gpulint.placement.moved_batches import may_be_moved
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
 from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
 from gpulint.query import cyclic
@@ -85,8 +85,7 @@ class TensorLocations:
         batch_read = self._project.fact(BatchFlow).batch_of(module, node)
         if batch_read is not None:
             given = batch_read.loaders or not framework_steps(module)
-            moved = any(self._may_be_moved(module, part) for part in walk(node) if isinstance(part, ast.Name))
-            return not batch_read.prepared and bool(given) and not moved
+            return not batch_read.prepared and bool(given) and not may_be_moved(self._project, module, node)
         match node:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
@@ -129,17 +128,6 @@ class TensorLocations:
             case ast.Name():
                 return is_given_as_array(module, node) or self._is_host_name(module, node)
         return isinstance(node, ast.Constant)
-
-    @cyclic(False)
-    def _may_be_moved(self, module: ModuleIndex, name: ast.Name) -> bool:
-        """Return whether a name of a batch also stands for its copy on a GPU: ``if args.cuda: x = x.cuda()``."""
-        bindings = reaching(module, module.scope(name).lookup(name.id), name)
-        made = [part for one in bindings if one.kind is BindingKind.ASSIGN and (part := bound_part(one)) is not None]
-        transfers = self._project.fact(DeviceTransfers)
-        moves = (transfers.transfer_at(module, part) for part in made if isinstance(part, ast.Call))
-        return any(move is not None and move.to_gpu for move in moves) or any(
-            self._may_be_moved(module, part) for value in made for part in walk(value) if isinstance(part, ast.Name)
-        )
 
     def _is_host_name(self, module: ModuleIndex, node: ast.Name) -> bool:
         """Return whether all that a name is bound to is in host memory."""

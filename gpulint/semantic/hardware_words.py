@@ -40,9 +40,11 @@ _CLIENTS = frozenset(
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 
 
-_CHOSEN = regex.compile(
-    rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)|non_blocking\s*=\s*True"""
-)
+_CHOSEN = regex.compile(rb"(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)")
+
+
+_NON_BLOCKING = regex.compile(rb"non_blocking\s*=\s*True")
+"""What copies ahead to a GPU, or to one of a Mac, which shares its memory."""
 
 
 _NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
@@ -86,7 +88,7 @@ class GpuWords:
 
     def name_gpu(self, words: frozenset[bytes], text: bytes) -> bool:
         """Return whether a program with these words names a GPU."""
-        if words & self.gpu or _CHOSEN.search(text):
+        if words & self.gpu or _CHOSEN.search(text) or (b"mps" not in words and _NON_BLOCKING.search(text)):
             return True
         return b".to(device" in text and bool(_NUMBERED.search(text))
 
@@ -121,7 +123,7 @@ class GpuWords:
         if not all(map(_CAPITALIZED.fullmatch, found)):
             return frozenset()
         others = (words - found) & (_NAMED | _OTHERS | _DEVICE)
-        return frozenset() if others or b".to(" in text or _CHOSEN.search(text) else found
+        return frozenset() if others or b".to(" in text or _CHOSEN.search(text) or _NON_BLOCKING.search(text) else found
 
 
 def runs_on_other_hardware(text: bytes) -> bool:

@@ -130,3 +130,57 @@ def test_workers_of_ray_without_gpus_run_what_they_import_on_the_cpu(
         "if __name__ == '__main__':\n    ray.get(Worker.remote().run.remote())\n"
     )
     assert shown(tmp_path, {**files, "main.py": worker}) == codes
+
+
+SWITCHED = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--cuda", action="store_true")
+args = parser.parse_args()
+model = Net()
+if args.cuda:
+    model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for images, labels in loader:
+        if args.cuda:
+            images, labels = images.cuda(), labels.cuda()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "codes"),
+    [
+        ({}, []),
+        ({"README.md": "Run `python train.py`.\n"}, []),
+        ({"README.md": "Set `--cuda` if you have a GPU.\n"}, ["GPU303"]),
+        ({"run.sh": "python train.py --cuda\n"}, ["GPU303"]),
+    ],
+    ids=["no note", "a note without the option", "a note with it", "a command with it"],
+)
+def test_a_switch_that_is_off_leaves_a_program_on_the_cpu_unless_something_names_it(
+    tmp_path: Path, files: dict[str, str], codes: list[str]
+) -> None:
+    assert shown(tmp_path, {"net.py": "", "train.py": HEAD + LOADER + SWITCHED, **files}) == codes
+
+
+@pytest.mark.parametrize(("given", "codes"), [("cpu=True", []), ("", ["GPU303"])])
+def test_the_device_of_an_accelerator_is_the_one_that_it_was_told(tmp_path: Path, given: str, codes: list[str]) -> None:
+    start = f"accelerator = Accelerator({given})\n    device = accelerator.device"
+    program = "from accelerate import Accelerator\n" + HEAD + LOADER + TRAINING.format(start=start)
+    assert shown(tmp_path, {"net.py": "", "train.py": program}) == codes
+
+
+@pytest.mark.parametrize(("device", "codes"), [("mps", []), ("cuda", ["GPU303"])])
+def test_copies_that_do_not_block_may_be_for_the_gpu_of_a_mac(tmp_path: Path, device: str, codes: list[str]) -> None:
+    start = f'device = torch.device("{device}" if torch.backends.{device}.is_available() else "cpu")'
+    program = (
+        HEAD
+        + LOADER
+        + TRAINING.format(start=start).replace("images.to(device)", "images.to(device, non_blocking=True)")
+    )
+    assert shown(tmp_path, {"net.py": "", "train.py": program}) == codes
