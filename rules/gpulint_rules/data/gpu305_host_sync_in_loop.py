@@ -278,13 +278,16 @@ _METHODS = (
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
 _PICKS = regex.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
+_TESTS = regex.compile(rb"\b(?:if|while)\b[^\n]{0,200}(?:[<>]|[=!]=)")
 
 
 def _may_fire(gate: Gate) -> bool:
-    """Besides methods that wait, only functions count: ``x.float()`` does not, ``float(x)`` does."""
+    """Besides methods that wait and comparisons, only functions count: ``x.float()`` does not, ``float(x)`` does."""
     if gate.has_any(_METHODS) or (any(map(gate.has_word, _FUNCTIONS)) and gate.matches(_OTHERS)):
         return True
-    return gate.has("[") and gate.matches(_PICKS)
+    if gate.has("[") and gate.matches(_PICKS):
+        return True
+    return gate.has_word("torch") and gate.matches(_TESTS)
 
 
 RULE = Rule(
