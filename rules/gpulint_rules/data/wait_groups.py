@@ -14,9 +14,8 @@ from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
 from gpulint.training.default_tests import runs_over_nothing
-from gpulint.training.guards import Guards, is_of_processes
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
@@ -25,7 +24,7 @@ from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
-from gpulint_rules.data.exclusive_branches import exclude
+from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
@@ -64,7 +63,6 @@ IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
-
 
 _COPIES = frozenset({"cpu", "numpy", "tolist", "to", "device_get", "type"})
 """Methods that may copy a whole tensor."""
@@ -121,11 +119,7 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     others."""
     loop = found[0][1].loop.node
     found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
-    at_needed = frozenset(
-        sync.node
-        for sync, context in found
-        if is_needed(project, module, sync) and not is_repeated(project, module, sync, context)
-    )
+    at_needed = frozenset(deciding := _deciding(project, module, found))
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found
@@ -136,8 +130,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
-    firm = _unconditional(project, module, (*needed, *others), loop)
-    beside = are_beside(module, deep, firm, _unconditional(project, module, shown, loop), found)
+    firm, either = surely_reached(project, module, [*needed, *others], deciding, loop)
+    beside = are_beside(module, deep, firm, unconditional(project, module, shown, loop), found)
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = read = None
@@ -147,8 +141,8 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
         saved = min(saved, len(run))  # further rounds cost no more
     small = shallow and _are_small(module, run, found)
     copy = waiting_copy(project, module, found) if shown or small else None
-    always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
-    first = min(always, key=lambda node: node.lineno, default=None)
+    always = [one for one in unconditional(project, module, staying, loop) if not is_of_some(module, one, loop)]
+    first = min(always or either, key=lambda node: node.lineno, default=None)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and small else 1)
         + NEEDED * (BEFORE_COPY if pins(project, module, copy) else 1) * waits(module, own, loop, single),
@@ -167,6 +161,15 @@ def _group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncP
     )
 
 
+def _deciding(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[ast.expr]:
+    """Return the places that wait for values that the step needs."""
+    return [
+        sync.node
+        for sync, context in found
+        if is_needed(project, module, sync) and not is_repeated(project, module, sync, context)
+    ]
+
+
 def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[SyncPoint]:
     """Return what else makes each round wait, in the loop and in the functions that the waits are in."""
     loop, syncs = found[0][1].loop.node, [sync for sync, _ in found]
@@ -175,16 +178,6 @@ def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoi
         *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
     )
     return [SyncPoint(call, SyncKind.BARRIER, None) for call in calls]
-
-
-def _unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
-    guards = project.fact(Guards)
-    return [sync.node for sync in syncs if not guards.is_conditional(module, sync.node, loop)]
-
-
-def _is_of_some(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether only some processes run a place: those of ``rank == 0``."""
-    return any(is_of_processes(module, test) for test, _ in conditions(module, node, loop))
 
 
 def _shown(
