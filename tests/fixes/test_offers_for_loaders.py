@@ -286,3 +286,57 @@ def test_loaders_of_one_function_ask_for_a_gpu_in_the_same_way(job: MakeJob) -> 
     made = job({"train.py": program})
     made.repair("GPU301")
     assert made.text("train.py").count("pin_memory=torch.cuda.is_available()") == 2
+
+
+SET_LATER = """\
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from birds import Birds
+
+
+def prepare(rows):
+    return [Image.open(row).resize((224, 224)) for row in rows]
+
+
+def main():
+    def prepare_here(rows):
+        return [Image.open(row).resize((224, 224)) for row in rows]
+
+    birds = Birds("birds")
+    others = Birds("others")
+    {setting}
+    loader = DataLoader(birds, batch_size=64)
+    for epoch in range(90):
+        for images in loader:
+            loss = model(images.cuda()).sum()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+BIRDS = """\
+from PIL import Image
+
+
+class Birds:
+    def __getitem__(self, at):
+        return self.transform(Image.open(self.files[at]).resize((224, 224)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "forked"),
+    [
+        ("birds.set_transform(prepare_here)", True),
+        ("birds.transform = prepare_here", True),
+        ("birds.transform = lambda image: image.rotate(90)", True),
+        ("birds.set_transform(prepare)", False),
+        ("others.set_transform(prepare_here)", False),
+    ],
+)
+def test_what_a_data_set_is_told_to_keep_is_sent_to_workers(job: MakeJob, setting: str, forked: bool) -> None:
+    offered = job({"train.py": SET_LATER.format(setting=setting), "birds.py": BIRDS}).offer("GPU303")
+    assert ("have to be forked" in offered.description) is forked
