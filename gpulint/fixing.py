@@ -6,14 +6,14 @@ its finding or undoes another is dropped with the reason, and the others are don
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import edits, engine
 from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix_scans import FixScans, Key, NotAccepted, is_in_line_of_fix, key_of, unnumbered
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.records import dataclass, field
 from gpulint.report import Report, Result
@@ -22,22 +22,16 @@ from gpulint.texts import Refused, edited
 from gpulint.writing import Change
 
 if TYPE_CHECKING:
-    from gpulint.finding import Finding
     from gpulint.project import Project
     from gpulint.rule import Rule
 
 ROUNDS = 10
 """Enough for fixes that build on each other; more means that fixers undo each other's work."""
 
-Key = tuple[str, Path, int | None, int, str]
-"""Names a finding within one round: code, file, cell, character offset, message."""
-
 Refusal = Callable[[Path], str | None]
 """Says why a file may not be changed."""
 Approval = Callable[[Result, Fix, Sequence[Change]], bool]
 """Whether a fix is to be done, by what it would change in each file."""
-NotAccepted = Callable[[Sequence[Result], "Project"], Sequence[Result]]
-"""The results of a scan without those that a baseline accepts."""
 
 
 def fix(
@@ -60,15 +54,11 @@ def fix(
     """
     rescans = Rescans(project)
 
-    def scan(project: Project, new: Sequence[Path], shown: Collection[Key]) -> Report:
-        report = rescans.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
-        if not_accepted is not None:
-            kept = {*map(id, not_accepted(report.results, project))}
-            results = [(one, _unnumbered(_key(one.finding, project))) for one in report.results]
-            report.results = [one for one, key in results if id(one) in kept or key in shown]
-        return report
+    def scan(project: Project, new: Sequence[Path]) -> Report:
+        return rescans.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
 
-    return _Rounds(project, scan, unsafe, refusal or (lambda path: None), approval).run()
+    scans = FixScans(scan, not_accepted)
+    return _Rounds(project, scans, unsafe, refusal or (lambda path: None), approval).run()
 
 
 @dataclass
@@ -89,8 +79,7 @@ class _Step:
 @dataclass
 class _Rounds:
     project: Project
-    scan: Callable[[Project, Sequence[Path], Collection[Key]], Report]
-    """Scan with new files; what was shown before is shown again, even if other fixes have lowered its impact."""
+    scans: FixScans
     unsafe: bool
     refusal: Refusal
     approval: Approval | None
@@ -105,9 +94,9 @@ class _Rounds:
 
     def run(self) -> Fixed:
         self.original = self.project
-        number, first = 1, self.scan(self.project, (), ())
+        number, first = 1, self.scans.first(self.project)
         report, applied = first, list[Outcome]()
-        origins = {_key(result.finding, self.project): (result, number) for result in report.results}
+        origins = {key_of(result.finding, self.project): (result, number) for result in report.results}
         while True:
             step = self.step(report)
             if not step.done:
@@ -116,21 +105,22 @@ class _Rounds:
                 self.ban(step.done, f"fixes do not come to an end after {ROUNDS} rounds")
                 break
             done = {*map(id, step.done)}
-            shown = {_unnumbered(step.moved(self.key(one))) for one in report.results if id(one) not in done}
-            after = self.scan(step.project, self.new_files(step), shown)
+            shown = {unnumbered(step.moved(self.key(one))) for one in report.results if id(one) not in done}
+            after = self.scans.after(step.project, self.new_files(step), step.moved, shown)
             if again := self.not_silenced(step, report, after):
                 self.ban(again, "the fix does not silence its finding")
                 continue  # each time with a fix less
             applied += [Outcome(result, State.APPLIED, number) for result in step.done]
             known = {step.moved(key): origin for key, origin in origins.items()}
             self.accept(step)
+            self.scans.accept(step.moved)
             number, report = number + 1, after
             origins = {}
             for result in report.results:
-                key = _key(result.finding, self.project)
+                key = key_of(result.finding, self.project)
                 origins[key] = known.get(key, (result, number))
             first.errors += [error for error in after.errors if error not in first.errors]
-        left = [self.left(result, number, origins) for result in report.results]
+        left = [self.left(result, number, origins) for result in report.results if not self.is_of_fix(result, applied)]
         return Fixed([*applied, *left], self.groups(), first, self.project)
 
     # -- one round -----------------------------------------------------------------------------------------------------
@@ -187,7 +177,7 @@ class _Rounds:
         return self.project.data(path) if path in self.project.files else None
 
     def key(self, result: Result) -> Key:
-        return _key(result.finding, self.project)
+        return key_of(result.finding, self.project)
 
     def candidates(self, report: Report) -> Iterator[tuple[Result, Fix]]:
         """Findings with a fix that is allowed; what no round could do is banned here."""
@@ -268,10 +258,10 @@ class _Rounds:
 
     def not_silenced(self, step: _Step, before: Report, after: Report) -> list[Result]:
         """Return what was repaired and is still reported at its place, perhaps with another number."""
-        keys = {id(result): _unnumbered(step.moved(_key(result.finding, self.project))) for result in before.results}
+        keys = {id(result): unnumbered(step.moved(key_of(result.finding, self.project))) for result in before.results}
         done = set(map(id, step.done))
         rest = {key for mark, key in keys.items() if mark not in done}
-        again = {_unnumbered(_key(result.finding, step.project)) for result in after.results} - rest
+        again = {unnumbered(key_of(result.finding, step.project)) for result in after.results} - rest
         return [result for result in step.done if keys[id(result)] in again]
 
     def new_files(self, step: _Step) -> list[Path]:
@@ -299,9 +289,19 @@ class _Rounds:
     def ban(self, results: Iterable[Result], reason: str) -> None:
         self.banned |= {self.key(result): reason for result in results}
 
+    def is_of_fix(self, result: Result, applied: Sequence[Outcome]) -> bool:
+        """Return whether a finding without a fix is in a line that fixes of its rule wrote: what such a fix leaves."""
+        finding = result.finding
+        codes = {one.result.finding.rule.code for one in applied if finding.path in one.paths}
+        return (
+            isinstance(result.fix, Declined)
+            and finding.rule.code in codes
+            and is_in_line_of_fix(finding, self.project, self.original)
+        )
+
     def left(self, result: Result, number: int, origins: Mapping[Key, tuple[Result, int]]) -> Outcome:
         """Return what became of a finding that the last scan still has, in the places where it was first seen."""
-        key, fix = _key(result.finding, self.project), result.fix
+        key, fix = key_of(result.finding, self.project), result.fix
         origin, first = origins[key]
         if type(origin.fix) is type(fix):
             result, number = origin, first
@@ -337,14 +337,3 @@ class _Broken(Exception):
 def _text(project: Project, path: Path, cell: int | None) -> str:
     document = project.document(path)
     return "" if document is None else document.cell_source(cell).text
-
-
-def _key(finding: Finding, project: Project) -> Key:
-    span, document = finding.span, project.document(finding.path)
-    offset = 0 if document is None else document.cell_source(span.cell).offset(span.line, span.column)
-    return finding.rule.code, finding.path, span.cell, offset, finding.message
-
-
-def _unnumbered(key: Key) -> Key:
-    """The key with the message's numbers left out, which a fix may have changed."""
-    return *key[:-1], re.sub(r"\d[\d,.]*", "N", key[-1])

@@ -18,6 +18,7 @@ from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.restarted_loaders import is_started_anew
@@ -251,3 +252,9 @@ def _replaces(subject: Subject, name: str, value: object, says: Callable[[str], 
 def is_documented(subject: Subject) -> bool:
     """Return whether the documentation of the tree says why the loaders have no workers."""
     return bool(documented_reason(subject.project, subject.finding.path))
+
+
+def is_one_of_dozens(subject: Subject) -> bool:
+    """Return whether the program keeps dozens of loaders from one place, each of which would start workers."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    return loader is not None and kept_together(subject.project, loader) >= DOZENS

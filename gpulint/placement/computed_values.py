@@ -95,7 +95,20 @@ class ComputedValues:
         if binding.value is None or binding.value is node:
             return False
         value, _ = element(binding.value, binding.path)
+        if isinstance(value, ast.List) and not value.elts:
+            added = self._appended(module).get((module.function(value), node.id), ())
+            return any(self._is_computed(module, part) for part in added)
         return self._is_computed(module, value)
+
+    @query
+    def _appended(self, module: ModuleIndex) -> dict[tuple[ast.AST | None, str], list[ast.expr]]:
+        """What is appended to a list, by the function and the name."""
+        table: dict[tuple[ast.AST | None, str], list[ast.expr]] = {}
+        for call in module.calls_by_name.get("append", ()):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name)), args=[added]):
+                    table.setdefault((module.function(call), name), []).append(added)
+        return table
 
     def _is_handed(self, module: ModuleIndex, name: str, binding: Binding) -> bool:
         """Return whether a parameter is a tensor: one of a loss by its name, one of a forward pass, or by what a call

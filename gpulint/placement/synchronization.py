@@ -19,6 +19,7 @@ from gpulint.placement.subscript_indices import index_names, is_limited, loops_a
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.placement.tensor_tables import holds_trained
+from gpulint.placement.tested_tensors import asks_for_text, is_tested_on_gpu
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -289,9 +290,10 @@ class SyncPoints:
             while isinstance(bare, ast.Call) and _is_method(bare) and not bare.args and last_name(bare.func) in _JOINS:
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
-            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not _asks_for_text(bare):
+            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not asks_for_text(bare):
                 for side in (bare.left, bare.comparators[0]):
-                    if self._tensors.is_tensor(module, side) and self._handed.is_tensor(module, side):
+                    known = self._tensors.is_tensor(module, side) and self._handed.is_tensor(module, side)
+                    if known or is_tested_on_gpu(self._project, module, side):
                         return SyncPoint(bare, SyncKind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
                 continue
@@ -312,10 +314,6 @@ class SyncPoints:
 def _is_unknown(binding: Binding) -> bool:
     """A parameter, or part of what was unpacked: nothing but the name tells what it is."""
     return binding.kind is BindingKind.PARAMETER or (binding.kind is BindingKind.ASSIGN and bool(binding.path))
-
-
-def _asks_for_text(test: ast.Compare) -> bool:
-    return any(isinstance(side, ast.Constant) and isinstance(side.value, str | None) for side in test.comparators)
 
 
 def _is_method(call: ast.Call) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpulint.reporters import Context
 
 _NAMES = regex.compile(r"'[^']*'")
-_NAMES_AND_CODE = regex.compile(r"'[^']*'|`[^`]*`")
+_MARK = regex.compile(r"['`]")
 _DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
 _SPACES = regex.compile(r"\s+")
 _PROGRAMS = (".py", ".ipynb")
@@ -139,8 +139,31 @@ def most_important(sections: Iterable[Section], count: int) -> list[tuple[Sectio
 
 def names_in(message: str, other: str) -> str:
     """Quoted names of ``message`` that ``other`` does not have: what tells places of one cause apart."""
-    here, there = _NAMES_AND_CODE.findall(message), set(_NAMES_AND_CODE.findall(other))
+    here, there = _quoted(message), set(_quoted(other))
     return ", ".join(dict.fromkeys(name for name in here if name not in there and len(name) <= 40))
+
+
+def _quoted(message: str) -> list[str]:
+    """What a message quotes, with the marks around it."""
+    found, at = list[str](), 0
+    while (mark := _MARK.search(message, at)) is not None:
+        end = _end_of_quote(message, mark.start())
+        if end < 0:
+            break
+        found.append(message[mark.start() : end + 1])
+        at = end + 1
+    return found
+
+
+def _end_of_quote(message: str, start: int) -> int:
+    """Where what is quoted from ``start`` on ends: texts in the brackets of code are no end (``'log('loss', x)'``)."""
+    depth = 0
+    for at in range(start + 1, len(message)):
+        if message[at] == message[start] and not depth:
+            return at
+        depth += (message[at] in "([{") - (message[at] in ")]}")
+    cut = message.find(f"...{message[start]}", start)
+    return cut + 3 if cut >= 0 else message.find(message[start], start + 1)
 
 
 def _running(found: Finding, jobs_of: Mapping[Path, list[int]]) -> list[int]:

@@ -157,6 +157,11 @@ def accepts(function: ast.AST, call: ast.Call) -> bool:
     return unpacked or len(call.args) <= len(own.posonlyargs) + len(own.args)  # with `self`, which may be written out
 
 
+def binds(function: ast.AST, call: ast.Call) -> bool:
+    """Return whether a call passes all that a function needs, and nothing that it does not take."""
+    return accepts(function, call) and not _lacks(function, call)
+
+
 def fitting(functions: Iterable[NodeRef], call: ast.Call, partial: Container[NodeRef]) -> list[NodeRef]:
     """Return the functions that take the arguments of a call, and need no more of them unless they are ``partial`` ones
     or all do."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
-from gpulint.semantic.argument_binding import RECEIVERS, callback_call
+from gpulint.semantic.argument_binding import RECEIVERS, binds, callback_call
 from gpulint.semantic.registries import calls_through_tables
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
@@ -42,7 +42,24 @@ _RUNS = frozenset({"Thread", "Process", "Timer", "start_new_thread", "submit", "
 def call_sites(
     project: Project, resolver: Resolver, module: ModuleIndex, function: FunctionNode
 ) -> Iterator[tuple[ModuleIndex, ast.Call]]:
-    """Calls that reach ``function``, in file order; those that only hand it over come when nobody calls it by name."""
+    """Calls that reach ``function``, in file order; those that only hand it over come when nobody calls it by name, and
+    those that raise an error, as they do not fit its parameters, when no other does."""
+    failing = list[tuple[ModuleIndex, ast.Call]]()
+    found = False
+    for where, call in all_call_sites(project, resolver, module, function):
+        if binds(function, call):
+            found = True
+            yield where, call
+        else:
+            failing.append((where, call))
+    if not found:
+        yield from failing
+
+
+def all_call_sites(
+    project: Project, resolver: Resolver, module: ModuleIndex, function: FunctionNode
+) -> Iterator[tuple[ModuleIndex, ast.Call]]:
+    """The same, with the calls that do not fit the parameters."""
     owner = module.syntax.parents.get(function)
     home = owner if isinstance(owner, ast.ClassDef) else None
     name = function.name

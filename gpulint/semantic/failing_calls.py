@@ -10,6 +10,7 @@ from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
+from gpulint.semantic.call_graph import all_call_sites
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
@@ -69,9 +70,8 @@ def fails_each_call(project: Project, module: ModuleIndex, node: ast.AST) -> boo
 @query
 def is_only_called(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether the tree names a function only to import it and in calls that are known to reach it."""
-    sites = project.fact(Resolver).call_sites(module, function)
     word = word_of(function.name)
-    called = {site.node.func for site in sites if isinstance(site.node, ast.Call)}
+    called = {call.func for _, call in all_call_sites(project, project.fact(Resolver), module, function)}
     users = [project.module_at(path) for path in project.word_index.mentioning(word)]
     return not project.is_in_other_files(word) and all(
         user is not None and _only_calls(user, function.name, called) for user in users

@@ -12,6 +12,7 @@ from gpulint.libraries.frameworks import Hook
 from gpulint.libraries.names import matches
 from gpulint.query import cyclic
 from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import binds
 from gpulint.semantic.call_graph import calls_taking, plain_calls
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
@@ -126,6 +127,7 @@ class LoopContexts(LoopRoles):
             for where in map(self._project.module_at, paths)
             if where is not None
             for call in plain_calls(self._project, resolver, where, module, function)
+            if binds(function, call)
         )
         return found or resolver.call_sites(module, function)
 

@@ -58,7 +58,8 @@ _STACKS = frozenset(
     (
         "zip list tuple dict map range enumerate max min sum sorted append extend stack cat concat concatenate pad "
         "pad_sequence default_collate unsqueeze squeeze view reshape transpose permute size array asarray full "
-        "zeros_like ones_like full_like arange bool BoolTensor copy_ contiguous cumsum type isinstance"
+        "zeros_like ones_like full_like arange bool BoolTensor copy_ contiguous cumsum type isinstance fill_ zero_ "
+        "masked_fill_ new_zeros new_ones new_full new_tensor new_empty empty expand repeat format count index any all"
     ).split()
 )
 """What collate functions call that only put samples together."""

@@ -15,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.workload.loader_pools import SEVERAL, kept_together
 from gpulint.workload.refreshed_data import is_refreshed
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import ModuleIndex
 
 RESTARTED = "another iteration of the loader begins while one goes on, and persistent workers would restart that"
-PILED_UP = "a loop makes many such loaders and keeps them, and persistent workers of all would stay alive"
+PILED_UP = "the program makes many such loaders and keeps them, and persistent workers of all would stay alive"
 CHANGED = "the data set changes between passes, which persistent workers would not see"
 _CALLS = 3
 """Calls through which a loader that functions return is followed."""
@@ -43,6 +44,8 @@ def against_persistence(project: Project, loader: Loader) -> str:
     if _is_restarted(project, loader):
         return RESTARTED
     if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)):
+        return PILED_UP
+    if kept_together(project, loader) > SEVERAL:
         return PILED_UP
     return CHANGED if is_refreshed(project, loader, _users(project, loader)) else ""
 

@@ -88,6 +88,7 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     given = [(name, keyword_value(call.node, name)) for name in names]
     if "dataset" in names and call.node.args:
         given.append(("dataset", call.node.args[0]))
+    given += [(name, part) for name, value in given if value is not None for part in _set_later(call.module, value)]
     return next(
         (
             name
@@ -96,6 +97,25 @@ def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
         ),
         "",
     )
+
+
+def _set_later(module: ModuleIndex, value: ast.expr) -> Iterator[ast.expr]:
+    """Yield what an object of the same function is told to keep: ``dataset.set_transform(prepare)``,
+    ``dataset.transform = prepare``."""
+    if not isinstance(value, ast.Name | ast.Attribute | ast.Subscript):
+        return
+    named = ast.unparse(value)
+    for call in module.calls_where(lambda name: name.startswith("set_")):
+        if isinstance(call.func, ast.Attribute) and _is_same(module, call.func.value, value, named):
+            yield from _parts(call)
+    for statement in module.syntax.of(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and _is_same(module, target.value, value, named):
+                yield statement.value
+
+
+def _is_same(module: ModuleIndex, one: ast.expr, other: ast.expr, named: str) -> bool:
+    return module.function(one) is module.function(other) and ast.unparse(one) == named
 
 
 def can_be_sent(project: Project, module: ModuleIndex, value: ast.expr) -> bool:

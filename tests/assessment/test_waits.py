@@ -595,3 +595,47 @@ while True:
 """
     write(tmp_path, parts)
     assert bool(scanned(tmp_path, capsys, "GPU305")) is shown
+
+
+CALLERS = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+
+
+def update(totals, loss, norm, top):
+    totals[0] += loss.item()
+    totals[1] += norm.item()
+    totals[2] += top.item()
+
+
+def train():
+    for images, labels in loader:
+        output = model(images.cuda())
+        loss = criterion(output, labels.cuda())
+        loss.backward()
+        optimizer.step()
+        update(totals, loss, torch.tensor([1.0]), torch.tensor([1.0]))
+
+
+def distill():
+    for images, labels in loader:
+        output = model(images.cuda())
+        loss = criterion(output, labels.cuda())
+        loss.backward()
+        optimizer.step()
+        update(totals, loss, output.norm(), output.max())
+
+
+train()
+distill()
+print(totals)
+"""
+
+
+def test_the_waits_of_a_function_are_those_of_one_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = scanned(write(tmp_path, CALLERS), capsys, "GPU305", impact="low")
+    assert [one["line"] for one in found] == [8, 9, 10]
+    assert {one["related"][0]["line"] for one in found} == {28}
+    assert found[0]["impact"]["basis"].startswith("every step, 3 waits")

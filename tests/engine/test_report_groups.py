@@ -15,6 +15,7 @@ from gpulint.cli import main
 from gpulint.finding import Place
 from gpulint.impact import Impact, Level
 from gpulint.report import JobSummary, Report
+from gpulint.reporters.grouping import names_in
 from gpulint.source import Span
 
 Jobs = Callable[[Path], list[JobSummary]]
@@ -287,3 +288,17 @@ def test_a_page_without_findings_says_so(shown: Any, tree: Path) -> None:
     page = shown("--output-format", "html")
     assert "No findings." in page
     assert "<script>" not in page
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("'log('train loss', loss, step)' makes the host wait", "'log('train loss', loss, step)'"),
+        ("'rows[i]['mask'].cpu()' makes the host wait", "'rows[i]['mask'].cpu()'"),
+        ("'a' and 'b' are copied with `c('d')`", "'a', 'b', `c('d')`"),
+        ("'log('loss', ...' makes the host wait", "'log('loss', ...'"),
+        ("it's slow", ""),
+    ],
+)
+def test_code_with_texts_is_quoted_whole(message: str, named: str) -> None:
+    assert names_in(message, "another message") == named

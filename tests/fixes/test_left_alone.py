@@ -274,6 +274,22 @@ def test_what_was_shown_is_fixed_even_if_other_fixes_lower_its_impact(job: MakeJ
     assert scans == [2, 1, 0]
 
 
+def test_what_was_hidden_stays_even_if_other_fixes_raise_its_impact(job: MakeJob) -> None:
+    """A copy of a file is none any more once the other one is fixed."""
+
+    def shown(results: Sequence[Result], project: Project) -> Sequence[Result]:
+        return [result for result in results if result.finding.path == results[0].finding.path]
+
+    program = loop("torch.autograd.set_detect_anomaly(True)\n", "    keep(loss)\n")
+    made = job({"copy_a.py": program, "copy_b.py": f"notes = 3\n{program}"})
+    files, rules, fixers = made.files(), select(plugins.load().rules, ("GPU414",), (), ()), plugins.load().fixers
+    project = Project(made.root, files, made.config)
+    fixed = fixing.fix(project, files, rules, fixers, not_accepted=shown)
+    assert [outcome.result.finding.path.name for outcome in fixed.of(State.APPLIED)] == ["copy_a.py"]
+    assert [change.path.name for change in fixed.changes] == ["copy_a.py"]
+    assert len(fixed.outcomes) == 1
+
+
 NUMBERED = """\
 import argparse
 import torch

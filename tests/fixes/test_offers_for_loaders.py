@@ -355,3 +355,57 @@ def test_a_mac_cannot_send_what_is_local(job: MakeJob) -> None:
 def test_jobs_of_clusters_run_on_linux(job: MakeJob) -> None:
     offered = job({"train.py": COLLATED_LOCALLY, "run.sh": SUBMITTED}).offer("GPU303")
     assert "num_workers=4" in "".join(edit.text for edit in offered.edits)
+
+
+SET_LATER = """\
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from birds import Birds
+
+
+def prepare(rows):
+    return [Image.open(row).resize((224, 224)) for row in rows]
+
+
+def main():
+    def prepare_here(rows):
+        return [Image.open(row).resize((224, 224)) for row in rows]
+
+    birds = Birds("birds")
+    others = Birds("others")
+    {setting}
+    loader = DataLoader(birds, batch_size=64)
+    for epoch in range(90):
+        for images in loader:
+            loss = model(images.cuda()).sum()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+BIRDS = """\
+from PIL import Image
+
+
+class Birds:
+    def __getitem__(self, at):
+        return self.transform(Image.open(self.files[at]).resize((224, 224)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "forked"),
+    [
+        ("birds.set_transform(prepare_here)", True),
+        ("birds.transform = prepare_here", True),
+        ("birds.transform = lambda image: image.rotate(90)", True),
+        ("birds.set_transform(prepare)", False),
+        ("others.set_transform(prepare_here)", False),
+    ],
+)
+def test_what_a_data_set_is_told_to_keep_is_sent_to_workers(job: MakeJob, setting: str, forked: bool) -> None:
+    offered = job({"train.py": SET_LATER.format(setting=setting), "birds.py": BIRDS}).offer("GPU303")
+    assert ("have to be forked" in offered.description) is forked

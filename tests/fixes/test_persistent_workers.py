@@ -192,3 +192,63 @@ def test_a_sum_that_nothing_reads_goes_unless_the_step_reads_the_same_tensor(
     made = job({"train.py": AGAIN.format(more=more)})
     made.repair("GPU305")
     assert ("total" not in made.text("train.py")) is removed
+
+
+MAKES_PARTS = """\
+def make_parts(name):
+    images = Images(paths[name])
+    loader = DataLoader(images, batch_size=64)
+    return images, loader
+
+
+def main():
+    train_images, train_loader = make_parts("train")
+{loaders}
+    for epoch in range(90):
+        for x in train_loader:
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+PART_NAMED = "    images_{0}, loader_{0} = make_parts('{0}')"
+PART_AGAIN = "    images, loader = make_parts('{0}')"
+PARTS_LISTED = """\
+    parts = {{}}
+    for name in [{names}]:
+        parts[name] = make_parts(name)"""
+
+
+@pytest.mark.parametrize(
+    ("loaders", "persistent"),
+    [
+        ("\n".join(PART_NAMED.format(number) for number in range(3)), True),
+        ("\n".join(PART_NAMED.format(number) for number in range(9)), False),
+        ("\n".join(PART_AGAIN.format(number) for number in range(9)), True),
+        (PARTS_LISTED.format(names="'one', 'two'"), True),
+        (PARTS_LISTED.format(names=", ".join(f"'{number}'" for number in range(9))), False),
+        ("    parts = [make_parts(name) for name in (" + ", ".join(f"'{number}'" for number in range(9)) + ")]", False),
+    ],
+)
+def test_workers_end_where_a_factory_makes_many_loaders(job: MakeJob, loaders: str, persistent: bool) -> None:
+    made = job({"train.py": DATA + MAKES_PARTS.format(loaders=loaders)})
+    made.repair("GPU303")
+    text = made.text("train.py")
+    assert "num_workers=" in text
+    assert ("persistent_workers=True" in text) is persistent
+
+
+@pytest.mark.parametrize(
+    "loaders",
+    [
+        "\n".join(PART_NAMED.format(number) for number in range(30)),
+        PARTS_LISTED.format(names=", ".join(f"'{number}'" for number in range(30))),
+    ],
+)
+def test_dozens_of_loaders_get_no_workers(job: MakeJob, loaders: str) -> None:
+    made = job({"train.py": DATA + MAKES_PARTS.format(loaders=loaders)})
+    assert "each of which would start workers" in made.refusal("GPU303")
+    assert "one of dozens of loaders" in made.scan("GPU303")[0].finding.impact.basis

@@ -581,3 +581,17 @@ def test_help_can_be_followed(tmp_path: Path, code: str, program: str, part: str
     report = engine.run(project, [path], select(LOADED.rules, [code], (), ()))
     (advice,) = [result.finding.help for result in report.results]
     assert (part in advice) is said
+
+
+@pytest.mark.parametrize(
+    ("setting", "cost"),
+    [
+        ("torch.autograd.set_detect_anomaly(True)", "checks every gradient"),
+        ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "wait for each kernel"),
+    ],
+)
+def test_a_debug_mode_says_what_it_costs_itself(tmp_path: Path, setting: str, cost: str) -> None:
+    program = f"import os\n\n{setting}\nimport torch\n\nfor x in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
+    (finding,) = found_in(tmp_path, "GPU414", program)
+    assert cost in finding.help
+    assert "cuDNN" not in f"{finding.rule.why} {finding.help}"

@@ -21,6 +21,13 @@ _OF_GPUS = regex.compile(
     r"gpu|cuda|(^|[-_])([abhlv][1-9]0{1,2}s?|[pkt][1-9]00?|gh200|rtx\w*|titan\w*)($|[-_\d])", re.IGNORECASE
 )
 """Names of partitions whose nodes have GPUs, which the job would still occupy."""
+_WORD = regex.compile(r"\w+")
+_REQUEST = frozenset(
+    """request requests requested requesting ask asks for a an the one two three four eight of per node nodes task tasks
+    job number num count total type gpu gpus gres cuda device devices card cards graphics resource resources generic
+    allocate allocated reserve reserved use used uses s with and to set specify""".split()
+)
+"""Words of comments that only say that GPUs are requested."""
 _SIZES = frozenset({"--ntasks-per-gpu", "--cpus-per-gpu", "--mem-per-gpu"})
 
 
@@ -45,7 +52,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if asked and len(asked) < len(given):
             line = document.source.line(item.span.line)
             edits += [Edit(document.path, _with_blank(line, flag.span), "") for flag in asked]
-        elif asked and "#" in document.source.line(item.span.line)[1:]:
+        elif asked and _says_more(document.source.line(item.span.line)):
             return Declined("the comment beside the request may say what it is for")
         elif asked:
             edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
@@ -60,6 +67,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _asks(flag: Flag) -> bool:
     """Return whether an option requests GPUs and nothing else."""
     return flag.name in _GPUS or (flag.name == "--gres" and re.fullmatch(r"gpu(:[\w.]+)*", flag.value) is not None)
+
+
+def _says_more(line: str) -> bool:
+    """Return whether a comment beside a request says more than the request itself, such as ``# request 1 GPU``."""
+    comment = line[1:].partition("#")[2]
+    return any(word not in _REQUEST and not word.isdecimal() for word in _WORD.findall(comment.lower()))
 
 
 def _with_blank(line: str, span: Span) -> Span:

@@ -20,6 +20,7 @@ from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
@@ -61,6 +62,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "the program reads each of many loaders once, whose workers would all stay alive"
     if is_kept_by_each_round(loader):
         return "each round of a loop makes a loader that stays, and the workers of all of them would stay alive"
+    if (kept := kept_together(project, loader)) >= DOZENS:
+        return f"the program keeps {kept} such loaders, each of which would start workers: give them to the training's"
     if is_short_lived(project, loader):
         return "the loader is made anew for each of many short runs, all of which would start workers"
     if is_started_anew(project, loader):

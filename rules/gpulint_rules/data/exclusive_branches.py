@@ -6,12 +6,18 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
+from gpulint.placement.sync_points import SyncPoint
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
+from gpulint.training.guards import Guards, is_of_processes
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 
 Node = TypeVar("Node", bound=ast.AST)
+MAX_PLACES = 20
+"""Most places of one loop whose branches are compared."""
+MAX_TESTS = 3
+"""Most tests within each other."""
 
 
 def exclude(module: ModuleIndex, one: ast.AST, other: ast.AST) -> bool:
@@ -33,6 +39,42 @@ def is_beside_training(project: Project, loop: NodeRef, reached: NodeRef) -> boo
 def reached_with(module: ModuleIndex, node: ast.AST, places: Sequence[Node]) -> list[Node]:
     """Return the most places that one round reaches which reaches ``node``."""
     return _most([(one, dict(_tests(module, one))) for one in places if not exclude(module, one, node)])
+
+
+def in_all_branches(module: ModuleIndex, nodes: Sequence[Node], loop: ast.AST) -> list[Node]:
+    """Return places of which each round of a loop reaches one, as they are in all branches of a test; else none."""
+    ways = {
+        frozenset((id(test), holds) for test, holds in conditions(module, node, loop)) for node in nodes[:MAX_PLACES]
+    }
+    for _ in range(MAX_TESTS):
+        ways |= {
+            way - {(test, True)}
+            for way in ways
+            for test, holds in way
+            if holds and (way - {(test, True)}) | {(test, False)} in ways
+        }
+    return [*nodes] if frozenset() in ways else []
+
+
+def unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
+    """Return the places that each round of a loop gets to."""
+    guards = project.fact(Guards)
+    return [sync.node for sync in syncs if not guards.is_conditional(module, sync.node, loop)]
+
+
+def surely_reached(
+    project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], deciding: Sequence[ast.expr], loop: ast.AST
+) -> tuple[list[ast.expr], list[ast.expr]]:
+    """Return the places that each round gets to, and those of which it gets to one. Of the latter, whatever unknown
+    settings say: the branches of such a test count as well."""
+    sure = unconditional(project, module, syncs, loop)
+    either = [] if sure else in_all_branches(module, deciding, loop)
+    return [*sure, *either], either
+
+
+def is_of_some(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether only some processes run a place: those of ``rank == 0``."""
+    return any(is_of_processes(module, test) for test, _ in conditions(module, node, loop))
 
 
 def _tests(module: ModuleIndex, node: ast.AST) -> list[tuple[int, bool]]:

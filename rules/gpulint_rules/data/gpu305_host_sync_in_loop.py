@@ -41,7 +41,6 @@ https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessar
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -70,15 +69,14 @@ from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
 from gpulint.workload.sample_preprocessing import is_held_out
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.exclusive_branches import is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice, message
+from gpulint_rules.data.wait_callers import is_seldom_reached, of_one_caller, waits_below, writes_checkpoint
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.data.wait_groups import cost, group_of
-
-_SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +93,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None or is_benchmark(module.path):
         return
-    statements: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
+    reached: dict[SyncPoint, tuple[LoopContext, ...]] = {}
     syncs = project.fact(SyncPoints)
     for sync in syncs.in_module(module):
         if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
-        context = _every_step(project, module, syncs, sync) or _every_element(project, module, syncs, sync)
-        if context is not None:
-            statements.setdefault(_statement(module, sync.node), []).append((sync, context))
+        contexts = tuple(_every_step(project, module, syncs, sync))
+        reached[sync] = contexts or _every_element(project, module, syncs, sync)
+    statements: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
+    for sync, context in of_one_caller(module, reached):
+        statements.setdefault(_statement(module, sync.node), []).append((sync, context))
     in_loop: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
     for sync, context in (item for found in statements.values() for item in found):
         in_loop.setdefault(context.loop.node, []).append((sync, context))
@@ -124,14 +124,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
-    """The training loop whose every iteration reaches the primitive."""
+def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> Iterator[LoopContext]:
+    """The training loops whose every iteration reaches the primitive."""
     if project.fact(LoopContexts).is_outside_by_name(module, sync.node):
-        return None
+        return
     guards = project.fact(Guards)
     without_gradients = guards.is_without_gradients(module, sync.node) and not _in_step_loop(project, module, sync)
     if without_gradients and not _is_meter(project, module, sync):
-        return None
+        return
     if (
         guards.is_debugging(module, sync.node)
         or is_ending(module, sync.node)
@@ -142,7 +142,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or (sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)))
         or project.fact(GpuPrograms).tries_itself(module, sync.node)
     ):
-        return None
+        return
     # Most code is in no loop; the values that its conditions get are only followed for what is.
     contexts = _steps(project, module, sync)
     if not contexts or (
@@ -151,7 +151,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or guards.is_before_loop_exit(module, sync.node)
         or is_model_variant_branch(project, module, sync.node)
     ):
-        return None
+        return
     for context in contexts:
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
         loop = context.loop
@@ -159,11 +159,11 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
-        if any(_is_seldom_reached(project, site, context, without_gradients) for site in context.calls):
+        if any(is_seldom_reached(project, site, context, without_gradients) for site in context.calls):
             continue
-        if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
+        if feeds_rl_environment(module, sync.node, context.calls) or writes_checkpoint(context):
             continue
-        if any(draws_figure(project, *place) for place in _below(module, sync, context)):
+        if any(draws_figure(project, *place) for place in waits_below(module, sync, context)):
             continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
@@ -172,8 +172,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         reached = context.calls[0] if context.calls else NodeRef(module, sync.node)
         if belongs_to_other_phase(project, context.loop, reached) or is_beside_training(project, context.loop, reached):
             continue
-        return context
-    return None
+        yield context
 
 
 def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
@@ -190,29 +189,9 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
     return [] if found and sync.value is not None and is_not_on_gpu(project, module, sync) else found
 
 
-def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
-    """The primitive and the calls on the way to it, in the functions that the loop calls."""
-    return [*((site.module, site.node) for site in context.calls[1:]), (module, sync.node)] if context.calls else []
-
-
-def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
-    """Return whether a call on the way from the loop to the primitive is not made in every iteration, or not in
-    training."""
-    guards = project.fact(Guards)
-    return (
-        guards.is_periodic(site.module, site.node)
-        or (without_gradients and guards.is_without_gradients(site.module, site.node))
-        or guards.is_off_by_default(site.module, site.node, context.loop.node)
-        or guards.is_error_path(site.module, site.node)
-        or guards.is_debugging(site.module, site.node)
-        or guards.answers_peer(site.module, site.node, context.loop.node)
-        or guards.runs_once(site.module, site.node)
-        or is_model_variant_branch(project, site.module, site.node)
-        or only_evaluates(site.module, site.node)
-    )
-
-
-def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
+def _every_element(
+    project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint
+) -> tuple[LoopContext, ...]:
     """The loop over evaluation batches that reads the elements of a tensor one by one."""
     guards = project.fact(Guards)
     if (
@@ -224,12 +203,12 @@ def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, syn
         or guards.is_off_by_default(module, sync.node)
         or any(_is_below_few(test) for test, holds in conditions(module, sync.node) if holds)
     ):
-        return None
+        return ()
     for context in project.fact(LoopContexts).enclosing_loops(module, sync.node):
         inside = bool(context.calls) or isinstance(context.loop.node, FUNCTIONS) or context.loop.node not in loops
         if context.role is Role.EVAL and inside and not reads_few_batches(project, context.loop):
-            return context
-    return None
+            return (context,)
+    return ()
 
 
 def _is_below_few(test: ast.expr) -> bool:
@@ -242,12 +221,6 @@ def _is_below_few(test: ast.expr) -> bool:
         and part.comparators[0].value <= FEW
         for part in walk(test)
     )
-
-
-def _writes_checkpoint(context: LoopContext) -> bool:
-    """Return whether a call on the way saves the model. What it reads back is the checkpoint, however often it is
-    written."""
-    return any(isinstance(site.node, ast.Call) and _SAVES.search(last_name(site.node.func)) for site in context.calls)
 
 
 def _in_step_loop(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
@@ -297,13 +270,16 @@ _METHODS = (
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
 _PICKS = regex.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
+_TESTS = regex.compile(rb"\b(?:if|while)\b[^\n]{0,200}(?:[<>]|[=!]=)")
 
 
 def _may_fire(gate: Gate) -> bool:
-    """Besides methods that wait, only functions count: ``x.float()`` does not, ``float(x)`` does."""
+    """Besides methods that wait and comparisons, only functions count: ``x.float()`` does not, ``float(x)`` does."""
     if gate.has_any(_METHODS) or (any(map(gate.has_word, _FUNCTIONS)) and gate.matches(_OTHERS)):
         return True
-    return gate.has("[") and gate.matches(_PICKS)
+    if gate.has("[") and gate.matches(_PICKS):
+        return True
+    return gate.has_word("torch") and gate.matches(_TESTS)
 
 
 RULE = Rule(

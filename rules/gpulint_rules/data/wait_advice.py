@@ -15,6 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
+from gpulint_rules.data.choosing_tests import chooses, counts
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.needed_waits import is_solved
@@ -41,6 +42,8 @@ _GUARD = "put the check behind a debug option, or check the batch on the host, b
 _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
+_CHOOSES = "choose on the GPU (`torch.where(x > 3, x, other)`, `x.clamp(min=3)`)"
+_COUNTS = "count all rows at once, on the GPU (`(rows == value).all(-1).sum()`), and read the counts together"
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
 _SAVE = "save it every N iterations or after the epoch, and copy it only there"
 _DECODE = "decode and score the texts every N iterations or after the epoch, and copy only there"
@@ -107,6 +110,10 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
         return _DIVIDES
+    if chooses(module, sync):
+        return _CHOOSES
+    if counts(module, sync):
+        return _COUNTS
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):

@@ -12,9 +12,8 @@ from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
 from gpulint.training.default_tests import runs_over_nothing
-from gpulint.training.guards import Guards, is_of_processes
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
@@ -23,7 +22,7 @@ from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
-from gpulint_rules.data.exclusive_branches import exclude
+from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
@@ -130,11 +129,7 @@ def _group_of(
     others; ``unsure`` ones say nothing of what each round waits for."""
     loop = found[0][1].loop.node
     found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
-    at_needed = frozenset(
-        sync.node
-        for sync, context in found
-        if is_needed(project, module, sync) and not is_repeated(project, module, sync, context)
-    )
+    at_needed = frozenset(deciding := _deciding(project, module, found))
     found = [
         (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
     ] or found
@@ -145,9 +140,9 @@ def _group_of(
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
-    firm = _unconditional(project, module, (*needed, *others), loop)
+    firm, either = surely_reached(project, module, [*needed, *others], deciding, loop)
     always_deep = [sync for sync in deep if sync.node not in unsure]
-    beside = are_beside(module, always_deep, firm, _unconditional(project, module, shown, loop), found)
+    beside = are_beside(module, always_deep, firm, unconditional(project, module, shown, loop), found)
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = read = None
@@ -158,9 +153,9 @@ def _group_of(
     flat = shallow and all(times_called(context) <= 1 for _, context in found)
     numbers = flat and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
-    always = [one for one in _unconditional(project, module, staying, loop) if not _is_of_some(module, one, loop)]
-    first = min(always, key=lambda node: node.lineno, default=None)
-    free = beside and bool(_unconditional(project, module, others, loop))
+    always = [one for one in unconditional(project, module, staying, loop) if not is_of_some(module, one, loop)]
+    first = min(always or either, key=lambda node: node.lineno, default=None)
+    free = beside and bool(unconditional(project, module, others, loop))
     kept = NEEDED * (BESIDE if free else BEFORE_COPY if pins(project, module, copy) else 1)
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and numbers else 1)
@@ -180,6 +175,15 @@ def _group_of(
     )
 
 
+def _deciding(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[ast.expr]:
+    """Return the places that wait for values that the step needs."""
+    return [
+        sync.node
+        for sync, context in found
+        if is_needed(project, module, sync) and not is_repeated(project, module, sync, context)
+    ]
+
+
 def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[SyncPoint]:
     """Return what else makes each round wait, in the loop and in the functions that the waits are in."""
     loop, syncs = found[0][1].loop.node, [sync for sync, _ in found]
@@ -188,16 +192,6 @@ def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoi
         *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
     )
     return [SyncPoint(call, SyncKind.BARRIER, None) for call in calls]
-
-
-def _unconditional(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST) -> list[ast.expr]:
-    guards = project.fact(Guards)
-    return [sync.node for sync in syncs if not guards.is_conditional(module, sync.node, loop)]
-
-
-def _is_of_some(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether only some processes run a place: those of ``rank == 0``."""
-    return any(is_of_processes(module, test) for test, _ in conditions(module, node, loop))
 
 
 def _shown(

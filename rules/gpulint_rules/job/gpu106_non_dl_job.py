@@ -82,6 +82,9 @@ _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep 
 _IMAGES = frozenset({("apptainer", "pull"), ("singularity", "pull"), ("docker", "pull"), ("enroot", "import")})
 _LONG = frozenset({"install", "create", "update", "clone", "pull", "download", "wheel", "lfs"})
 """What other plain commands take minutes for."""
+_INSTALLERS = frozenset({"conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "virtualenv"})
+_SETUP = (60.0, 1800.0)
+"""Seconds that it takes to make an environment (assumed)."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -92,7 +95,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return
     what, cost = _idle(job, project), _cost(job, project)
-    if what is None or (cost is not None and any(item.command.name in _SHOWS_GPUS for item in job.commands)):
+    if what is not None and cost is None and _sets_up(job, project):
+        cost = Cost("idle-gpus", seconds=_SETUP, basis="GPUs without work while an environment is set up, once")
+    elif what is None or (cost is not None and any(item.command.name in _SHOWS_GPUS for item in job.commands)):
         return  # a short job that shows its GPUs tests the allocation
     count = (
         "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are" if job.gpus.value else "a GPU cluster is"
@@ -124,6 +129,20 @@ def _cost(job: Job, project: Project) -> Cost | None:
     if not 0 < total < math.inf:
         return None
     return Cost("idle-gpus", seconds=(total, total), basis=f"GPUs without work for {total:g} s")
+
+
+def _sets_up(job: Job, project: Project) -> bool:
+    """Return whether all that takes time in a job makes an environment or installs packages, which is done once."""
+    lasting = [item for item in job.commands if _takes_time(item, project)]
+    return bool(lasting) and all(
+        not item.command.in_loop and (item.command.name in _INSTALLERS or _runs_installer(item)) for item in lasting
+    )
+
+
+def _runs_installer(item: JobCommand) -> bool:
+    """``python -m pip install -r requirements.txt``, ``python -m venv env``"""
+    words = [word.text for word in item.command.argv]
+    return words[1:2] == ["-m"] and words[2:3] in (["pip"], ["venv"])
 
 
 def _is_cluster(gpus: DeclaredCount) -> bool:
@@ -204,7 +223,7 @@ def _takes_time(item: JobCommand, project: Project) -> bool:
     once)."""
     told = [word.text for word in item.command.argv[1:] if not word.text.startswith("-")]
     action = (told[1:2] or [""])[0] if told[:1] == ["env"] else (told or [""])[0]
-    if item.command.name in ("conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "git"):
+    if item.command.name in _INSTALLERS | {"git"}:
         return action in _LONG
     return item.command.name in _SLOW or _is_build(item) or _fetches(item, project)
 

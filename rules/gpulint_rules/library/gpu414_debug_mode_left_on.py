@@ -90,6 +90,19 @@ _VARIABLES = {
     _LAUNCHES: frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
+_CHECKS = ", which checks every gradient and keeps the stack of every operation"
+_RECORDS = ", which records every operation of the run"
+_COSTS = {
+    "set_detect_anomaly": _CHECKS,
+    "detect_anomaly": _CHECKS,
+    "Trainer": _CHECKS,
+    "emit_nvtx": _RECORDS,
+    "emit_itt": _RECORDS,
+    "profile": _RECORDS,
+    _LAUNCHES: ", which makes the host wait for each kernel",
+    "TORCH_DISTRIBUTED_DEBUG": ", which adds a collective to each collective",
+}
+"""What the modes cost."""
 _FEW = 20
 """Steps of a run that only tries whether a training works."""
 _SETS = regex.compile("set_detect_anomaly")
@@ -132,7 +145,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for the whole job",
-            help=f"remove `{setting.name}`; set it manually when you debug",
+            help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
             cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
         )
@@ -156,7 +169,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
-                help=f"remove {mode.what}, or guard it with a debug option that is off by default",
+                help=(
+                    f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}, or guard it with a debug option that "
+                    "is off by default"
+                ),
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
@@ -303,7 +319,7 @@ RULE = Rule(
         ),
     ),
     summary="debug switch left on in a GPU job",
-    why="debug checks and blocking launches serialise the host and the GPU, and without cuDNN convolutions are slow",
+    why="a debug mode slows every step down",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     cost=Cost("debug-mode"),

@@ -1,0 +1,38 @@
+"""Tests of tensors that the GPU could make itself: they choose one of two values, or count the rows of a tensor."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.placement.subscript_indices import loops_around, targets
+from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.workspace.module_index import ModuleIndex
+
+
+def chooses(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a test only tells which of two values is taken, one of which it compares: ``x if x > 3 else
+    zero``."""
+    choice, test = module.syntax.parents.get(sync.node), sync.node
+    if sync.kind is not SyncKind.TEST or not isinstance(choice, ast.IfExp) or not isinstance(test, ast.Compare):
+        return False
+    compared = {ast.unparse(side) for side in (test.left, *test.comparators)}
+    return choice.test is test and any(ast.unparse(branch) in compared for branch in (choice.body, choice.orelse))
+
+
+def counts(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a test of what an inner loop goes through only counts: ``for row in rows: if (row ==
+    zero).all(): empty += 1``."""
+    branch = next((up for up in module.syntax.ancestors(sync.node) if isinstance(up, ast.stmt)), None)
+    if sync.kind is not SyncKind.TEST or not isinstance(branch, ast.If) or branch.orelse:
+        return False
+    around = loops_around(module, branch)
+    tested = {part.id for part in walk(branch.test) if isinstance(part, ast.Name)}
+    return bool(around) and not tested.isdisjoint(targets(around[0])) and all(map(_adds_number, branch.body))
+
+
+def _adds_number(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.AugAssign(target=ast.Name(), op=ast.Add(), value=ast.Constant()):
+            return True
+    return False
