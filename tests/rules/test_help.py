@@ -10,6 +10,7 @@ import pytest
 from gpulint import engine, plugins
 from gpulint.config import Config
 from gpulint.finding import Finding
+from gpulint.fix import Declined
 from gpulint.project import Project
 from gpulint.selection import select
 
@@ -175,6 +176,40 @@ def test_help_for_an_installation_fits_where_the_job_runs(tmp_path: Path, head: 
     project = Project(tmp_path, [path], Config(base=tmp_path))
     (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU401"], (), ())).results
     assert expected in found.finding.help
+
+
+MOVING_COLLATE = """\
+import torch
+from transformers import AutoProcessor, Trainer, TrainingArguments
+
+device = torch.device("cuda")
+processor = AutoProcessor.from_pretrained("owls/captions")
+
+
+def collate(examples):
+    images = [example["image"].convert("RGB") for example in examples]
+    return processor(images=images, return_tensors="pt"){}
+
+
+args = TrainingArguments("out")
+Trainer(model.to(device), args, train_dataset=owls, data_collator=collate).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "advice"),
+    [
+        (".to(device)", "remove `.to(...)` of `collate`, as the trainer moves the batches, then set `dataloader_num_"),
+        (".to(torch.bfloat16)", "set `dataloader_num_workers=`"),
+    ],
+)
+def test_workers_of_a_trainer_come_after_the_move_that_they_cannot_make(tmp_path: Path, move: str, advice: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(MOVING_COLLATE.format(move))
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU303"], (), ()), fixers=LOADED.fixers).results
+    assert found.finding.help.startswith(advice)
+    assert isinstance(found.fix, Declined) is (move == ".to(device)")
 
 
 CLIP = '''\
