@@ -233,9 +233,8 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
         for keyword in call.keywords:
             if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value != 0 or moves_batches(project, NodeRef(module, call)):
-                continue
-            if project.fact(GpuPrograms).runs_on_gpu(module):
+            helps = keyword.value.value == 0 and not moves_batches(project, NodeRef(module, call))
+            if helps and project.fact(GpuPrograms).runs_on_gpu(module):
                 yield _written(document, module.syntax.span(keyword), "dataloader_num_workers is 0")
 
 
