@@ -212,6 +212,41 @@ def test_workers_of_a_trainer_come_after_the_move_that_they_cannot_make(tmp_path
     assert isinstance(found.fix, Declined) is (move == ".to(device)")
 
 
+MOVED = """\
+import torch
+
+device = torch.device("cuda")
+
+
+def score(texts):
+    return torch.tensor([float(len(text)) for text in texts])
+
+
+for epoch in range(10):
+    kept = []
+    for batch in loader:
+        rewards = score(batch["text"])
+        rewards = {}
+        loss = (model(batch["ids"].to(device)) * (rewards - rewards.mean())).mean()
+        loss.backward()
+        optimizer.step()
+        kept.extend(rewards.tolist())
+    print(sum(kept))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "advice"),
+    [
+        ("rewards.to(device)", "read it before it is moved to the GPU in line 14: it is in host memory until then"),
+        ("judge(batch['ids']).loss", "keep the detached tensor on the GPU, and copy several at once"),
+    ],
+)
+def test_a_value_is_read_before_it_is_moved(tmp_path: Path, made: str, advice: str) -> None:
+    (finding,) = found_in(tmp_path, "GPU305", MOVED.format(made))
+    assert finding.help.startswith(advice)
+
+
 CLIP = '''\
 def clip_gradients(model, clip):
     """Clip without ``.item()``."""

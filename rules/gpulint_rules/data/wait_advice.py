@@ -17,6 +17,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
+from gpulint_rules.data.moved_values import read_before_move
 from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
@@ -103,6 +104,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
         return _DROPPED
+    if before := read_before_move(project, module, sync):
+        return before
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
     if any(_is_saved(module, part) for part in followed(module, sync.node)):
