@@ -212,6 +212,60 @@ def test_workers_of_a_trainer_come_after_the_move_that_they_cannot_make(tmp_path
     assert isinstance(found.fix, Declined) is (move == ".to(device)")
 
 
+STORED = """\
+import torch
+
+
+def step(batch):
+    loss = net(batch["images"].cuda(non_blocking=True)).sum()
+    loss.backward()
+    optimizer.step()
+    metrics = {"loss": loss.item(), "square": loss.square().item(), "half": (loss / 2).item()}
+    return metrics
+
+
+for batch in train_loader:
+    metrics = step(batch)
+    bar.set_postfix(metrics)
+"""
+
+
+@pytest.mark.parametrize("kept", ["history.append(metrics)", "history.append({'step': 1, **metrics})", "pass"])
+def test_metrics_that_each_step_stores_are_copied_at_once(tmp_path: Path, kept: str) -> None:
+    finding, *_ = found_in(tmp_path, "GPU305", f"{STORED}    {kept}\n")
+    assert ("`torch.stack(values).tolist()`" in finding.help) is (kept != "pass")
+
+
+LONG = """\
+import torch
+
+for batch in train_loader:
+    loss = net(batch["images"].cuda(non_blocking=True)).sum()
+    loss.backward()
+    optimizer.step()
+    kept.append({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "shown"),
+    [
+        ("torch.where(loss.ge(0), torch.where(loss.ge(9), loss / 9, loss), loss).item()", "torch.where(...).item()"),
+        ("((loss - loss.detach() / 1000) ** 2 + (loss.detach() - loss / 1000) ** 2).item()", "(...).item()"),
+        (
+            "loss.mul(torch.where(loss.ge(0), loss, loss / 9))[names['the first']].mean().item()",
+            "loss.mul(...)[...].mean().item()",
+        ),
+        ("float(torch.where(loss.ge(0), torch.where(loss.ge(9), loss / 9, loss), loss))", "float(torch.where(...))"),
+        ("loss.mul(factor).mean().item()", "loss.mul(factor).mean().item()"),
+    ],
+)
+def test_long_expressions_are_shown_without_what_their_calls_get(tmp_path: Path, read: str, shown: str) -> None:
+    """A message that ends within the arguments of a call does not tell what is read."""
+    (finding,) = found_in(tmp_path, "GPU305", LONG.format(read))
+    assert finding.message.startswith(f"'{shown}' makes the host wait")
+
+
 MOVED = """\
 import torch
 

@@ -21,7 +21,9 @@ from gpulint_rules.data.moved_values import read_before_move
 from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
+from gpulint_rules.data.short_texts import shortened
 from gpulint_rules.data.shown_values import draws, followed, is_shown
+from gpulint_rules.data.stored_tables import is_of_stored_table
 from gpulint_rules.data.unread_totals import unread_total
 
 _OF_KIND = {
@@ -60,6 +62,7 @@ _KEEP = "keep the arrays in a list, and read all at once every N iterations or a
 _LOSS_ON_GPU = (
     "compute with the tensor on the GPU, the loss as well, with the targets there; copy only what needs no gradient"
 )
+_STACK = "stack the values of the table and copy them once (`torch.stack(values).tolist()`), as each step's are stored"
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _GRADIENT = regex.compile(r"\.grad\b|\bgrad")
@@ -119,6 +122,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
+    if is_of_stored_table(module, sync.node):
+        return _STACK
     use = use_of_read(module, sync.node)
     if use == "kept" and is_shown(project, module, sync.node, context):
         return _SHOW
@@ -143,6 +148,8 @@ def text_of(module: ModuleIndex, sync: SyncPoint) -> str:
             break
         node = call
     text = " ".join(module.syntax.text(node).split())
+    if len(text) > MAX_TEXT:
+        text = shortened(node) or text
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 
 
