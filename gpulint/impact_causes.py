@@ -17,6 +17,8 @@ IN_COPIES = "also in "
 """What the basis of a finding says where other files have the same code."""
 SAME_CODE, SAME_LOOP = "the same code", "in a copy of the loop"
 """What is said of places in other files that a finding stands for."""
+BESIDE = "gradients are enabled here as well"
+"""What a rule says of another place of the same function that is changed by itself, and may have low impact."""
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -36,6 +38,25 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
     for numbers in groups.values():
         if len(numbers) > 1:
             _fold(found, numbers, project)
+    return _without_shown(found)
+
+
+def _without_shown(results: list[Result]) -> list[Result]:
+    """Take places beside a finding out of it that findings of their own name, so that those of low impact stay."""
+    shown = {
+        (one.finding.rule.code, one.finding.path, one.finding.span)
+        for one in results
+        if one.finding.impact.level > Level.LOW
+    }
+    found = list(results)
+    for number, result in enumerate(results):
+        finding = result.finding
+        named = [place for place in finding.related if place.message == BESIDE]
+        if not named:
+            continue
+        hidden = [one for one in named if (finding.rule.code, one.path, one.span) not in shown]
+        places = (*(place for place in finding.related if place.message != BESIDE), *hidden[:MOST])
+        found[number] = dataclasses.replace(result, finding=dataclasses.replace(finding, related=places))
     return found
 
 

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -84,8 +86,7 @@ def is_of_other_class(project: Project, module: ModuleIndex, node: ast.AST, dept
     if isinstance(init, FUNCTIONS):
         sites = list(project.fact(Resolver).call_sites(module, init))
     else:
-        own = module.calls_by_name.get(owner.name, ()) if owner is not None and not owner.bases else ()
-        sites = [NodeRef(module, call) for call in own]
+        sites = _made(project, module, owner) if owner is not None else []
     guards = project.fact(Guards)
     return bool(sites) and all(
         guards.is_off_by_default(site.module, site.node)
@@ -96,6 +97,23 @@ def is_of_other_class(project: Project, module: ModuleIndex, node: ast.AST, dept
         )
         for site in sites
     )
+
+
+@query
+def _made(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[NodeRef]:
+    """Return the calls by which programs make an object of a class that has no constructor; none if there are others,
+    by a class that inherits from it or by another name of it."""
+    if project.word_index.subclass_files(word_of(owner.name)):
+        return []
+    resolver, found = project.fact(Resolver), list[NodeRef]()
+    target = resolver.names(module, owner)
+    for where in dict.fromkeys((module, *project.callers_of(module, {owner.name}))):
+        calls = [call for call in where.calls_by_name.get(owner.name, ()) if resolver.names(where, call.func) & target]
+        called = {call.func for call in calls}
+        if any(use not in called and resolver.names(where, use) & target for use in where.uses.get(owner.name, ())):
+            return []
+        found += [NodeRef(where, call) for call in calls]
+    return found
 
 
 def _inherits(site: NodeRef) -> bool:

@@ -268,19 +268,6 @@ def returns_host(
     return False
 
 
-def draws_on_host(
-    project: Project, module: ModuleIndex, func: ast.Attribute, is_tensor: Callable[[ModuleIndex, ast.expr], bool]
-) -> bool:
-    """``Beta(a, a).sample`` of numbers: a distribution lives where its parameters do."""
-    resolver = project.fact(Resolver)
-    return func.attr in ("sample", "rsample") and any(
-        isinstance(made.node, ast.Call)
-        and any(name.startswith("torch.distributions.") for name in resolver.call_names(made.module, made.node))
-        and not any(isinstance(part, ast.Call) or is_tensor(made.module, part) for part in made.node.args)
-        for made in resolver.points_to(module, func.value)
-    )
-
-
 def is_kept_on_host(
     project: Project,
     module: ModuleIndex,

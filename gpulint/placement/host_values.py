@@ -79,7 +79,9 @@ class HostValues:
             case ast.Tuple(elts=parts) | ast.List(elts=parts) if path and -len(parts) <= path[0] < len(parts):
                 return self._is_host(module, parts[path[0]], path[1:])
             case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
-                return self._is_host(module, left, ()) and self._is_host(module, right, ())
+                if self._is_host(module, left, ()) and self._is_host(module, right, ()):
+                    return True
+                return self._is_of_tokens(module, left) or self._is_of_tokens(module, right)
             case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
                 return bool(parts) and all(self._is_host(module, part, path) for part in parts)
             case ast.UnaryOp(operand=inner) | ast.NamedExpr(value=inner):
@@ -244,6 +246,21 @@ class HostValues:
         returned = [(one.module, value) for one in called for value in self._returned(one.node)]
         return bool(returned) and all(self._is_host(where, value, path) for where, value in returned)
 
+    @cyclic(False)
+    def _is_of_tokens(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether a value is a tensor that a tokenizer made, or a part of it: computed with another one it stays
+        in host memory, as one on the GPU would raise an error."""
+        match node:
+            case ast.Subscript(value=base) | ast.Attribute(value=base):
+                return self._is_of_tokens(module, base)
+            case ast.Name(id=name):
+                bindings = reaching(module, module.scope(node).lookup(name), node)
+                made = [one.value for one in bindings if one.kind is BindingKind.ASSIGN and one.value is not None]
+                return len(made) == len(bindings) > 0 and all(self._is_of_tokens(module, one) for one in made)
+            case ast.Call():
+                return _makes_tokens(module, node)
+        return False
+
     def _returned(self, function: ast.AST) -> list[ast.expr]:
         """The values that a function returns, unless its decorators may return others."""
         if isinstance(function, ast.Lambda):
@@ -277,8 +294,18 @@ def _makes_tokens(module: ModuleIndex, call: ast.Call) -> bool:
             home = module.function(call)
             uses = (use for use in module.uses.get(name, ()) if module.function(use) is home)
             ups = [module.syntax.parents.get(use) for use in uses]
-            return not any(isinstance(up, ast.Attribute) and up.attr in _MOVES for up in ups)
+            return not any(
+                (isinstance(up, ast.Attribute) and up.attr in _MOVES) or _puts_moved(module, up) for up in ups
+            )
     return True
+
+
+def _puts_moved(module: ModuleIndex, part: ast.AST | None) -> bool:
+    """``tokens[key] = tokens[key].to(device)``"""
+    statement = module.syntax.parents.get(part) if isinstance(part, ast.Subscript) else None
+    if not isinstance(statement, ast.Assign) or part not in statement.targets:
+        return False
+    return any(isinstance(one, ast.Call) and last_name(one.func) in _MOVES for one in walk(statement.value))
 
 
 @query

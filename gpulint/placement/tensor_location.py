@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.distributions import draws_on_host
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
 from gpulint.placement.host_models import is_model_on_host
 from gpulint.placement.host_results import (
     casts_to_host,
     comes_to_host,
     copies_to_host,
-    draws_on_host,
     first_operand,
     framework_steps,
     gets_host,
@@ -102,7 +102,7 @@ class TensorLocations:
                     joined = operand.elts if isinstance(operand, ast.List) and operand.elts else [operand]
                     return all(self.is_host(module, part) for part in joined)
                 if isinstance(func, ast.Attribute):
-                    drawn = draws_on_host(self._project, module, func, self.is_tensor)
+                    drawn = draws_on_host(self._project, module, func, self.is_tensor, self.is_host)
                     return drawn or self.is_host(module, func.value) or self._returns_host(module, node)
                 if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)

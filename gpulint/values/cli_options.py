@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
-from gpulint.numerals import MAX_DIGITS
 from gpulint.query import query
 from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
 from gpulint.values.loaded_tables import is_loaded
+from gpulint.values.option_calls import MANY, declaring_calls, dests, fillings, flags, is_true, mapping_of, typed
 from gpulint.values.positional_options import position
 from gpulint.values.submitted_options import SubmittedOptions
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
@@ -48,6 +48,7 @@ class Options:
     def __init__(self, project: Project, configs: ConfigFiles) -> None:
         self._project = project
         self.db = project.db
+        self._configs = configs
         self._submitted = SubmittedOptions(project)
         self._recipes = ArgumentFiles(project, configs)
 
@@ -69,6 +70,9 @@ class Options:
         ):
             name, base = node.slice.value, node.value
         else:
+            return
+        if later := list(self._filled(ref.module, base, name)):
+            yield from later
             return
         if declared := self.declarations(ref.module, base, name):
             for option in declared:
@@ -176,6 +180,14 @@ class Options:
         found = (self._own(module, base, list(self._declared(home, name))) for home in self._homes(module, base))
         return next(filter(None, found), [])
 
+    def _filled(self, module: ModuleIndex, base: ast.expr, name: str) -> Iterator[Value]:
+        """The values of an option in files whose keys become attributes of the namespace once it is parsed."""
+        for home in self._homes(module, base):
+            for filled, mapping in fillings(home):
+                made = self._project.fact(Resolver).points_to(home, filled)
+                if any(isinstance(one.node, ast.Call) and last_name(one.node.func) in _PARSE for one in made):
+                    yield from self._configs.item(home, mapping, name)
+
     def _homes(self, module: ModuleIndex, base: ast.expr) -> Iterator[ModuleIndex]:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""
         seen: set[ModuleIndex] = set()
@@ -202,7 +214,7 @@ class Options:
         return [option for option in declared if option.module.function(option.node) in parsed] or declared
 
     def _declared(self, module: ModuleIndex, name: str) -> Iterator[NodeRef]:
-        found = self._table(module).get(name)
+        found = self._in_table(module, name)
         if found:
             yield from found
             return
@@ -218,24 +230,20 @@ class Options:
                     self._project.contains(path, b"add_argument")
                     and (other := self._project.module_at(path)) is not None
                 ):
-                    found = self._table(other).get(name)
+                    found = self._in_table(other, name)
                     if found:
                         yield from found
                         return
 
-    @query
-    def _table(self, module: ModuleIndex) -> dict[str, list[NodeRef]]:
-        """dest -> ``add_argument`` calls of a module."""
-        table: dict[str, list[NodeRef]] = {}
-        for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("add_arg", [])]:
-            for dest in _dests(call):
-                table.setdefault(dest, []).append(NodeRef(module, call))
-        for name, calls in module.calls_by_name.items():
-            if name.startswith("DEFINE_"):
-                for call in calls:
-                    if call.args and isinstance(call.args[0], ast.Constant):
-                        table.setdefault(str(call.args[0].value), []).append(NodeRef(module, call))
-        return table
+    def _in_table(self, module: ModuleIndex, name: str) -> list[NodeRef]:
+        """The calls of a module that declare an option, by itself or with all others of a mapping that holds it."""
+        table = declaring_calls(module)
+        calls = table.get(name) or [
+            call
+            for call in table.get(MANY, ())
+            if (mapping := mapping_of(module, call)) is not None and any(self._configs.item(module, mapping, name))
+        ]
+        return [NodeRef(module, call) for call in calls]
 
     def _option(self, option: NodeRef, name: str) -> Iterator[Value]:
         from gpulint.values.constants import Value
@@ -245,14 +253,14 @@ class Options:
         if (number := position(option.module, call)) is not None:
             yield from self._positional(option, number)
             return
-        flags = _flags(call) or (f"--{name}",)
-        passed = [start.option(flags) for start in self._project.fact(JobIndex).launches_of(option.module.path)]
+        words = flags(call) or (f"--{name}",)
+        passed = [start.option(words) for start in self._project.fact(JobIndex).launches_of(option.module.path)]
         if any(text is None for found in passed for text, _ in found):
             return
-        passed += [list(submission.option(flags)) for submission in self._submitted.of(option.module.path)]
+        passed += [list(submission.option(words)) for submission in self._submitted.of(option.module.path)]
         for text, place in (one for found in passed for one in found):
             if text is not None:
-                yield Value(_typed(call, text), place, "launcher")
+                yield Value(typed(call, text), place, "launcher")
         if passed and all(passed):
             return
         if (later := self._set_later(option.module, call)) is not None:
@@ -263,9 +271,11 @@ class Options:
                 yield from self._as_default(option.module, call.args[1])
             return
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        if "default" in keywords:
+        if (mapping := mapping_of(option.module, call)) is not None:
+            yield from self._configs.item(option.module, mapping, name)
+        elif "default" in keywords:
             yield from self._as_default(option.module, keywords["default"])
-        elif _is_true(keywords.get("is_flag")):
+        elif is_true(keywords.get("is_flag")):
             yield Value(False, self._project.fact(Constants).place(option), "default")
         elif "action" in keywords and isinstance(keywords["action"], ast.Constant):
             default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
@@ -273,11 +283,14 @@ class Options:
                 yield Value(default, self._project.fact(Constants).place(option), "default")
 
     def _set_later(self, module: ModuleIndex, option: ast.Call) -> list[Value] | None:
-        """The default by ``parser.set_defaults(workers=8)``; none where that unpacks what is unknown."""
+        """The default by ``parser.set_defaults(workers=8)``, or the file whose values are unpacked there; none where
+        what is unpacked is unknown."""
         words = [word for call in module.calls_by_name.get("set_defaults", ()) for word in call.keywords]
-        given = [word for word in words if word.arg is None or word.arg in _dests(option)]
-        if any(word.arg is None for word in given):
-            return []
+        given = [word for word in words if word.arg in dests(option)]
+        if unpacked := [word.value for word in words if word.arg is None]:
+            names = dests(option)
+            read = [list(self._configs.item(module, mapping, name)) for mapping in unpacked for name in names]
+            return [] if given or not all(read) else [value for values in read for value in values]
         return [value for word in given for value in self._as_default(module, word.value)] if given else None
 
     def _positional(self, option: NodeRef, number: int) -> Iterator[Value]:
@@ -288,7 +301,7 @@ class Options:
         passed = [one for start in launches for one in start.positional(number)]
         assert isinstance(option.node, ast.Call)
         for text, place in passed if all(text is not None for text, _ in passed) else ():
-            yield Value(_typed(option.node, text or ""), place, "launcher")
+            yield Value(typed(option.node, text or ""), place, "launcher")
 
     def _parameter(self, ref: NodeRef, arg: ast.arg) -> Iterator[Value]:
         """Default of a parameter that ``@click.option`` fills."""
@@ -299,7 +312,7 @@ class Options:
             if (
                 isinstance(decorator, ast.Call)
                 and last_name(decorator.func) in ("option", "argument")
-                and arg.arg in _dests(decorator)
+                and arg.arg in dests(decorator)
             ):
                 yield from self._option(NodeRef(ref.module, decorator), arg.arg)
 
@@ -308,43 +321,3 @@ class Options:
 
         for value in self._project.fact(Constants).of(module, node).values:
             yield Value(value.value, value.place, "default")
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
-def _flags(call: ast.Call) -> tuple[str, ...]:
-    """The option strings of an ``add_argument`` or ``click.option`` call."""
-    return tuple(
-        arg.value
-        for arg in call.args
-        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-")
-    )
-
-
-def _dests(call: ast.Call) -> list[str]:
-    """Attribute names under which an option's value appears."""
-    for keyword in call.keywords:
-        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
-            return [str(keyword.value.value)]
-    flags = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-    long = [flag for flag in flags if flag.startswith("--")] or flags
-    return [flag.lstrip("-").split("/")[0].replace("-", "_") for flag in long]
-
-
-def _typed(call: ast.Call, text: str) -> object:
-    """A launcher's word with the option's own ``type`` applied."""
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    action = keywords.get("action")
-    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-        return action.value == "store_true"  # what follows is no value of it
-    wanted = dotted(keywords["type"]) if "type" in keywords else ""
-    try:
-        if wanted == "float":
-            return float(text)
-        if wanted == "int" or text.lstrip("-").isdecimal():
-            return int(text) if len(text) <= MAX_DIGITS else text
-    except ValueError:
-        return text
-    return {"true": True, "false": False}.get(text.lower(), text)

@@ -77,12 +77,15 @@ class ConfigFiles:
 
     def lookup(self, ref: NodeRef) -> Iterator[Value]:
         """Yield what ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
+        key, base = step(ref.node)
+        if base is not None:
+            yield from self.item(ref.module, base, key)
+
+    def item(self, module: ModuleIndex, base: ast.expr, key: str) -> Iterator[Value]:
+        """Yield what a key of a mapping is in the files that the mapping may be read from."""
         from gpulint.values.constants import Value
 
-        key, base = step(ref.node)
-        if base is None:
-            return
-        for path, prefix, program in self._sources(ref.module, base):
+        for path, prefix, program in self._sources(module, base):
             keys = (*prefix, key)
             starts = self._project.fact(JobIndex).launches_of(program) if program is not None else []
             given = [start.override(".".join(keys)) for start in starts]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import LOOPS, BindingKind, NodeRef
+from gpulint.workspace.module_index import LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
+
+_ADDS = ("append", "extend", "insert")
 
 
 def is_empty_list(node: ast.AST) -> bool:
@@ -22,6 +25,29 @@ def is_empty_list(node: ast.AST) -> bool:
     return False
 
 
+@query
+def _grown(module: ModuleIndex) -> frozenset[str]:
+    """Names of variables and attributes of a module to which items are added."""
+    calls = (call.func for name in _ADDS for call in module.calls_by_name.get(name, ()))
+    targets = (one.target for one in module.syntax.of(ast.AugAssign))
+    held = [*(func.value for func in calls if isinstance(func, ast.Attribute)), *targets]
+    return frozenset(last_name(one) for one in held)
+
+
+def is_grown(module: ModuleIndex, held: ast.expr) -> bool:
+    """Return whether a module adds items to a list of that name."""
+    return last_name(held) in _grown(module)
+
+
+def written_items(made: NodeRef) -> int:
+    """Return the number of items of ``["a.wav", "b.wav"]``; 0 if it is another expression, or there may be more."""
+    node, parent = made.node, made.module.syntax.parents.get(made.node)
+    if not isinstance(node, ast.List) or any(isinstance(item, ast.Starred) for item in node.elts):
+        return 0
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    return 0 if any(is_grown(made.module, target) for target in targets) else len(node.elts)
+
+
 def appended(project: Project, held: NodeRef) -> tuple[int, ...]:
     """Return the most items that the function around a list fills it with; none if that is unknown."""
     module, text, total = held.module, ast.unparse(held.node), 0
@@ -29,7 +55,7 @@ def appended(project: Project, held: NodeRef) -> tuple[int, ...]:
     if not isinstance(held.node, ast.Name):
         return ()
     fresh = any(one.kind is BindingKind.ASSIGN for one in module.scope(held.node).lookup(held.node.id))
-    for name in ("append", "extend", "insert"):
+    for name in _ADDS:
         for call in module.calls_by_name.get(name, ()):
             if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func.value) != text:
                 continue

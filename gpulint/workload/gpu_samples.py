@@ -41,7 +41,7 @@ def gpu_part(project: Project, loader: Loader) -> str:
         assert isinstance(source.node, ast.expr)
         classes = resolver.classes_of(source.module, source.node)
         for where, owner in classes:
-            if name := _part_of(project, where, owner):
+            if name := part_of(project, where, owner, "__getitem__"):
                 return name
         if classes or not isinstance(source.node, ast.Call):
             continue
@@ -81,28 +81,38 @@ def _computes_on_gpu(project: Project, module: ModuleIndex, value: ast.expr) -> 
 @query
 def _moves(project: Project, function: NodeRef, helpers: int) -> bool:
     """Return whether a function, or one of the tree that it calls, moves anything to a GPU or computes there."""
+    return any(_moving_calls(project, function, helpers))
+
+
+def _moving_calls(project: Project, function: NodeRef, helpers: int) -> Iterator[ast.Call]:
+    """The calls of a function by which anything gets to a GPU, or is computed there."""
     parameters = {part.arg for part in walk(function.node) if isinstance(part, ast.arg) and _DEVICE.search(part.arg)}
     for call in (part for part in walk(function.node) if isinstance(part, ast.Call)):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if any(_is_of_tensor(value) or last_name(value) in parameters for value in given if _is_name(value)):
+        if any(_is_of_tensor(function, value) or last_name(value) in parameters for value in given if _is_name(value)):
             continue  # on the device of what it gets, or on one that callers may leave out
         if _is_of_gpu(project, function.module, call):
-            return True
+            yield call
+            continue
         called = project.fact(Resolver).callees(function.module, call) if helpers else ()
         if any(isinstance(one.node, FUNCTIONS) and _moves(project, one, helpers - 1) for one in called):
-            return True
-    return False
+            yield call
 
 
 def _is_name(value: ast.expr) -> bool:
     return isinstance(value, ast.Name | ast.Attribute) and "self" not in ast.unparse(value)
 
 
-def _is_of_tensor(value: ast.expr) -> bool:
-    """Return whether a value is the device of a tensor at hand (``torch.zeros(3, device=image.device)``)."""
+def _is_of_tensor(function: NodeRef, value: ast.expr) -> bool:
+    """Return whether a value is the device of a tensor that the function has (``torch.zeros(3, device=image.device)``),
+    not that of a model outside it."""
     match value:
         case ast.Attribute(value=ast.Name(id=name), attr="device"):
-            return name not in ("self", "args", "cfg", "config", "opt")
+            return name not in ("self", "args", "cfg", "config", "opt") and any(
+                (isinstance(part, ast.arg) and part.arg == name)
+                or (isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store))
+                for part in walk(function.node)
+            )
     return False
 
 
@@ -131,9 +141,17 @@ def _names_gpu(call: ast.Call) -> bool:
     return any(isinstance(value, ast.Call) and last_name(value.func) == "gpu" for value in given)
 
 
-def _part_of(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
+def moving_calls(project: Project, function: NodeRef) -> list[ast.Call]:
+    """Return the calls of a function by which anything gets to a GPU, or is computed there, also in functions of the
+    tree that it calls."""
+    return list(_moving_calls(project, function, _HELPERS))
+
+
+def part_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, getter: str) -> str:
+    """Return what a class computes on a GPU with in a method that makes samples or batches, an attribute or a method;
+    empty if there is nothing."""
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    if (get := methods.get("__getitem__")) is None:
+    if (get := methods.get(getter)) is None:
         return ""
     made = dict(kept_attributes(owner))
     called = {

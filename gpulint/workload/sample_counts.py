@@ -12,7 +12,7 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
-from gpulint.workload.filled_lists import appended, is_empty_list, rounds
+from gpulint.workload.filled_lists import appended, is_empty_list, is_grown, rounds, written_items
 from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
@@ -99,6 +99,8 @@ def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
             return of_index(project, made, count)
         case ast.Name():
             return of_loop(project, made, count)
+        case ast.List():
+            return (items,) if (items := written_items(made)) else ()
     return ()
 
 
@@ -149,7 +151,8 @@ def _length_of(
         case ast.Return(value=ast.Call(func=ast.Name(id="len"), args=[held])):
             if limit := _limit(found.module, owner, held):
                 return _numbers(project, NodeRef(found.module, limit))
-            counts = _samples(project, NodeRef(found.module, held), depth - 1)
+            grown = is_grown(found.module, held)
+            counts = () if grown else _samples(project, NodeRef(found.module, held), depth - 1)
             return counts or _filled(project, found.module, owner, held, made)
         case ast.Return(value=ast.expr() as value):
             return _numbers(project, NodeRef(found.module, value))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value, passed_as
+from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.gpu_samples import moving_calls, part_of
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing
 from gpulint.workload.sent_parts import defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -27,17 +29,20 @@ _TRAINER = regex.compile(r"Trainer$")
 _FAMILY = ("transformers.", "trl.")
 _DATA = {"data_collator": ("__call__", "torch_call"), "train_dataset": ("__getitem__",)}
 """Parameters of a trainer, and the methods of what they get that run for each sample or batch."""
+_CONTAINERS = frozenset({"dict", "list", "tuple", "BatchFeature", "BatchEncoding"})
+"""What a batch is made of."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnhelpedTrainer:
     """Arguments that set no workers, the trainer that gets them, and the call of a collator or data set that the
-    training process therefore makes."""
+    training process therefore makes. ``moves`` are calls that move what these make to the GPU, which workers can't."""
 
     arguments: NodeRef
     trainer: NodeRef
     step: NodeRef
     work: str
+    moves: tuple[NodeRef, ...] = ()
 
 
 def trainers_without_workers(project: Project, module: ModuleIndex) -> Iterator[UnhelpedTrainer]:
@@ -84,22 +89,76 @@ def trainers_of(project: Project, arguments: NodeRef) -> Iterator[NodeRef]:
                 yield NodeRef(module, call)
 
 
-def _prepares(project: Project, trainer: NodeRef) -> tuple[NodeRef, str] | None:
-    """The heavy work that the collator or the data set of a trainer does for each batch or sample."""
+def _prepares(project: Project, trainer: NodeRef) -> tuple[NodeRef, str, tuple[NodeRef, ...]] | None:
+    """The heavy work that the collator or the data set of a trainer does for each batch or sample, and the calls that
+    move its results to the GPU; None if there is none, or it is done there."""
+    paths, steps, moves = SamplePreprocessing(project), list[tuple[NodeRef, str]](), list[NodeRef]()
+    for function, part in _makers(project, trainer):
+        assert isinstance(function.node, FUNCTIONS)
+        step = paths.heavy(function.module, function.node)
+        if step is not None and step.work != TOKENISES:
+            steps.append((NodeRef(function.module, step.call), step.work))
+        moving = moving_calls(project, function)
+        if part not in ("", function.node.name) or not all(_hands_on(function, call) for call in moving):
+            return None
+        moves += [NodeRef(function.module, call) for call in moving]
+    return (*steps[0], tuple(moves)) if steps else None
+
+
+def moves_batches(project: Project, arguments: NodeRef) -> bool:
+    """Return whether the collator or the data set of a trainer that gets the arguments moves anything to a GPU, which
+    workers could not do."""
+    return any(
+        part or moving_calls(project, function)
+        for trainer in trainers_of(project, arguments)
+        for function, part in _makers(project, trainer)
+    )
+
+
+def _makers(project: Project, trainer: NodeRef) -> Iterator[tuple[NodeRef, str]]:
+    """The functions that make the batches and samples of a trainer, and what their class computes on a GPU with."""
     assert isinstance(trainer.node, ast.Call)
-    resolver, paths = project.fact(Resolver), SamplePreprocessing(project)
+    resolver = project.fact(Resolver)
     for parameter, methods in _DATA.items():
         given = keyword_value(trainer.node, parameter)
         if given is None:
             continue
-        functions = [ref for ref in resolver.points_to(trainer.module, given) if isinstance(ref.node, FUNCTIONS)]
+        for ref in resolver.points_to(trainer.module, given):
+            if isinstance(ref.node, FUNCTIONS):
+                yield ref, ""
         for where, owner in _classes(project, trainer.module, given):
-            functions += [found for name in methods if (found := resolver.method(where, owner, name)) is not None]
-        for function in functions:
-            step = paths.heavy(function.module, function.node) if isinstance(function.node, FUNCTIONS) else None
-            if step is not None and step.work != TOKENISES:
-                return NodeRef(function.module, step.call), step.work
-    return None
+            for name in methods:
+                if (found := resolver.method(where, owner, name)) is not None and isinstance(found.node, FUNCTIONS):
+                    yield found, part_of(project, where, owner, name)
+
+
+def _hands_on(function: NodeRef, call: ast.Call) -> bool:
+    """Return whether a call moves something to a device that the function returns, perhaps under a name, and hands to
+    no other function: on the host it would be as good."""
+    syntax = function.module.syntax
+    if last_name(call.func) not in ("to", "cuda"):
+        return False
+    for up in syntax.ancestors(call):
+        match up:
+            case ast.Call() if last_name(up.func) not in _CONTAINERS:
+                return False
+            case ast.Return():
+                return True
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))]):
+                return not any(
+                    isinstance(part, ast.Name) and part.id == name and _is_handed(syntax.parents.get(part), part)
+                    for part in walk(function.node)
+                    if getattr(part, "lineno", 0) > call.lineno
+                )
+            case ast.stmt():
+                return False
+    return False
+
+
+def _is_handed(parent: ast.AST | None, name: ast.Name) -> bool:
+    """``encode(pixels)``"""
+    is_argument = isinstance(parent, ast.keyword) or (isinstance(parent, ast.Call) and name in parent.args)
+    return is_argument and not (isinstance(parent, ast.Call) and last_name(parent.func) in _CONTAINERS)
 
 
 def _classes(project: Project, module: ModuleIndex, given: ast.expr) -> Iterator[tuple[ModuleIndex, ast.ClassDef]]:

@@ -348,3 +348,33 @@ def test_a_debugger_at_the_end_of_a_program_may_be_there_for_its_results(job: Ma
     assert job(program).offer("GPU102").safety is Safety.UNSAFE
     script = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n"
     assert job(program | {"job.sh": script}).offer("GPU102").safety is Safety.SAFE
+
+
+SUMS = """\
+import torch
+
+total, other = 0, 0
+for x, y in train_loader:
+    {made} = model(x.cuda(non_blocking=True), y.cuda(non_blocking=True))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    total += loss.item()
+    other += {read}.item()
+print(f"{{total / len(train_loader):.3f}}", {use})
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "use", "told"),
+    [
+        ("perplexity", "other / len(train_loader)", "`perplexity` is taken for a tensor"),
+        ("perplexity", "f'{other:.2f}'", "`perplexity` is taken for a tensor"),
+        ("perplexity", "other", "`other` becomes a float"),
+    ],
+)
+def test_what_a_sum_takes_for_granted_is_said_where_it_matters(job: MakeJob, read: str, use: str, told: str) -> None:
+    text = SUMS.format(made="loss, perplexity", read=read, use=use)
+    first, second = job({"train.py": text}).scan("GPU305")
+    assert second.fix.description == f"add up on the GPU and read the sum when it is used; {told}"
+    assert first.fix.description.endswith(f"it helps only together with the fix of line 10 ({told})")

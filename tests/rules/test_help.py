@@ -10,6 +10,7 @@ import pytest
 from gpulint import engine, plugins
 from gpulint.config import Config
 from gpulint.finding import Finding
+from gpulint.fix import Declined
 from gpulint.project import Project
 from gpulint.selection import select
 
@@ -175,6 +176,129 @@ def test_help_for_an_installation_fits_where_the_job_runs(tmp_path: Path, head: 
     project = Project(tmp_path, [path], Config(base=tmp_path))
     (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU401"], (), ())).results
     assert expected in found.finding.help
+
+
+MOVING_COLLATE = """\
+import torch
+from transformers import AutoProcessor, Trainer, TrainingArguments
+
+device = torch.device("cuda")
+processor = AutoProcessor.from_pretrained("owls/captions")
+
+
+def collate(examples):
+    images = [example["image"].convert("RGB") for example in examples]
+    return processor(images=images, return_tensors="pt"){}
+
+
+args = TrainingArguments("out")
+Trainer(model.to(device), args, train_dataset=owls, data_collator=collate).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "advice"),
+    [
+        (".to(device)", "remove `.to(...)` of `collate`, as the trainer moves the batches, then set `dataloader_num_"),
+        (".to(torch.bfloat16)", "set `dataloader_num_workers=`"),
+    ],
+)
+def test_workers_of_a_trainer_come_after_the_move_that_they_cannot_make(tmp_path: Path, move: str, advice: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(MOVING_COLLATE.format(move))
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU303"], (), ()), fixers=LOADED.fixers).results
+    assert found.finding.help.startswith(advice)
+    assert isinstance(found.fix, Declined) is (move == ".to(device)")
+
+
+STORED = """\
+import torch
+
+
+def step(batch):
+    loss = net(batch["images"].cuda(non_blocking=True)).sum()
+    loss.backward()
+    optimizer.step()
+    metrics = {"loss": loss.item(), "square": loss.square().item(), "half": (loss / 2).item()}
+    return metrics
+
+
+for batch in train_loader:
+    metrics = step(batch)
+    bar.set_postfix(metrics)
+"""
+
+
+@pytest.mark.parametrize("kept", ["history.append(metrics)", "history.append({'step': 1, **metrics})", "pass"])
+def test_metrics_that_each_step_stores_are_copied_at_once(tmp_path: Path, kept: str) -> None:
+    finding, *_ = found_in(tmp_path, "GPU305", f"{STORED}    {kept}\n")
+    assert ("`torch.stack(values).tolist()`" in finding.help) is (kept != "pass")
+
+
+LONG = """\
+import torch
+
+for batch in train_loader:
+    loss = net(batch["images"].cuda(non_blocking=True)).sum()
+    loss.backward()
+    optimizer.step()
+    kept.append({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "shown"),
+    [
+        ("torch.where(loss.ge(0), torch.where(loss.ge(9), loss / 9, loss), loss).item()", "torch.where(...).item()"),
+        ("((loss - loss.detach() / 1000) ** 2 + (loss.detach() - loss / 1000) ** 2).item()", "(...).item()"),
+        (
+            "loss.mul(torch.where(loss.ge(0), loss, loss / 9))[names['the first']].mean().item()",
+            "loss.mul(...)[...].mean().item()",
+        ),
+        ("float(torch.where(loss.ge(0), torch.where(loss.ge(9), loss / 9, loss), loss))", "float(torch.where(...))"),
+        ("loss.mul(factor).mean().item()", "loss.mul(factor).mean().item()"),
+    ],
+)
+def test_long_expressions_are_shown_without_what_their_calls_get(tmp_path: Path, read: str, shown: str) -> None:
+    """A message that ends within the arguments of a call does not tell what is read."""
+    (finding,) = found_in(tmp_path, "GPU305", LONG.format(read))
+    assert finding.message.startswith(f"'{shown}' makes the host wait")
+
+
+MOVED = """\
+import torch
+
+device = torch.device("cuda")
+
+
+def score(texts):
+    return torch.tensor([float(len(text)) for text in texts])
+
+
+for epoch in range(10):
+    kept = []
+    for batch in loader:
+        rewards = score(batch["text"])
+        rewards = {}
+        loss = (model(batch["ids"].to(device)) * (rewards - rewards.mean())).mean()
+        loss.backward()
+        optimizer.step()
+        kept.extend(rewards.tolist())
+    print(sum(kept))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "advice"),
+    [
+        ("rewards.to(device)", "read it before it is moved to the GPU in line 14: it is in host memory until then"),
+        ("judge(batch['ids']).loss", "keep the detached tensor on the GPU, and copy several at once"),
+    ],
+)
+def test_a_value_is_read_before_it_is_moved(tmp_path: Path, made: str, advice: str) -> None:
+    (finding,) = found_in(tmp_path, "GPU305", MOVED.format(made))
+    assert finding.help.startswith(advice)
 
 
 CLIP = '''\

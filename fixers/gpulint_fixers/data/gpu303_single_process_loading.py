@@ -41,6 +41,7 @@ _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
 _ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
+_ON_GPU = "workers could not move what they make to the GPU, which their parent process uses already"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
 _COMMENTED = regex.compile(r"#[^\n]{0,200}\b(num_)?workers\s*=")
 _EXPLAINED = regex.compile(
@@ -160,6 +161,8 @@ def _is_written_in(loader: Loader, passed: NodeRef) -> bool:
 def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     """Workers for a trainer whose arguments set none."""
     module = payload.arguments.module
+    if payload.moves:
+        return Declined(_ON_GPU)
     if reason := not_sent(project, payload.trainer, SENT_BY_TRAINER):
         return Declined(reason)
     workers, why = worker_count(project, module.path)

@@ -163,13 +163,20 @@ def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
 
 def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
     """The fix, unsafe if one of those that it helps together with is."""
-    unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and fixed.safety is not Safety.SAFE]
+    others = list(others)
+    unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
     if made.safety is not Safety.SAFE or not unsafe:
         return made
     *more, last = sorted({one.span.line for one in unsafe if one.span.cell == unsafe[0].span.cell})
     those = f"the fixes of lines {', '.join(map(str, more))} and {last}" if more else f"the fix of line {last}"
-    text = f"it helps only together with {those}, which may change results"
+    told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
+    why = next(iter(told)) if len(told) == 1 else ""
+    text = f"it helps only together with {those}" + (f" ({why})" if why else ", which may change results")
     return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
+
+
+def _is_unsafe(fix: Fix) -> bool:
+    return fix.safety is not Safety.SAFE
 
 
 def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined | None:

@@ -72,7 +72,7 @@ from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.stream_sets import divides_its_stream
-from gpulint.workload.trainer_workers import trainers_without_workers
+from gpulint.workload.trainer_workers import moves_batches, trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.data import drawn_ahead, worker_advice, worker_reasons
@@ -224,16 +224,17 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
                 document.path,
                 module.syntax.span(found.arguments.node),
                 "the training process loads its batches itself (dataloader_num_workers is 0 by default)",
-                help="set `dataloader_num_workers=` to the job's cores per GPU",
+                help=worker_advice.trainer_advice(found),
                 payload=found,
                 cost=Cost("in-process-loading", basis=f"{found.work} in the training process"),
-                related=(project.fact(Constants).place(found.step, f"{found.work} in the training process"),),
+                related=tuple(project.fact(Constants).place(*one) for one in worker_advice.trainer_notes(found)),
             )
     for call in module.calls:
         for keyword in call.keywords:
             if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value == 0 and project.fact(GpuPrograms).runs_on_gpu(module):
+            helps = keyword.value.value == 0 and not moves_batches(project, NodeRef(module, call))
+            if helps and project.fact(GpuPrograms).runs_on_gpu(module):
                 yield _written(document, module.syntax.span(keyword), "dataloader_num_workers is 0")
 
 

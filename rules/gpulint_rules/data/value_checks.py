@@ -160,20 +160,25 @@ def sizes_result(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     name = last_name(call.func)
     tensors = project.fact(TensorLocations)
     if name == "nonzero" and isinstance(call.func, ast.Attribute) and not call.args:
-        return keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
+        of_torch = keyword_value(call, "as_tuple") is not None or tensors.is_tensor(module, call.func.value)
+        return of_torch and not _is_on_host(project, module, call.func.value)
     if name in _SIZING and isinstance(call.func, ast.Attribute) and tensors.is_tensor(module, call.func.value):
-        return not tensors.is_host(module, call.func.value)
+        return not _is_on_host(project, module, call.func.value)
     known = project.models.derived(_Checks)
     if name == "where" and len(call.args) == 1 and not call.keywords:
         torch = "torch.where" in project.fact(Resolver).call_names(module, call)
-        return torch and not tensors.is_host(module, call.args[0])
+        return torch and not _is_on_host(project, module, call.args[0])
     if name not in known.size_names:
         return False
     names = project.fact(Resolver).call_names(module, call)
     rows = [row for one, row in known.sizes.items() if one in names and not _gives_size(project, module, call, row)]
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     values = [one for one in given if not isinstance(one, ast.Constant)]
-    return bool(rows and values) and not any(tensors.is_host(module, one) for one in values)
+    return bool(rows and values) and not any(_is_on_host(project, module, one) for one in values)
+
+
+def _is_on_host(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    return project.fact(TensorLocations).is_host(module, value) or project.fact(HostValues).holds(module, value)
 
 
 def _gives_size(project: Project, module: ModuleIndex, call: ast.Call, row: Sync) -> bool:
@@ -232,8 +237,7 @@ def _is_mask_on_gpu(project: Project, module: ModuleIndex, count: ast.Call) -> b
     drawn = project.fact(BatchFlow).batch_of(module, mask)
     if drawn is not None and _moves_in_place(project, drawn.where):
         return True
-    on_host = project.fact(TensorLocations).is_host(module, mask) or project.fact(HostValues).holds(module, mask)
-    return "torch" in module.packages and not on_host
+    return "torch" in module.packages and not _is_on_host(project, module, mask)
 
 
 @query

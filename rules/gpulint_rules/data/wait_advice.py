@@ -18,10 +18,13 @@ from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.choosing_tests import chooses, counts
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
+from gpulint_rules.data.moved_values import read_before_move
 from gpulint_rules.data.needed_waits import is_solved
 from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
+from gpulint_rules.data.short_texts import shortened
 from gpulint_rules.data.shown_values import draws, followed, is_shown
+from gpulint_rules.data.stored_tables import is_of_stored_table
 from gpulint_rules.data.unread_totals import unread_total
 
 _OF_KIND = {
@@ -62,6 +65,7 @@ _KEEP = "keep the arrays in a list, and read all at once every N iterations or a
 _LOSS_ON_GPU = (
     "compute with the tensor on the GPU, the loss as well, with the targets there; copy only what needs no gradient"
 )
+_STACK = "stack the values of the table and copy them once (`torch.stack(values).tolist()`), as each step's are stored"
 _SHOW = "show it every N iterations, and read it only there"
 _LOSS = regex.compile(r"loss|grad|norm|err", re.IGNORECASE)
 _GRADIENT = regex.compile(r"\.grad\b|\bgrad")
@@ -118,6 +122,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
         return _DROPPED
+    if before := read_before_move(project, module, sync):
+        return before
     if any(_is_plotted(module, part) for part in followed(module, sync.node)):
         return _PLOT
     if any(_is_saved(module, part) for part in followed(module, sync.node)):
@@ -131,6 +137,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     one_by_one = bool(project.fact(SyncPoints).read_one_by_one(module, sync))
     if one_by_one and not is_whole_copy(module, sync.node):
         return _AT_ONCE
+    if is_of_stored_table(module, sync.node):
+        return _STACK
     use = use_of_read(module, sync.node)
     if use == "kept" and is_shown(project, module, sync.node, context):
         return _SHOW
@@ -155,6 +163,8 @@ def text_of(module: ModuleIndex, sync: SyncPoint) -> str:
             break
         node = call
     text = " ".join(module.syntax.text(node).split())
+    if len(text) > MAX_TEXT:
+        text = shortened(node) or text
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 
 

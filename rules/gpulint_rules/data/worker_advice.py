@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
@@ -15,7 +17,9 @@ from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
+from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
+from gpulint.workspace.module_index import NodeRef, last_name
 
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
@@ -57,6 +61,24 @@ def advice(project: Project, loader: Loader) -> str:
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if changes_within_pass(project, loader) else "")
+
+
+def trainer_advice(trainer: UnhelpedTrainer) -> str:
+    """Return what to do about a trainer of Hugging Face without workers, which moves its batches to the GPU itself."""
+    workers = "set `dataloader_num_workers=` to the job's cores per GPU"
+    if not trainer.moves:
+        return workers
+    module, call = trainer.moves[0].module, trainer.moves[0].node
+    function = module.function(call)
+    name = f" of `{function.name}`" if function is not None else ""
+    assert isinstance(call, ast.Call)
+    return f"remove `.{last_name(call.func)}(...)`{name}, as the trainer moves the batches, then {workers}"
+
+
+def trainer_notes(trainer: UnhelpedTrainer) -> list[tuple[NodeRef, str]]:
+    """Return what a trainer without workers does in the training process, and what workers could not do."""
+    moves = [(ref, "a worker could not move this to the GPU") for ref in trainer.moves[:1]]
+    return [(trainer.step, f"{trainer.work} in the training process"), *moves]
 
 
 def _spawned_elsewhere(project: Project, loader: Loader) -> str:

@@ -36,6 +36,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.impact_causes import BESIDE
 from gpulint.placement.cpu_forwards import runs_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.gradient_switches import may_run_without_gradients, may_switch_gradients_off
@@ -43,6 +44,7 @@ from gpulint.programs.trained_models import graphs_of_trained_models
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.package_names import package_name
+from gpulint.training.chained_calls import chains_graphs
 from gpulint.training.differentiation import takes_gradients
 from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
@@ -58,6 +60,7 @@ from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _HEAD = Cost("gradients", assumed="assuming that the layers behind the frozen model are large")
+_CHAIN = Cost("gradients", basis="the graphs of all its rounds stay in memory")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
 
@@ -85,7 +88,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             places.setdefault(found.loop or found.forward, []).append(found)
     if places and (project.fact(GpuPrograms).stays_on_cpu(module) or may_switch_gradients_off(project, module)):
         return
-    for first, *others in places.values():
+    for at, (first, *others) in places.items():
         models = list(dict.fromkeys(one.model for one in (first, *others)))
         yield RULE.finding(
             document.path,
@@ -95,12 +98,27 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             payload=first,
             cost=_cost(project, first),
             cause=_decorated(project, first),
-            related=tuple(
-                Place(document.path, module.syntax.span(one.forward), _note(one))
-                for one in (first, *others)
-                if first.loop is not None or one is not first
+            related=(
+                *(
+                    Place(document.path, module.syntax.span(one.forward), _note(one))
+                    for one in (first, *others)
+                    if first.loop is not None or one is not first
+                ),
+                *_beside(places, at),
             ),
         )
+
+
+def _beside(places: dict[ast.AST, list[InferenceLoop]], at: ast.AST) -> Iterator[Place]:
+    """The other places of a function at which its evaluation records gradients, of which each has to be changed; none
+    where the function can run without them as a whole."""
+    found = places[at][0]
+    if found.function is None or found.trains_too:
+        return
+    for other, (first, *_) in places.items():
+        if other is not at and first.function is found.function:
+            span = found.module.syntax.head(first.loop) if first.loop is not None else None
+            yield Place(found.module.path, span or found.module.syntax.span(first.forward), BESIDE)
 
 
 def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
@@ -127,6 +145,8 @@ def _run(found: InferenceLoop) -> ast.expr:
 
 def _note(found: InferenceLoop) -> str:
     """Describe a call: one that hands the model to another function may record only a part of what that runs."""
+    if chains_graphs(found.module, found):
+        return "gets what the call before made, so that the activations of all calls stay"
     return (
         "each call here keeps its activations" if _run(found) is found.forward.func else "the model runs in this call"
     )
@@ -135,6 +155,8 @@ def _note(found: InferenceLoop) -> str:
 def _cost(project: Project, found: InferenceLoop) -> Cost | None:
     if found.loop is None and _is_given_few(project, found):
         return _FEW
+    if chains_graphs(found.module, found):
+        return _CHAIN
     return _HEAD if ends_in_layers(project, found.module, _run(found)) else None
 
 

@@ -28,9 +28,11 @@ from gpulint_fixers.waits.device_reads import (
     torch_of,
     without_cast,
 )
-from gpulint_fixers.waits.element_types import is_about_loss, is_integer
+from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
+from gpulint_fixers.waits.sums.float_uses import is_used_as_float
 from gpulint_fixers.waits.sums.spread_devices import is_spread
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
+from gpulint_fixers.waits.sums.unproved_tensors import taken_for_tensors
 from gpulint_fixers.waits.unread_values import unread
 
 _GPU = regex.compile(r"cuda:\d+")
@@ -158,7 +160,7 @@ def added_up(
     if not counts and not doubles:
         reasons.append("the sum is in single precision, as a device named in the tree has no other")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
-    if not known and not all(is_about_loss(module.syntax.text(read.tensor)) for read in reads):
+    if not (known or all(is_float(module, read.tensor) for read in reads) or is_used_as_float(variable)):
         reasons.append(f"`{variable.name}` becomes a float")
     kept = replace(variable, integers=counts)
     made = defer(project, kept, "int({})" if counts else "float({})", own={*additions(variable)})
@@ -171,9 +173,10 @@ def added_up(
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *uncast, *made.edits)
-    certain = exact.is_certain or counts
     description = "add up on the GPU and read the sum when it is used"
-    if reasons or not certain:
+    if not exact.is_certain and not counts and not reasons:
+        reasons = taken_for_tensors(project, module, reads)
+    if reasons:
         return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
 

@@ -1,0 +1,142 @@
+"""What a call that declares an option says: its flags, the names of its value, its type, and options that a loop over a
+mapping declares."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.numerals import MAX_DIGITS
+from gpulint.query import query
+from gpulint.workspace.module_index import ModuleIndex, dotted
+
+MANY = ""
+"""Stands for the names of options that a loop declares."""
+_DECLARES = ("add_argument", "add_arg")
+
+
+@query
+def declaring_calls(module: ModuleIndex) -> dict[str, list[ast.Call]]:
+    """Return the calls of a module that declare options, by the name of their value; under :data:`MANY` those for each
+    key of a mapping."""
+    table: dict[str, list[ast.Call]] = {}
+    for call in (call for name in _DECLARES for call in module.calls_by_name.get(name, [])):
+        names = dests(call) or ([MANY] if mapping_of(module, call) is not None else [])
+        for dest in names:
+            table.setdefault(dest, []).append(call)
+    for name, calls in module.calls_by_name.items():
+        if name.startswith("DEFINE_"):
+            for call in calls:
+                if call.args and isinstance(call.args[0], ast.Constant):
+                    table.setdefault(str(call.args[0].value), []).append(call)
+    return table
+
+
+def mapping_of(module: ModuleIndex, option: ast.Call) -> ast.expr | None:
+    """Return the mapping of which each key is an option and its value the default: ``for key, value in config.items():
+    parser.add_argument(f"--{key}", default=value)``."""
+    default = keyword_value(option, "default")
+    key = next(_named_in(option.args[0]), None) if option.args else None
+    if default is None or key is None:
+        return None
+    for up in module.syntax.ancestors(option):
+        match up:
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=value)]),
+                iter=ast.Call(func=ast.Attribute(value=mapping, attr="items"), args=[]),
+            ) if name == key and isinstance(default, ast.Name) and default.id == value:
+                return mapping
+            case ast.For(target=ast.Name(id=name)) if name == key:
+                return _looked_up(default, key)
+    return None
+
+
+@query
+def fillings(module: ModuleIndex) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    """Return objects whose attributes a module sets to all that a mapping holds, and the mapping: ``for key, value in
+    config.items(): setattr(args, key, value)``, ``vars(args).update(config)``, ``args.__dict__.update(config)``."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for call in module.calls_by_name.get("setattr", ()):
+        match call.args, module.syntax.parents.get(module.syntax.parents.get(call, call)):
+            case (
+                [filled, ast.Name(id=key), ast.Name(id=value)],
+                ast.For(
+                    target=ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=item)]),
+                    iter=ast.Call(func=ast.Attribute(value=mapping, attr="items"), args=[]),
+                ),
+            ) if (key, value) == (name, item):
+                found.append((filled, mapping))
+    for call in module.calls_by_name.get("update", ()):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Call(func=ast.Name(id="vars"), args=[filled])
+                    | ast.Attribute(value=filled, attr="__dict__")
+                ),
+                args=[mapping],
+            ):
+                found.append((filled, mapping))
+    return tuple(found)
+
+
+def _named_in(flag: ast.expr) -> Iterator[str]:
+    """``key`` of ``f"--{key}"`` and ``"--" + key``"""
+    match flag:
+        case ast.JoinedStr(values=[ast.Constant(value="--"), ast.FormattedValue(value=ast.Name(id=name))]):
+            yield name
+        case ast.BinOp(left=ast.Constant(value="--"), op=ast.Add(), right=ast.Name(id=name)):
+            yield name
+        case ast.BinOp(left=ast.Constant(value="--%s"), op=ast.Mod(), right=ast.Name(id=name)):
+            yield name
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value="--{}"), attr="format"), args=[ast.Name(id=name)]):
+            yield name
+
+
+def _looked_up(default: ast.expr, key: str) -> ast.expr | None:
+    """``config`` of ``config[key]``"""
+    match default:
+        case ast.Subscript(value=mapping, slice=ast.Name(id=name)) if name == key:
+            return mapping
+    return None
+
+
+def is_true(node: ast.expr | None) -> bool:
+    """Return whether an expression is ``True``."""
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def flags(call: ast.Call) -> tuple[str, ...]:
+    """The option strings of an ``add_argument`` or ``click.option`` call."""
+    return tuple(
+        arg.value
+        for arg in call.args
+        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-")
+    )
+
+
+def dests(call: ast.Call) -> list[str]:
+    """Attribute names under which an option's value appears."""
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return [str(keyword.value.value)]
+    written = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    long = [flag for flag in written if flag.startswith("--")] or written
+    return [flag.lstrip("-").split("/")[0].replace("-", "_") for flag in long]
+
+
+def typed(call: ast.Call, text: str) -> object:
+    """A launcher's word with the option's own ``type`` applied."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    action = keywords.get("action")
+    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+        return action.value == "store_true"  # what follows is no value of it
+    wanted = dotted(keywords["type"]) if "type" in keywords else ""
+    try:
+        if wanted == "float":
+            return float(text)
+        if wanted == "int" or text.lstrip("-").isdecimal():
+            return int(text) if len(text) <= MAX_DIGITS else text
+    except ValueError:
+        return text
+    return {"true": True, "false": False}.get(text.lower(), text)
