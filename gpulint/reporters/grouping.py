@@ -144,7 +144,7 @@ def names_in(message: str, other: str) -> str:
 
 
 def _quoted(message: str) -> list[str]:
-    """What a message quotes, with the marks around it."""
+    """Return what a message quotes, with the marks around it."""
     found, at = list[str](), 0
     while (mark := _MARK.search(message, at)) is not None:
         end = _end_of_quote(message, mark.start())

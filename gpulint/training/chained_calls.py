@@ -65,7 +65,7 @@ def _statements(loop: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _stored(statement: ast.stmt) -> tuple[ast.expr | None, list[str]]:
-    """What a statement stores, and under which names."""
+    """Return what a statement stores, and under which names."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             return value, [name for target in targets for name in _names(target)]

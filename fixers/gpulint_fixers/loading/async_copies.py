@@ -127,15 +127,8 @@ def _beside(project: Project, payload: Blocking) -> list[Blocking]:
 @query
 def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
-    if reason := _obstacle(payload, elsewhere):
+    if reason := _obstacle(payload, elsewhere) or _against(project, payload):
         return Declined(reason)
-    if is_benchmark(payload.transfers[0].call.module.path):
-        return Declined("the program measures, for which it waits for the GPU")
-    for transfer in payload.transfers:
-        if reason := no_gain(project, transfer):
-            return Declined(reason)
-        if is_changed_after(transfer):
-            return Declined("the host changes the batch while it is copied")
     converting = [transfer for transfer in payload.transfers if _converts_first(transfer)]
     swapped = [edit for transfer in converting for edit in swapped_conversion(transfer.call.module, transfer.node)]
     if len(swapped) < 2 * len(converting) or any(has_no_batch(project, transfer) for transfer in converting):
@@ -177,6 +170,18 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
         return Declined("its loader does not pin its memory, and could not be changed")
     return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
+
+
+def _against(project: Project, payload: Blocking) -> str:
+    """Return why the copies should go on blocking; empty if nothing is seen."""
+    if is_benchmark(payload.transfers[0].call.module.path):
+        return "the program measures, for which it waits for the GPU"
+    for transfer in payload.transfers:
+        if reason := no_gain(project, transfer):
+            return reason
+        if is_changed_after(transfer):
+            return "the host changes the batch while it is copied"
+    return ""
 
 
 def _obstacle(payload: Blocking, elsewhere: set[Device]) -> str:

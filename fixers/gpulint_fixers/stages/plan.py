@@ -78,10 +78,9 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
                 reason = reason or "the job also installs system packages on its node; put both into an image"
             if installs and any(_KEPT.search(other.text) for other in found[: at + 1]):
                 reason = "the environment is made once and kept, so that later runs find the packages"
-                made.reasons.update((command.span, reason) for command in piece.commands)
-                held = held or f"a step before it stays in the job: {reason}"
-                continue
-            reason = held or reason or _shared(piece, found[at + 1 :]) or _unseen(piece, context, local=hands_on) or ""
+            else:
+                reason = held or reason or _shared(piece, found[at + 1 :]) or ""
+                reason = reason or _unseen(piece, context, local=hands_on) or ""
             if reason:
                 made.reasons.update((command.span, reason) for command in piece.commands)
                 held = held or f"a step before it stays in the job: {reason}"

@@ -91,7 +91,7 @@ _OF_USE = {
 
 
 def message(module: ModuleIndex, sync: SyncPoint, context: LoopContext, *, passed: bool) -> str:
-    """What a wait does, and how often; rounds may have ``passed`` by it."""
+    """Return what a wait does, and how often; rounds may have ``passed`` by it."""
     often = "on training iterations that get there" if passed else "on every training iteration"
     if context.role is Role.EVAL:
         often = "for each element of an evaluation batch"
@@ -124,12 +124,9 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _DROPPED
     if before := read_before_move(project, module, sync):
         return before
-    if any(_is_plotted(module, part) for part in followed(module, sync.node)):
-        return _PLOT
-    if any(_is_saved(module, part) for part in followed(module, sync.node)):
-        return _SAVE
-    if any(_is_decoded(module, part) for part in followed(module, sync.node)):
-        return _DECODE
+    for ends_there, instead in ((_is_plotted, _PLOT), (_is_saved, _SAVE), (_is_decoded, _DECODE)):
+        if any(ends_there(module, part) for part in followed(module, sync.node)):
+            return instead
     if is_solved(project, module, sync.node):
         return _SOLVE
     if name := unread_total(module, sync.node):

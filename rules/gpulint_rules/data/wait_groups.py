@@ -79,7 +79,7 @@ class Group:
     """Places that wait."""
     inner: int
     """Places in inner loops."""
-    times: int = 0
+    times: float = 0
     """How often they wait in each round; 0 where the rounds of an inner loop are unknown."""
     staying: frozenset[ast.AST] = frozenset()
     """Places that wait for values that the step needs."""
@@ -153,19 +153,15 @@ def _group_of(
     flat = shallow and all(times_called(context) <= 1 for _, context in found)
     numbers = flat and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
-    always = [one for one in unconditional(project, module, staying, loop) if not is_of_some(module, one, loop)]
-    first = min(always or either, key=lambda node: node.lineno, default=None)
-    free = beside and bool(unconditional(project, module, others, loop))
-    kept = NEEDED * (BESIDE if free else BEFORE_COPY if pins(project, module, copy) else 1)
+    first = _first(project, module, staying, either, loop)
+    kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and numbers else 1)
-        + kept * waits(module, own, loop, single),
+        + NEEDED * (kept or (BEFORE_COPY if pins(project, module, copy) else 1)) * waits(module, own, loop, single),
         waits(module, needed, loop, single),
         len(run),
         len(deep),
-        sum(rounds(module, sync.node, loop, single) for sync in run)
-        if all(tells_rounds(module, sync.node, loop, single) for sync in run)
-        else 0,
+        _times(module, run, loop, single),
         at_needed,
         place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
         read is not None,
@@ -173,6 +169,21 @@ def _group_of(
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
         flat and len(run) < _MANY,
     )
+
+
+def _times(module: ModuleIndex, run: Sequence[SyncPoint], loop: ast.AST, single: frozenset[ast.AST]) -> float:
+    """Return how often the waits come in each round; 0 where the rounds of an inner loop are unknown."""
+    if not all(tells_rounds(module, sync.node, loop, single) for sync in run):
+        return 0
+    return sum(rounds(module, sync.node, loop, single) for sync in run)
+
+
+def _first(
+    project: Project, module: ModuleIndex, staying: Sequence[SyncPoint], either: Sequence[ast.expr], loop: ast.AST
+) -> ast.expr | None:
+    """Return the first place at which all processes wait in each round, whatever is done."""
+    always = [one for one in unconditional(project, module, staying, loop) if not is_of_some(module, one, loop)]
+    return min(always or either, key=lambda node: node.lineno, default=None)
 
 
 def _deciding(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[ast.expr]:

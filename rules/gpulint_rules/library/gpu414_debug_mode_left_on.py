@@ -125,30 +125,7 @@ class DebugMode:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    for setting in settings(document, project, frozenset(_VARIABLES)):
-        if setting.value not in _VARIABLES[setting.name] or setting.conditional:
-            continue
-        if is_explained(document, setting.span) or is_explained_elsewhere(project, setting.name, setting.value):
-            continue
-        if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
-            continue
-        module = project.module(document)
-        if module is not None and setting.node is not None:
-            if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
-                continue
-            late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
-            if late or is_unset_below(document, project, module, setting):
-                continue
-        elif not gets_to_programs(project, document, setting):
-            continue
-        yield RULE.finding(
-            document.path,
-            setting.span,
-            f"{setting.name}={setting.value} is left on for the whole job",
-            help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
-            payload=DebugMode(setting.name, setting.node),
-            cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
-        )
+    yield from _by_settings(document, project)
     module = project.module(document)
     if module is None:
         return
@@ -176,6 +153,34 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
+
+
+def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
+    """Yield the debug modes that environment variables switch on."""
+    for setting in settings(document, project, frozenset(_VARIABLES)):
+        if setting.value not in _VARIABLES[setting.name] or setting.conditional:
+            continue
+        if is_explained(document, setting.span) or is_explained_elsewhere(project, setting.name, setting.value):
+            continue
+        if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
+            continue
+        module = project.module(document)
+        if module is not None and setting.node is not None:
+            if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
+                continue
+            late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
+            if late or is_unset_below(document, project, module, setting):
+                continue
+        elif not gets_to_programs(project, document, setting):
+            continue
+        yield RULE.finding(
+            document.path,
+            setting.span,
+            f"{setting.name}={setting.value} is left on for the whole job",
+            help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
+            payload=DebugMode(setting.name, setting.node),
+            cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
+        )
 
 
 def _is_wanted(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> bool:

@@ -184,7 +184,7 @@ def _decorated(project: Project, found: InferenceLoop) -> Place | None:
 
 
 def _inner_name(found: InferenceLoop) -> str | None:
-    """How the function of a loop names PyTorch; only there, a decorator could not use what the function imports."""
+    """Return how the function of a loop names PyTorch; only there, as a decorator could not use what it imports."""
     return package_name(found.module, "torch", found.loop or found.forward)
 
 
