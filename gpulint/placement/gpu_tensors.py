@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.libraries.gpu_libraries import Libraries
 from gpulint.placement.devices import Device, Devices
 from gpulint.query import query
@@ -41,14 +42,18 @@ def makes_on_gpu(
     it."""
     calls = module.calls_of(function)
     for inner in calls:
+        if _goes_to_cuda(inner):
+            return True
         for device in _devices_named(inner):
             where = NodeRef(module, device)
             if call is not None and isinstance(device, ast.Name) and device.id in parameters(function):
                 assert isinstance(call.node, ast.Call)
-                handed = argument_of(function, call.node, device.id)
-                if handed is None:
+                if (handed := argument_of(function, call.node, device.id)) is not None:
+                    where = NodeRef(call.module, handed)
+                elif (default := default_of(function.args, device.id)) is not None:
+                    where = NodeRef(module, default)
+                else:
                     continue  # other callers name one
-                where = NodeRef(call.module, handed)
             if project.fact(Devices).of(where.module, where.node) & _ON_GPU:
                 return True
     return helpers > 0 and any(
@@ -65,6 +70,16 @@ def makes_on_gpu(
     )
 
 
+def _goes_to_cuda(call: ast.Call) -> bool:
+    """``torch.from_numpy(array).cuda()``; ``torch.cuda`` is a module."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="torch"), attr="cuda"):
+            return False
+        case ast.Attribute(attr="cuda"):
+            return True
+    return False
+
+
 @query
 def _is_handed_device(module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether a parameter of a function may be the place of a tensor."""
@@ -73,8 +88,8 @@ def _is_handed_device(module: ModuleIndex, function: FunctionNode) -> bool:
 
 
 def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
-    """``device=d`` of any call, and the first argument of ``x.to(d)``."""
-    yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
+    """``device=d`` of any call, ``map_location=d``, and the first argument of ``x.to(d)``."""
+    yield from (keyword.value for keyword in call.keywords if keyword.arg in ("device", "map_location"))
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         yield from call.args[:1]
 

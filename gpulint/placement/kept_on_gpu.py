@@ -12,6 +12,7 @@ from gpulint.placement.devices import Device, Devices
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
     FUNCTIONS,
@@ -39,10 +40,17 @@ MAX_STEPS = 20
 @query
 def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether ``__getitem__`` of a data set looks samples up in an attribute that holds tensors on the GPU
-    (``torch.load(path, map_location=device)``)."""
+    (``torch.load(path, map_location=device)``), or in a property that puts them there when it is first read."""
     getter = project.fact(Resolver).method(module, owner, "__getitem__")
     if getter is None:
         return False
+    if any(
+        places_on_gpu(project, read.module, call)
+        for read in properties(project, getter)
+        if isinstance(read.node, FUNCTIONS)
+        for call in read.module.calls_of(read.node)
+    ):
+        return True
     names = {name for part in walk(getter.node) if (name := _looked_up(part))}
     return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
 

@@ -15,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.workload.changed_parts import changes_of_parts
 from gpulint.workload.loader_pools import SEVERAL, kept_together
 from gpulint.workload.refreshed_data import is_refreshed
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 RESTARTED = "another iteration of the loader begins while one goes on, and persistent workers would restart that"
 PILED_UP = "the program makes many such loaders and keeps them, and persistent workers of all would stay alive"
-CHANGED = "the data set changes between passes, which persistent workers would not see"
+CHANGED = "the data set, or what it makes samples with, changes between passes, which persistent workers would not see"
 _CALLS = 3
 """Calls through which a loader that functions return is followed."""
 _FEW = 4
@@ -47,7 +48,9 @@ def against_persistence(project: Project, loader: Loader) -> str:
         return PILED_UP
     if kept_together(project, loader) > SEVERAL:
         return PILED_UP
-    return CHANGED if is_refreshed(project, loader, _users(project, loader)) else ""
+    users = list(_users(project, loader))
+    changes = is_refreshed(project, loader, users) or any(True for _ in changes_of_parts(project, loader, users))
+    return CHANGED if changes else ""
 
 
 def _users(project: Project, loader: Loader) -> Iterator[ModuleIndex]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _REFRESHES = ("set_epoch", "resample", "refresh", "update", "reshuffle", "on_epoch_end")
 """Methods that change a data set, as their names say."""
-_BUILT_IN = frozenset("append clear extend insert pop remove reverse shuffle sort update".split())
-_MAKE_SAMPLES = ("__getitem__", "__getitems__", "__len__", "__iter__")
+BUILT_IN = frozenset("append clear extend insert pop remove reverse shuffle sort update".split())
+MAKE_SAMPLES = ("__getitem__", "__getitems__", "__len__", "__iter__")
 _HOOK = regex.compile(r"epoch|stage|step|batch|iter|begin|start|end|before|after|(^|_)on_")
 """Methods that a loop may call, by their names."""
 
@@ -76,12 +76,12 @@ def _is_changed_by_hook(project: Project, data_set: NodeRef) -> bool:
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    makers = {method for name in _MAKE_SAMPLES if name in methods for method in reached(methods, methods[name])}
+    makers = {method for name in MAKE_SAMPLES if name in methods for method in reached(methods, methods[name])}
     read = {part.attr for method in makers for part in walk(method) if _is_own(part)}
     setters = {
         name
         for name, method in methods.items()
-        if method not in makers and not name.startswith("_") and read & {*_set_by(method)}
+        if method not in makers and not name.startswith("_") and read & {*set_by(method)}
     }
     for name in sorted(read | setters):
         for path in project.word_index.mentioning(word_of(name)):
@@ -175,10 +175,10 @@ def _statements(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.AST
 
 
 def _sets(method: ast.AST) -> bool:
-    return any(True for _ in _set_by(method))
+    return any(True for _ in set_by(method))
 
 
-def _set_by(method: ast.AST) -> Iterator[str]:
+def set_by(method: ast.AST) -> Iterator[str]:
     """The attributes that a method sets, or changes in place."""
     for part in walk(method):
         match part:
@@ -187,10 +187,10 @@ def _set_by(method: ast.AST) -> Iterator[str]:
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name), ctx=ast.Store()):
                 yield name
             case ast.Call(args=[ast.Attribute(value=ast.Name(id="self"), attr=name)], func=func):
-                if last_name(func) in _BUILT_IN:
+                if last_name(func) in BUILT_IN:
                     yield name
             case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr=attr)):
-                if attr in _BUILT_IN:
+                if attr in BUILT_IN:
                     yield name
 
 

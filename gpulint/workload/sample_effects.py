@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workload.gpu_samples import reached
+from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode
 
 _TAKES = frozenset({"pop", "popleft", "get_nowait"})
+_QUEUES = ("queue.*Queue",)
+"""Queues in the memory of one process; one of ``multiprocessing`` serves its workers as well."""
 _ADDS = frozenset({"append", "add", "extend", "update", "put"})
 
 
@@ -58,8 +61,12 @@ def _next_of(project: Project, data_set: NodeRef) -> str:
     counted = {
         part.target.attr for part in parts if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Attribute)
     }
+    queues = {name for name, made in kept_attributes(owner) if _is_queue(project, data_set.module, made)}
     for part in parts:
         match part:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr="get")):
+                if name in queues:
+                    return name
             case ast.Call(func=ast.Name(id="next"), args=[ast.Attribute(value=ast.Name(id="self"), attr=name), *_]):
                 return name
             case ast.Call(
@@ -71,6 +78,15 @@ def _next_of(project: Project, data_set: NodeRef) -> str:
                 if name := next((one.attr for one in inner if one.attr in counted), ""):
                     return name
     return ""
+
+
+def _is_queue(project: Project, module: ModuleIndex, made: ast.expr) -> bool:
+    """Return whether an attribute is a queue that the data set makes, or is given."""
+    resolver = project.fact(Resolver)
+    return any(
+        isinstance(ref.node, ast.Call) and matches(_QUEUES, resolver.call_names(ref.module, ref.node))
+        for ref in resolver.points_to(module, made)
+    )
 
 
 @query

@@ -349,6 +349,66 @@ CASES = {
         },
         "`self.store` is a client of the parent process",
     ),
+    "samples that a cursor of the parent process fetches": (
+        "GPU303",
+        {
+            "train.py": """\
+                import psycopg2
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Cases(Dataset):
+                    def __init__(self, where):
+                        self.connection = psycopg2.connect(where)
+                        self.cursor = self.connection.cursor()
+
+                    def __getitem__(self, index):
+                        self.cursor.execute("select data from cases where id=%s", (index,))
+                        return prepare(self.cursor.fetchone())
+
+                    def __len__(self):
+                        return 1000
+
+
+                loader = DataLoader(Cases("dbname=cases"), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "a client of the parent process",
+    ),
+    "samples of a file system that refuses to work after a fork": (
+        "GPU303",
+        {
+            "train.py": """\
+                import s3fs
+                import torch
+                from PIL import Image
+                from torch.utils.data import DataLoader, Dataset
+
+
+                class Photos(Dataset):
+                    def __init__(self, keys):
+                        self.files, self.keys = s3fs.S3FileSystem(), keys
+
+                    def __getitem__(self, index):
+                        with self.files.open(self.keys[index]) as file:
+                            return prepare(Image.open(file).convert("RGB"))
+
+                    def __len__(self):
+                        return len(self.keys)
+
+
+                loader = DataLoader(Photos(keys), batch_size=8)
+                for x, y in loader:
+                    criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                    optimizer.step()
+                """
+        },
+        "a client of the parent process",
+    ),
     "mean losses that are added and divided by the number of samples": (
         "GPU202",
         {

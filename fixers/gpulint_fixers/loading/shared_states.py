@@ -18,7 +18,7 @@ from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.sample_effects import changed_for_others
-from gpulint.workload.worker_supply import handles, shares_handle
+from gpulint.workload.worker_supply import handles, shares_client, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _CLIENT = regex.compile(
@@ -47,6 +47,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         return (
             "the data set opens a file before its workers start, which they would share: open it in each worker first"
         )
+    if shares_client(project, loader):
+        return "the data set has a client of the parent process, whose connections forked workers would share"
     if name := opened_early(project, loader):
         return (
             f"the training process opens `self.{name}` before its workers start, which would share it: close it there, "

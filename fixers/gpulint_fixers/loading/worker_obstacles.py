@@ -24,6 +24,7 @@ from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
+from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
@@ -83,6 +84,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
+    if name := followed_sampler(project, loader):
+        return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
     if reason := shared_state(project, loader):
         return reason
     if _looks_up(project, loader):

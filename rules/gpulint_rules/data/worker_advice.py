@@ -10,12 +10,14 @@ from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
@@ -25,7 +27,8 @@ _OPENS = "open the data set's file in each worker (on the first `__getitem__`), 
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
-_NEXT_PASS = " (workers see what the loop sets on the data set from the next pass on, without `persistent_workers`)"
+_NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
+_DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_factor` batches"
 
 
 def _stays(project: Project, loader: Loader) -> str:
@@ -37,7 +40,7 @@ def _stays(project: Project, loader: Loader) -> str:
         for read in reads
         for up in loops.around(read.module, read.node)
     )
-    if not drawn_again or project.fact(ItemWorks).of(loader).keeps or changes_within_pass(project, loader):
+    if not drawn_again or project.fact(ItemWorks).of(loader).keeps or _changes_within_pass(project, loader):
         return ""
     given = any(keyword.arg in ("persistent_workers", None) for keyword in loader.node.keywords)
     return "" if given or against_persistence(project, loader) else _LASTING
@@ -58,9 +61,15 @@ def advice(project: Project, loader: Loader) -> str:
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{_stays(project, loader)}"
+    if name := followed_sampler(project, loader):
+        said += _DRAWN_AHEAD.format(name)
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
-    return said + (_NEXT_PASS if changes_within_pass(project, loader) else "")
+    return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")
+
+
+def _changes_within_pass(project: Project, loader: Loader) -> bool:
+    return changes_within_pass(project, loader) or parts_change_within_pass(project, loader)
 
 
 def trainer_advice(trainer: UnhelpedTrainer) -> str:

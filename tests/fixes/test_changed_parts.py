@@ -1,0 +1,149 @@
+"""Workers that should not outlive a pass, as the program changes what their samples are made of, and samplers that a
+loop follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+
+PHOTOS = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, Sampler
+from torchvision.transforms.functional import to_tensor
+
+SIZE = 96
+
+
+class Collate:
+    def __init__(self):
+        self.size = 224
+
+    def __call__(self, batch):
+        return torch.nn.functional.interpolate(torch.stack(batch), self.size)
+
+
+class Photos(Dataset):
+    def __init__(self, files, cfg, targets):
+        self.files, self.cfg, self.targets = files, cfg, targets
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        side = min(SIZE, self.cfg.side)
+        return to_tensor(Image.open(self.files[index]).resize((side, side))) * self.targets[index]
+
+
+def main(files):
+    global SIZE
+    cfg, targets, collate = Settings(), make_targets(files), Collate()
+    loader = DataLoader(Photos(files, cfg, targets), batch_size=64, pin_memory=True, collate_fn=collate)
+    model = make_model().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for epoch in range(90):
+        {before}
+        for step, images in enumerate(loader):
+            loss = model(images.cuda(non_blocking=True)).mean()
+            loss.backward()
+            optimizer.step()
+            {after}
+
+
+if __name__ == "__main__":
+    main(open("files.txt").read().split())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        pytest.param("SIZE = 96 + epoch", "pass", False, id="a variable of the module"),
+        pytest.param("cfg.side = 96 + epoch", "pass", False, id="a setting that samples are made with"),
+        pytest.param("collate.size = 192", "pass", False, id="an attribute of what puts batches together"),
+        pytest.param("pass", "targets[step] = 0.5", False, id="elements of an array"),
+        pytest.param("size = 96 + epoch", "pass", True, id="a variable of the function"),
+        pytest.param("cfg.lr = 0.1 / (epoch + 1)", "pass", True, id="a setting that samples do not need"),
+        pytest.param("pass", "print(targets[step])", True, id="nothing is changed"),
+    ],
+)
+def test_workers_see_what_their_samples_are_made_of(job: MakeJob, before: str, after: str, kept: bool) -> None:
+    made = job({"train.py": PHOTOS.format(before=before, after=after)})
+    assert made.repair("GPU303")
+    assert "num_workers=" in made.text("train.py")
+    assert ("persistent_workers=True" in made.text("train.py")) is kept
+
+
+SAMPLED = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, Sampler
+from torchvision.transforms.functional import to_tensor
+
+
+class Photos(Dataset):
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.files[index]).resize((224, 224)))
+
+
+class ByLoss(Sampler):
+    def __init__(self, count):
+        self.weights, self.position, self.epoch = torch.ones(count), 0, 0
+
+    def __iter__(self):
+        for index in torch.multinomial(self.weights, len(self.weights), True).tolist():
+            self.position += 1
+            yield index
+
+    def __len__(self):
+        return len(self.weights)
+
+    def update(self, losses):
+        self.weights[: len(losses)] = losses
+
+
+def main(files):
+    sampler = ByLoss(len(files))
+    loader = DataLoader(Photos(files), batch_size=64, pin_memory=True, sampler=sampler)
+    model = make_model().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for epoch in range(90):
+        for images in loader:
+            losses = model(images.cuda(non_blocking=True)).mean(1)
+            losses.mean().backward()
+            optimizer.step()
+            {inside}
+        {outside}
+
+
+if __name__ == "__main__":
+    main(open("files.txt").read().split())
+"""
+
+
+@pytest.mark.parametrize("inside", ["sampler.update(losses.detach().cpu())", "save(model, sampler.position)"])
+def test_a_sampler_that_a_loop_follows_keeps_its_place(job: MakeJob, inside: str) -> None:
+    files = {"train.py": SAMPLED.format(inside=inside, outside="pass")}
+    check_declined(job, "GPU303", files, "the loop follows the state of `sampler`")
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [("pass", "sampler.update(losses.detach().cpu())"), ("print(len(sampler))", "save(model, sampler.position)")],
+)
+def test_a_sampler_may_be_told_between_passes(job: MakeJob, inside: str, outside: str) -> None:
+    made = job({"train.py": SAMPLED.format(inside=inside, outside=outside)})
+    assert made.repair("GPU303")
+    assert "num_workers=4" in made.text("train.py")
