@@ -127,13 +127,17 @@ def _name_read(part: ast.AST) -> str:
     return ""
 
 
+def _stores(module: ModuleIndex) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """Yield what assignments set, also those that add to it."""
+    yield from ((one, target) for one in module.syntax.of(ast.Assign) for target in one.targets)
+    yield from ((one, one.target) for one in module.syntax.of(ast.AugAssign))
+
+
 @query
 def _changes(project: Project, module: ModuleIndex) -> tuple[_Change, ...]:
-    stores = [(one, target) for one in module.syntax.of(ast.Assign) for target in one.targets]
-    stores += [(one, one.target) for one in module.syntax.of(ast.AugAssign)]
     found = [
         _Change(statement, _objects(target.value), _names_of(target))
-        for statement, target in stores
+        for statement, target in _stores(module)
         if isinstance(target, ast.Attribute | ast.Subscript)
     ]
     for call in module.calls:
@@ -168,8 +172,7 @@ def _sets_globals(module: ModuleIndex) -> tuple[tuple[str, ast.AST], ...]:
     shared = {(module.function(one), name) for one in module.syntax.of(ast.Global) for name in one.names}
     return tuple(
         (target.id, statement)
-        for statement in module.syntax.of(ast.Assign, ast.AugAssign)
-        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        for statement, target in _stores(module)
         if isinstance(target, ast.Name)
         and ((function := module.function(statement)) is None or (function, target.id) in shared)
     )

@@ -41,6 +41,7 @@ def followed_sampler(project: Project, loader: Loader) -> str:
         shared = {
             attribute
             for origin in origins
+            if isinstance(origin.node, ast.expr)
             for where, owner in resolver.classes_of(origin.module, origin.node)
             for attribute in _shared(where, owner)
         }
