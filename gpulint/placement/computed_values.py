@@ -102,7 +102,7 @@ class ComputedValues:
 
     @query
     def _appended(self, module: ModuleIndex) -> dict[tuple[ast.AST | None, str], list[ast.expr]]:
-        """What is appended to a list, by the function and the name."""
+        """Return what is appended to lists, by the function and the name."""
         table: dict[tuple[ast.AST | None, str], list[ast.expr]] = {}
         for call in module.calls_by_name.get("append", ()):
             match call:

@@ -140,7 +140,7 @@ def names_in(message: str, other: str) -> str:
 
 
 def _quoted(message: str) -> list[str]:
-    """What a message quotes, with the marks around it."""
+    """Return what a message quotes, with the marks around it."""
     found, at = list[str](), 0
     while (mark := _MARK.search(message, at)) is not None:
         end = _end_of_quote(message, mark.start())
@@ -152,7 +152,7 @@ def _quoted(message: str) -> list[str]:
 
 
 def _end_of_quote(message: str, start: int) -> int:
-    """Where what is quoted from ``start`` on ends: texts in the brackets of code are no end (``'log('loss', x)'``)."""
+    """Return where a quote ends that begins at ``start``: not at a text in brackets (``'log('loss', x)'``)."""
     depth = 0
     for at in range(start + 1, len(message)):
         if message[at] == message[start] and not depth:
