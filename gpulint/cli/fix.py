@@ -19,7 +19,8 @@ from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
-    from gpulint.fixing import Approval, NotAccepted
+    from gpulint.fix_scans import NotAccepted
+    from gpulint.fixing import Approval
     from gpulint.outcomes import Fixed
     from gpulint.project import Project
     from gpulint.reporters import Context

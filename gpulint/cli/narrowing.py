@@ -23,7 +23,7 @@ from gpulint.impact_repeats import fold_repeats
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
-    from gpulint.fixing import NotAccepted
+    from gpulint.fix_scans import NotAccepted
     from gpulint.project import Project
     from gpulint.report import Report, Result
 
