@@ -156,7 +156,7 @@ def _quoted(message: str) -> list[str]:
 
 
 def _end_of_quote(message: str, start: int) -> int:
-    """Where what is quoted from ``start`` on ends: texts in the brackets of code are no end (``'log('loss', x)'``)."""
+    """Return where a quote ends that begins at ``start``: not at a text in brackets (``'log('loss', x)'``)."""
     depth = 0
     for at in range(start + 1, len(message)):
         if message[at] == message[start] and not depth:

@@ -103,6 +103,7 @@ _COSTS = {
     "TORCH_DISTRIBUTED_DEBUG": ", which adds a collective to each collective",
 }
 """What the modes cost."""
+_GUARD = ", or guard it with a debug option that is off by default"
 _FEW = 20
 """Steps of a run that only tries whether a training works."""
 _SETS = regex.compile("set_detect_anomaly")
@@ -146,10 +147,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
-                help=(
-                    f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}, or guard it with a debug option that "
-                    "is off by default"
-                ),
+                help=f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}{_GUARD}",
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
