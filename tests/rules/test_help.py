@@ -581,6 +581,7 @@ def {name}(net, train_loader, val_loader):
     inside = text.replace("import torch\n", "").format(name="validate", body="import torch as th")
     (finding,) = found_in(tmp_path, "GPU203", inside)
     assert finding.help == "wrap the loop in `with th.no_grad():`"
+    assert finding.cause is not None and finding.cause.span.line == finding.span.line
 
 
 def test_advice_does_not_name_what_is_done_already(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=_advice(project, first),
             payload=first,
             cost=_cost(project, first),
-            cause=_decorated(project, first),
+            cause=_repaired(project, first),
             related=(
                 *(
                     Place(document.path, module.syntax.span(one.forward), _note(one))
@@ -178,9 +178,18 @@ def _decorated(project: Project, found: InferenceLoop) -> Place | None:
     function = found.function
     if function is None or found.loop is None or found.trains_too or trains_as_well(project, found.module, function):
         return None
-    if package_name(found.module, "torch") is None and _inner_name(found) is not None:
-        return None
-    return Place(found.module.path, found.module.syntax.head(function))
+    return None if _only_inside(found) else Place(found.module.path, found.module.syntax.head(function))
+
+
+def _repaired(project: Project, found: InferenceLoop) -> Place | None:
+    """What one change repairs: that function, or the loop alone where the function itself imports PyTorch."""
+    if found.loop is not None and _only_inside(found):
+        return Place(found.module.path, found.module.syntax.head(found.loop))
+    return _decorated(project, found)
+
+
+def _only_inside(found: InferenceLoop) -> bool:
+    return package_name(found.module, "torch") is None and _inner_name(found) is not None
 
 
 def _inner_name(found: InferenceLoop) -> str | None:
@@ -190,9 +199,7 @@ def _inner_name(found: InferenceLoop) -> str | None:
 
 def _advice(project: Project, found: InferenceLoop) -> str:
     name = f"{found.function.name!r}" if found.function is not None else "this loop"
-    outside = package_name(found.module, "torch")
-    inside = outside or package_name(found.module, "torch", found.loop or found.forward)
-    torch = inside or "torch"
+    torch = package_name(found.module, "torch") or _inner_name(found) or "torch"
     if found.trains_too:
         return (
             f"call {name} in `with {torch}.no_grad():` where it evaluates, or use `{torch}.set_grad_enabled(...)` in it"
