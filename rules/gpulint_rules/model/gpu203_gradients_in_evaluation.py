@@ -182,7 +182,7 @@ def _decorated(project: Project, found: InferenceLoop) -> Place | None:
 
 
 def _repaired(project: Project, found: InferenceLoop) -> Place | None:
-    """What one change repairs: that function, or the loop alone where the function itself imports PyTorch."""
+    """Return what one change repairs: that function, or the loop alone where the function itself imports PyTorch."""
     if found.loop is not None and _only_inside(found):
         return Place(found.module.path, found.module.syntax.head(found.loop))
     return _decorated(project, found)
