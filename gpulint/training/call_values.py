@@ -131,8 +131,8 @@ def _known(
 
 
 def _constructed(project: Project, module: ModuleIndex, node: ast.Attribute, calls: Calls) -> Known | None:
-    """What an attribute is that only the constructor of the object sets, to a parameter of its own, by the calls that
-    made the object."""
+    """Return the value of an attribute that only the constructor of the object sets, to a parameter of its own, by the
+    calls that made the object."""
     owner = module.class_of(node)
     bound = project.fact(Resolver).class_attribute(module, owner, node.attr) if owner is not None else []
     where, value = (bound[0][0], bound[0][1].value) if len(bound) == 1 else (module, None)
