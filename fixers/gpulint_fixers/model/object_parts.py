@@ -105,7 +105,7 @@ def _kind(project: Project, method: NodeRef, attr: str) -> str:
 
 
 def _first_values(project: Project, method: NodeRef, attr: str) -> Iterator[NodeRef]:
-    """What else the class sets an attribute to, as in its constructor."""
+    """Yield what else the class sets an attribute to, as in its constructor."""
     owner = method.module.class_of(method.node)
     bound = project.fact(Resolver).class_attribute(method.module, owner, attr) if owner is not None else ()
     yield from (NodeRef(where, one.value if one.value is not None else one.node) for where, one in bound)

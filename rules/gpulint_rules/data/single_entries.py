@@ -32,7 +32,7 @@ def has_one_entry(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
 
 
 def _entries(made: NodeRef, more: frozenset[str]) -> int | None:
-    """How many entries a table or list has, with those that its function and others add by name; None if unknown."""
+    """Return how many entries a table or list has, with those added by name; None if unknown."""
     known = _written(made.node) if not made.path else None
     if known is None:
         return None
