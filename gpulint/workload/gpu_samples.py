@@ -13,7 +13,7 @@ from gpulint.placement.kept_on_gpu import places_on_gpu
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.sent_parts import held
 from gpulint.workload.worker_supply import handles
@@ -169,6 +169,36 @@ def part_of(project: Project, module: ModuleIndex, owner: ast.ClassDef, getter: 
             return name
     moving = (method for method in reached(methods, get) if _moves(project, NodeRef(module, method), _HELPERS))
     return next((method.name for method in moving), "")
+
+
+def pinning_part(project: Project, loader: Loader) -> str:
+    """Return the function with which a loader puts batches together, or the method that makes its samples, if it pins
+    them itself (``torch.stack(images).pin_memory()``); empty if neither does."""
+    resolver = project.fact(Resolver)
+    if name := pinning_collate(project, loader):
+        return name
+    getters = (
+        resolver.method(where, owner, "__getitem__")
+        for source in parts_of(project, loader)
+        if isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node)
+    )
+    return "__getitem__" if any(getter is not None and _pins(getter.node) for getter in getters) else ""
+
+
+def pinning_collate(project: Project, loader: Loader) -> str:
+    """Return the function with which a loader puts batches together if it pins them itself; empty if it does not."""
+    functions = (
+        made.node
+        for ref in loader_argument(project, loader, "collate_fn").refs
+        for made in project.fact(Resolver).points_to(ref.module, ref.node)
+        if isinstance(made.node, (*FUNCTIONS, ast.Lambda))
+    )
+    return next((getattr(one, "name", "collate_fn") for one in functions if _pins(one)), "")
+
+
+def _pins(function: ast.AST) -> bool:
+    return any(isinstance(part, ast.Call) and last_name(part.func) == "pin_memory" for part in walk(function))
 
 
 def _receiver(call: ast.Call) -> str:

@@ -37,9 +37,10 @@ def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex
     """Return whether one of the modules changes the data set of a loader within a loop: by a method whose result is not
     used (``loader.dataset.sample_negatives()``), or by an assignment (``train_data.epoch = epoch``)."""
     made, rounds = frozenset(_made(project, loader)), _rounds(project, loader.module, loader.node)
+    kept = frozenset({"dataset", *_attributes(project, loader)})
     return any(
         _calls_refresh(module) or _changes(project, module, made, rounds) for module in dict.fromkeys(modules)
-    ) or any(_is_changed_by_hook(project, owner) for owner in _classes(project, loader))
+    ) or any(_is_changed_by_hook(project, owner, kept) for owner in _classes(project, loader))
 
 
 def changes_within_pass(project: Project, loader: Loader) -> bool:
@@ -69,10 +70,17 @@ def _classes(project: Project, loader: Loader) -> Iterator[NodeRef]:
         yield from (NodeRef(*one) for one in resolver.classes_of(source.module, source.node))
 
 
+def _attributes(project: Project, loader: Loader) -> Iterator[str]:
+    """The attributes that hold the data set of a loader: ``train_set`` of ``DataLoader(self.train_set)``."""
+    for source in project.fact(HostToDevice).sources(loader):
+        if isinstance(source.node, ast.Attribute):
+            yield source.node.attr
+
+
 @query
-def _is_changed_by_hook(project: Project, data_set: NodeRef) -> bool:
-    """Return whether a hook somewhere in the tree changes, through a loader, what the samples of a data set are made
-    of: ``def before_epoch(self, runner): runner.loader.dataset.set_stage(2)``."""
+def _is_changed_by_hook(project: Project, data_set: NodeRef, kept: frozenset[str]) -> bool:
+    """Return whether a hook somewhere in the tree changes, through a loader or one of the attributes that hold it, what
+    the samples of a data set are made of: ``def before_epoch(self, runner): runner.loader.dataset.set_stage(2)``."""
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
@@ -88,28 +96,28 @@ def _is_changed_by_hook(project: Project, data_set: NodeRef) -> bool:
             module = project.module_at(path)
             if module is not None and any(
                 last_name(at.func if isinstance(at, ast.Call) else at) == name and _is_in_hook(project, module, at)
-                for at in _changes_of_data_sets(module)
+                for at in _changes_of_data_sets(module, kept)
             ):
                 return True
     return False
 
 
 @query
-def _changes_of_data_sets(module: ModuleIndex) -> tuple[ast.expr, ...]:
-    """The methods that a module calls on the data set of a loader without using what they return, and the attributes
-    that it sets there."""
+def _changes_of_data_sets(module: ModuleIndex, kept: frozenset[str]) -> tuple[ast.expr, ...]:
+    """The methods that a module calls on a data set, by the attributes that hold it, without using what they return,
+    and the attributes that it sets there."""
     found = list[ast.expr]()
     for call in module.calls:
         match call.func:
-            case ast.Attribute(value=ast.Attribute(attr="dataset")):
+            case ast.Attribute(value=ast.Attribute(attr=attr)) if attr in kept:
                 if isinstance(module.syntax.parents.get(call), ast.Expr):
                     found.append(call)
     for _, bases in _assignments(module):
-        found += [base for base in bases if getattr(getattr(base, "value", None), "attr", "") == "dataset"]
+        found += [base for base in bases if getattr(getattr(base, "value", None), "attr", "") in kept]
     targets = [target for one in module.syntax.of(ast.Assign) for target in one.targets]
     for target in (*targets, *(one.target for one in module.syntax.of(ast.AugAssign))):
         match target:
-            case ast.Attribute(value=ast.Attribute(attr="dataset")):
+            case ast.Attribute(value=ast.Attribute(attr=attr)) if attr in kept:
                 found.append(target)
     return tuple(found)
 

@@ -63,7 +63,7 @@ def _shares(project: Project, loader: Loader, kind: str) -> bool:
         if any(_is_open(project, made.module, value, kind) for value in given):
             return True
         if isinstance(made.node, ast.expr) and any(
-            _keeps_open(project, where, owner, kind, _MAX_HOLDERS)
+            _keeps_open(project, where, owner, kind, _MAX_HOLDERS) or _uses_variable(project, where, owner, kind)
             for where, owner in resolver.classes_of(made.module, made.node)
         ):
             return True
@@ -101,6 +101,26 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind
             ):
                 return True
     return False
+
+
+@query
+def _uses_variable(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind: str) -> bool:
+    """Return whether methods of a class read an open file, or use a client, that a module made when it was imported
+    (``s3 = boto3.client("s3")``)."""
+    points_to = project.fact(Resolver).points_to
+    names = {
+        part.id: part
+        for method in owner.body
+        if isinstance(method, FUNCTIONS) and method.name not in _NO_READERS
+        for part in walk(method)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+    }
+    return any(
+        ref.module.function(ref.node) is None and _is_open(project, ref.module, ref.node, kind)
+        for name in names.values()
+        for ref in points_to(module, name)
+        if isinstance(ref.node, ast.Call)
+    )
 
 
 def _is_in_constructor(module: ModuleIndex, node: ast.AST) -> bool:

@@ -409,6 +409,65 @@ CASES = {
         },
         "a client of the parent process",
     ),
+    "a client of the module with which its samples are fetched": (
+        "GPU303",
+        {
+            "train.py": """\
+                import io
+
+                import boto3
+                import torch
+                from PIL import Image
+                from torch.utils.data import DataLoader, Dataset
+
+                s3 = boto3.client("s3")
+
+
+                class Photos(Dataset):
+                    def __init__(self, keys):
+                        self.keys = keys
+
+                    def __getitem__(self, index):
+                        body = s3.get_object(Bucket="photos", Key=self.keys[index])["Body"]
+                        return prepare(Image.open(io.BytesIO(body.read())).convert("RGB"))
+
+                    def __len__(self):
+                        return len(self.keys)
+
+
+                def main(keys, model, optimizer):
+                    loader = DataLoader(Photos(keys), batch_size=8)
+                    for x, y in loader:
+                        criterion(model(x.to("cuda")), y.to("cuda")).backward()
+                        optimizer.step()
+                """
+        },
+        "a client of the parent process",
+    ),
+    "batches that the function which makes them pins": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader
+                from torchvision.datasets import ImageFolder
+
+
+                def collate(samples):
+                    images, labels = zip(*samples)
+                    return torch.stack(images).pin_memory(), torch.tensor(labels).pin_memory()
+
+
+                def main(model, optimizer):
+                    loader = DataLoader(ImageFolder("photos", crop), batch_size=64, collate_fn=collate)
+                    for x, y in loader:
+                        x, y = x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)
+                        criterion(model(x), y).backward()
+                        optimizer.step()
+                """
+        },
+        "`collate` pins what it makes",
+    ),
     "mean losses that are added and divided by the number of samples": (
         "GPU202",
         {

@@ -17,7 +17,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
-from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
@@ -82,6 +82,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
     if name := gpu_part(project, loader):
         return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
+    if name := pinning_part(project, loader):
+        return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
     if name := followed_sampler(project, loader):

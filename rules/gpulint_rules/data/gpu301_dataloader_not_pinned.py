@@ -66,6 +66,7 @@ from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
+from gpulint.workload.gpu_samples import pinning_collate
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 from gpulint_rules.data import worker_reasons
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
@@ -112,7 +113,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
         if _gives_texts(project, loader):
             continue
-        if feeding.yields_gpu_tensors(loader):
+        if feeding.yields_gpu_tensors(loader) or pinning_collate(project, loader):
             continue
         if transfers and all(map(_is_partly_off, transfers)):
             continue

@@ -11,6 +11,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.changed_parts import parts_change_within_pass
+from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.opened_early import opened_early
@@ -58,6 +59,8 @@ def advice(project: Project, loader: Loader) -> str:
     first = _OPENS if shares_handle(project, loader) else _CONNECTS if shares_client(project, loader) else ""
     if not first and (name := opened_early(project, loader)):
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
+    if name := pinning_part(project, loader):
+        first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{_stays(project, loader)}"
