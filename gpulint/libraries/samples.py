@@ -94,3 +94,7 @@ class DataCache(CallRow):
     """What else the copy needs, for the description of the fix."""
     streams: bool = False
     """Whether each pass over the object that the call makes reads the source again."""
+    passes: tuple[str, ...] = ()
+    """Methods of other objects that go through it once, or once in each of their ``epochs``."""
+    joins: tuple[str, ...] = ()
+    """Functions that make one such object of several."""

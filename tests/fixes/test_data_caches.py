@@ -236,6 +236,34 @@ def test_the_description_says_what_space_is_needed(job: MakeJob) -> None:
     assert "as much space as all 120 shards, of which a job requests 400G" in fixes[0].description
 
 
+RECORDS = """\
+import tensorflow as tf
+
+data = tf.data.TFRecordDataset("gs://bucket/train.tfrecord")
+with tf.device("/GPU:0"):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(10)])
+model.compile("adam", "mse")
+model.fit(data.batch(64), epochs=10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"), [("ls $SLURM_TMPDIR", False), ("ls $TMPDIR", True), ("ls", True)]
+)
+def test_the_description_says_whether_a_copy_stays_after_the_run(job: MakeJob, line: str, stays: bool) -> None:
+    script = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\npython train.py\n"
+    (fix,) = (result.fix for result in job({"train.py": RECORDS, "job.sh": script}).scan("GPU321"))
+    assert isinstance(fix, Fix)
+    assert ("stays there afterwards where nothing cleans the folder" in fix.description) == stays
+
+
+def test_the_disk_of_a_pod_goes_with_it(job: MakeJob) -> None:
+    made = job({"train.py": RECORDS, "job.yaml": POD.replace(', "--data=s3://b/{000..119}.tar"', "")})
+    (fix,) = (result.fix for result in made.scan("GPU321"))
+    assert isinstance(fix, Fix)
+    assert "stays there" not in fix.description
+
+
 def test_shards_up_to_a_number_of_too_many_digits_are_not_counted(job: MakeJob) -> None:
     shards = f"s3://b/{{0..{'9' * 5000}}}.tar"
     made = job({"train.py": SHARDS.format(more=""), "job.sh": JOB.format(arguments=f"--data '{shards}'")})
@@ -360,6 +388,23 @@ DECLINED = {
             import tensorflow as tf
 
             data = tf.data.TFRecordDataset("gs://bucket/train.tfrecord")
+            valid, data = data.take(1000), data.skip(1000)
+            with tf.device("/GPU:0"):
+                model = tf.keras.Sequential([tf.keras.layers.Dense(10)])
+            model.compile("adam", "mse")
+            model.fit(data.batch(64), epochs=10, validation_data=valid.batch(64))
+            """
+        },
+        "ends early",
+    ),
+    "records that are divided behind other steps": (
+        {
+            "train.py": """\
+            import tensorflow as tf
+
+            data = tf.data.TFRecordDataset("gs://bucket/train.tfrecord")
+            data = tf.data.Dataset.zip((data, tf.data.Dataset.range(5000)))
+            data = data.map(parse)
             valid, data = data.take(1000), data.skip(1000)
             with tf.device("/GPU:0"):
                 model = tf.keras.Sequential([tf.keras.layers.Dense(10)])

@@ -116,3 +116,21 @@ def test_installs_around_a_command_that_stays_keep_their_order(job: MakeJob) -> 
 def test_a_script_that_names_no_image_gets_none(job: MakeJob) -> None:
     made = job({"job.sh": "#PBS -l select=1:ngpus=1\npip install wandb\npython train.py\n"})
     assert "no image of the job" in made.refusal("GPU401")
+
+
+@pytest.mark.parametrize(
+    "environment", ["azureml:acpt-cuda@latest", "azureml:acpt-cuda:3", "{image: docker.io/me/train:1}"]
+)
+def test_only_an_image_of_azure_ml_is_what_a_dockerfile_starts_from(job: MakeJob, environment: str) -> None:
+    text = (
+        "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\ntype: command\ncode: .\n"
+        "command: |\n  pip install wandb\n  python train.py\n"
+        f"environment: {environment}\ncompute: azureml:gpu-cluster\n"
+    )
+    made = job({"train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n", "job.yaml": text})
+    (result,) = made.scan("GPU401")
+    if environment.startswith("{"):
+        made.repair("GPU401")
+        assert "ARG BASE_IMAGE=docker.io/me/train:1\n" in made.text("Dockerfile.gpulint")
+    else:
+        assert isinstance(result.fix, Declined) and "no image of the job is named here" in result.fix.reason

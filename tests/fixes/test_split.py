@@ -21,14 +21,19 @@ STAYS = {
     "cd set && aws s3 sync s3://bucket/set .": "the folder or the environment",
     "fetch() {\n  aws s3 sync s3://bucket/set set\n}\nfetch": "in a function",
     "#SBATCH --dependency=singleton\naws s3 sync s3://bucket/set set": "depends on another one",
+    "#SBATCH --container-image=torch.sqsh\npip install -r requirements.txt": "no image of the job is named here",
+    "#SBATCH --gpus=4 --container=/images/oci\naws s3 sync s3://bucket/set set": "`--container` its script runs in",
+    "srun --container-image=torch.sqsh pip install -r requirements.txt": "in a separate container",
+    "IN='--container-image=torch.sqsh'\nsrun $IN pip install -r requirements.txt": "in a separate container",
     "#SBATCH hetjob\n#SBATCH --ntasks=2\naws s3 sync s3://bucket/set set": "heterogeneous",
 }
 
 
 def _fix(folder: Path, script: str) -> None:
+    (folder / "requirements.txt").write_text("einops\n")
     (folder / "train.py").write_text("import torch\n\ntorch.nn.Linear(2, 2).cuda()\n")
     (folder / "train.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{script}\nsrun python train.py\n")
-    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--output-format", "json"]
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332,GPU401", "--output-format", "json"]
     assert main(["fix", *arguments, str(folder)]) in (0, 1)
 
 
@@ -58,12 +63,12 @@ def test_without_apply_nothing_is_written_and_with_it_all_three(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     _fix(tmp_path, "aws s3 sync s3://bucket/set set")
-    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "train.sbatch"}
+    assert {path.name for path in tmp_path.iterdir()} == {"requirements.txt", "train.py", "train.sbatch"}
     capfd.readouterr()
     arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
     assert main(["fix", *arguments, str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "train.py", "train.sbatch", "train_prepare.sbatch", "train_submit.sh",
+        "requirements.txt", "train.py", "train.sbatch", "train_prepare.sbatch", "train_submit.sh",
     }  # fmt: skip
     assert main(["scan", "--isolated", "--select", "ALL", "--impact", "low", str(tmp_path)]) == 0
 

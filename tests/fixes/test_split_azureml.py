@@ -106,7 +106,9 @@ def test_what_names_the_job_stays_and_all_else_goes_to_the_step(job: MakeJob) ->
     assert after["$schema"].endswith("/pipelineJob.schema.json")
     stage, train = after["jobs"].values()
     assert train["inputs"] == {"prepared": "${{parent.jobs.train_prepare.outputs.prepared}}", **before["inputs"]}
-    for key in ("outputs", "environment", "environment_variables", "identity", "resources", "compute", "code"):
+    assert after["outputs"] == before["outputs"]
+    assert train["outputs"] == {"model": "${{parent.outputs.model}}"}
+    for key in ("environment", "environment_variables", "identity", "resources", "compute", "code"):
         assert train[key] == before[key]
     assert stage["outputs"] == {"prepared": {"type": "uri_folder"}}
     assert (stage["compute"], stage["environment"]) == ("azureml:cpu-cluster", before["environment"])

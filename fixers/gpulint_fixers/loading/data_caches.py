@@ -18,7 +18,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.transfers.data_caches import DataCaches, writes
 from gpulint.transfers.storage import StorageLocations
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.calls import line_width, set_keyword, with_keywords
 from gpulint_fixers.edits.imports import import_module
 from gpulint_fixers.edits.statements import insert_above
@@ -34,6 +34,8 @@ _PER_ITEM = frozenset({"__getitem__", "__iter__"})
 _OF_FSSPEC = frozenset({"chain", "copy", "wrapper"})
 """Copies that fsspec writes in their place, where another process would read one that is not complete."""
 _FOLDER = "cache_dir"
+_MOST_STEPS = 100
+"""Values that are looked at for what a data set was made from."""
 _LONGEST = 100
 """Characters behind the number of a shard in an address; webdataset names a pipe's copy by its last 128."""
 
@@ -86,6 +88,8 @@ def _description(
     what = f"{what}, for each process" if folder.rank else what
     offered = f", of which a job requests {folder.space}" if folder.space else ""
     more = f"; {row.needs}" if row.needs else ""
+    if row.by == "method" and not folder.ends_with_job:
+        more += ", and the copy of each run stays there afterwards where nothing cleans the folder"
     return (
         f"keep what was read in {folder.shown} on the node, from the second epoch on read there; it needs as much "
         f"space as {what}{offered}, and files that change in the bucket are not read again{more}"
@@ -179,7 +183,7 @@ def _by_method(
         return Declined(
             "the library calls this for each file, which would all be kept in one; cache the whole after it"
         )
-    if _ends_early(project, module, call):
+    if _ends_early(project, module, call, row):
         return Declined("`take` or `skip` divides the records, and a pass that ends early keeps nothing")
     imported = import_module(module, "tempfile")
     around = import_module(module, "os") if folder.variable == "SLURM_TMPDIR" else ("os", ())
@@ -193,15 +197,35 @@ def _by_method(
     return replace(folder, name=f"{folder.name}-*"), (*imported[1], *around[1], edit)
 
 
-def _ends_early(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether ``take`` or ``skip`` is called of a data set, or of what was made from it."""
+def _ends_early(project: Project, module: ModuleIndex, call: ast.Call, row: DataCache) -> bool:
+    """Return whether ``take`` or ``skip`` is called of a data set, or of what was made from it by way of its methods,
+    of functions that join several, and of variables."""
     for other in (*module.calls_by_name.get("take", []), *module.calls_by_name.get("skip", [])):
-        base: ast.expr = other
-        while isinstance(base, ast.Call) and isinstance(base.func, ast.Attribute) and base is not call:
-            base = base.func.value
-        if base is call or any(ref.node is call for ref in project.fact(Resolver).points_to(module, base)):
-            return True
+        left: list[NodeRef] = [NodeRef(module, other.func.value)] if isinstance(other.func, ast.Attribute) else []
+        seen = set[ast.AST]()
+        while left and len(seen) < _MOST_STEPS:
+            ref = left.pop()
+            if ref.node is call:
+                return True
+            if ref.node not in seen:
+                seen.add(ref.node)
+                left += _made_from(project, ref, row)
     return False
+
+
+def _made_from(project: Project, ref: NodeRef, row: DataCache) -> list[NodeRef]:
+    """What the value of a place was made from."""
+    match ref.node:
+        case ast.Call(func=function, args=parts) if last_name(function) in row.joins:
+            own = [function.value] if isinstance(function, ast.Attribute) else []
+            return [NodeRef(ref.module, part) for part in (*own, *parts)]
+        case ast.Call(func=ast.Attribute(value=owner)):
+            made = [NodeRef(ref.module, owner)]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [NodeRef(ref.module, part) for part in parts]
+        case _:
+            made = []
+    return [*made, *project.fact(Resolver).points_to(ref.module, ref.node)]
 
 
 def _is_mapped(module: ModuleIndex, call: ast.Call) -> bool:

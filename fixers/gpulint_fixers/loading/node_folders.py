@@ -37,6 +37,11 @@ class NodeFolder:
     """The environment variable that tells the processes of a node apart, where each has a folder of its own."""
 
     @property
+    def ends_with_job(self) -> bool:
+        """Whether what a job leaves there is removed when it ends: Slurm's own folder, or the disk of a pod."""
+        return self.variable == "SLURM_TMPDIR" or (self.private and not self.variable)
+
+    @property
     def shown(self) -> str:
         name = f"{self.name}-${self.rank}" if self.rank else self.name
         return f"${self.variable}/{name}" if self.variable else f"/tmp/{name}"

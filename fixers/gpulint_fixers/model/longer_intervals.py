@@ -51,7 +51,7 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
     minutes = timed.times.step * steps / 60
     return Fix(
         f"write a checkpoint every {steps} steps, by the Young-Daly rule and the times in the settings; a failure "
-        f"loses up to {minutes:.0f} min of training, and a run of fewer steps writes none before its end",
+        f"loses up to {minutes:.0f} min of training, and a run of fewer steps writes none while it trains",
         Safety.UNSAFE,
         edits,
     )

@@ -11,7 +11,7 @@ from gpulint import edits as texts
 from gpulint.documents import Document
 from gpulint.documents.yamltree import Node
 from gpulint.fix import Edit
-from gpulint_fixers.edits.yaml_items import dumped
+from gpulint_fixers.edits.yaml_items import dumped, is_inside
 
 _OF_PIPELINE = ("$schema", "type", "name", "display_name", "experiment_name", "description", "tags")
 _INDENT = "    "
@@ -39,12 +39,18 @@ def as_pipeline(
     bounds = sorted({*heads, len(source.line_starts) + 1})
     if len(heads) != len(set(heads)) or "\r" in source.text:
         return None
+    outputs = _outputs(root)
+    if outputs is None:
+        return None
     top, own = list[str](), list[str]()
     for (key, _), first in zip(pairs, heads, strict=True):
         last = bounds[bounds.index(first) + 1]
         start, end = source.offset(first, 1), _offset(document, last)
         inside = [one for one in changes if first <= one.span.line < last]
         text = texts.apply(source.text[:end], inside)[start:].rstrip("\n") + "\n"
+        if key.text == "outputs" and outputs:
+            top.append(text)
+            text = dumped({"outputs": {one: f"${{{{parent.outputs.{one}}}}}" for one in outputs}})
         if key.text in _OF_PIPELINE:
             top.append(_as_top(key.text, text))
         else:
@@ -55,6 +61,14 @@ def as_pipeline(
     head = source.text[: source.offset(heads[0], 1)]
     text = f"{head}{''.join(top)}jobs:\n{stage}  {name}:\n{_INDENT}type: command\n{''.join(own)}"
     return Edit(document.path, source.span(0, len(source.text)), text)
+
+
+def _outputs(root: Node) -> tuple[str, ...] | None:
+    """The outputs that the job declares, which stay those of the whole; None if that cannot be read."""
+    key, outputs = root.pair("outputs")
+    if not key or (not outputs and not outputs.written.strip()):
+        return ()
+    return tuple(outputs.fields) if outputs.kind == "map" and is_inside(outputs, root) else None
 
 
 def _as_top(key: str, text: str) -> str:

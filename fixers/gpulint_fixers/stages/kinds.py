@@ -109,13 +109,20 @@ def stays(command: Command, text: str) -> str | None:
         return "it may compile for the GPU that it finds"
     runner = re.match(r"\s*(?:sudo\s+)?(\S+)", text)
     start = runner[1].rpartition("/")[2] if runner else ""
-    if start in CONTAINERS or "--container-" in text:
+    if start in CONTAINERS or "--container-" in text or _is_given_container(command, text):
         return "it runs in a container, whose files are gone afterwards; put it into the image"
     if start in ("srun", "mpirun", "mpiexec") and re.search(
         r"\s(-n|-N|-G|--ntasks\S*|--nodes\S*|--gpus\S*|--gres\S*)\b", text
     ):
         return f"it runs under `{start}` with tasks or GPUs of its own"
     return None
+
+
+def _is_given_container(command: Command, text: str) -> bool:
+    """Return whether a variable in a command holds the options for a container (``srun $CONTAINER pip install``)."""
+    named = frozenset(re.findall(r"\$\{?(\w+)", text))
+    given = (one for one in command.script.assignments if one.name in named) if named else ()
+    return any("--container-" in one.fragment.text[one.start : one.end] for one in given)
 
 
 def differs(text: str) -> str | None:

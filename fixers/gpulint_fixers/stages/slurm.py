@@ -24,6 +24,8 @@ _NODE = frozenset({"-w", "--nodelist"})
 _CHOOSE = "# It runs with the site's default {}: add one for jobs without GPUs, if there is none."
 _OF_GPUS = re.compile(r"gpu|cuda|@[vahlt]\d", re.IGNORECASE)
 """Accounts from which hours on GPUs are paid."""
+_CONTAINER = re.compile(r"(?:^|\s)(--container(?:-\w+)*)")
+"""Options of Slurm and of Pyxis that have the batch script itself run in a container."""
 _MOST = 16
 """Gigabytes that they get at most."""
 _LONGEST = 4
@@ -36,6 +38,10 @@ def refusal(document: Document) -> str | None:
     for directive in script.directives:
         if directive.leading and re.match(r"(hetjob|packjob)\b", directive.text.strip()):
             return "it is a heterogeneous job"
+    if found := _CONTAINER.search("\n".join(directive.text for directive in script.directives if directive.leading)):
+        return (
+            f"with `{found[1]}` its script runs in a container, whose files only this job sees; put it into the image"
+        )
     if any("--dependency" in directive.text for directive in script.directives if directive.leading):
         return "the job depends on another one already"
     return None

@@ -13,7 +13,8 @@ Every read waits for the network, and it is repeated in each epoch. Remote Data 
 fifteen categories.
 
 When to ignore this rule
-A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
+A streaming library that prefetches and caches; data too large for any local disk; a read once at start. Data sets of
+webdataset and tf.data of which all uses are seen, and that one pass reads (one ``model.evaluate``), are not reported.
 
 Fix safety
 Unsafe: the library keeps what it reads in a folder on the node, which needs space for all of it, and files that change
@@ -22,7 +23,8 @@ streaming another ``local``; ``.cache(file)`` follows the records of tf.data, be
 addresses that fsspec opens begin with ``simplecache::``, file systems of s3fs, gcsfs and adlfs are wrapped in such a
 cache, and pandas reads the copy that fsspec makes. fsspec writes copies in their place: each process of a node gets a
 folder of its own, and after a job that was killed the folder should be emptied. The folder is in ``$SLURM_TMPDIR`` or
-``$TMPDIR`` where the job uses it, else in ``/tmp``. Left to you are files that the program writes itself, samples that
+``$TMPDIR`` where the job uses it, else in ``/tmp``; there the copy of tf.data, a new one in each run, stays after the
+run where nothing cleans the folder. Left to you are files that the program writes itself, samples that
 are drawn at random, records that are divided by ``take``, shards of which another set may have the same names in the
 same folder, and libraries without a cache.
 
@@ -57,6 +59,7 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.data_caches import DataCaches, writes
+from gpulint.transfers.stream_passes import is_read_once
 from gpulint.transfers.storage import UNKNOWN, StorageLocations
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 
@@ -186,7 +189,8 @@ def _streams(document: Document, module: ModuleIndex, project: Project) -> Itera
         users = caches.with_users(module)
         if caches.is_drawn(module, call, row) or any(map(may_be_for_tpu, users)):
             continue
-        if any(project.fact(MultiGpuUse).of(user.path).trains for user in users):
+        trains = any(project.fact(MultiGpuUse).of(user.path).trains for user in users)
+        if trains and not is_read_once(project, module, call, row):
             yield _finding(
                 document, module, call, f"{last_name(call.func)} reads {where.text} in every epoch, and keeps no copy"
             )
