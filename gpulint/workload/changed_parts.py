@@ -129,11 +129,9 @@ def _name_read(part: ast.AST) -> str:
 
 @query
 def _changes(project: Project, module: ModuleIndex) -> tuple[_Change, ...]:
-    stores = [(one, target) for one in module.syntax.of(ast.Assign) for target in one.targets]
-    stores += [(one, one.target) for one in module.syntax.of(ast.AugAssign)]
     found = [
         _Change(statement, _objects(target.value), _names_of(target))
-        for statement, target in stores
+        for statement, target in _stores(module)
         if isinstance(target, ast.Attribute | ast.Subscript)
     ]
     for call in module.calls:
@@ -145,6 +143,13 @@ def _changes(project: Project, module: ModuleIndex) -> tuple[_Change, ...]:
         elif last_name(call.func) in BUILT_IN and not called:
             found.append(_Change(call, (call.func.value,), frozenset()))
     return tuple(found)
+
+
+def _stores(module: ModuleIndex) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The assignments of a module, and what each of them sets."""
+    for assignment in module.syntax.of(ast.Assign):
+        yield from ((assignment, target) for target in assignment.targets)
+    yield from ((changed, changed.target) for changed in module.syntax.of(ast.AugAssign))
 
 
 def _objects(changed: ast.expr) -> tuple[ast.expr, ...]:
@@ -168,8 +173,7 @@ def _sets_globals(module: ModuleIndex) -> tuple[tuple[str, ast.AST], ...]:
     shared = {(module.function(one), name) for one in module.syntax.of(ast.Global) for name in one.names}
     return tuple(
         (target.id, statement)
-        for statement in module.syntax.of(ast.Assign, ast.AugAssign)
-        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        for statement, target in _stores(module)
         if isinstance(target, ast.Name)
         and ((function := module.function(statement)) is None or (function, target.id) in shared)
     )

@@ -35,12 +35,12 @@ def followed_sampler(project: Project, loader: Loader) -> str:
             origin
             for ref in loader_argument(project, loader, name).refs
             for origin in resolver.points_to(ref.module, ref.node)
-            if isinstance(origin.node, ast.expr)
         ]
         made = {origin.node for origin in origins}
         shared = {
             attribute
             for origin in origins
+            if isinstance(origin.node, ast.expr)
             for where, owner in resolver.classes_of(origin.module, origin.node)
             for attribute in _shared(where, owner)
         }
