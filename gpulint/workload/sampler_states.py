@@ -54,7 +54,7 @@ def followed_sampler(project: Project, loader: Loader) -> str:
 
 
 def _used(loop: NodeRef) -> Iterator[tuple[ModuleIndex, ast.expr, str]]:
-    """What a loop takes attributes and methods of: ``sampler`` of ``sampler.update(losses)``."""
+    """Yield what a loop takes attributes and methods of: ``sampler`` of ``sampler.update(losses)``."""
     for part in walk(loop.node):
         if isinstance(part, ast.Attribute):
             yield loop.module, part.value, part.attr
