@@ -35,7 +35,6 @@ def followed_sampler(project: Project, loader: Loader) -> str:
             origin
             for ref in loader_argument(project, loader, name).refs
             for origin in resolver.points_to(ref.module, ref.node)
-            if isinstance(origin.node, ast.expr)
         ]
         made = {origin.node for origin in origins}
         shared = {
