@@ -10,6 +10,7 @@ from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.transfers.shard_counts import most_workers
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.opened_early import opened_early
@@ -25,6 +26,8 @@ _OPENS = "open the data set's file in each worker (on the first `__getitem__`), 
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
+_MANY = 16
+"""More shards than this leave enough for as many workers as help one GPU."""
 _NEXT_PASS = " (workers see what the loop sets on the data set from the next pass on, without `persistent_workers`)"
 
 
@@ -57,7 +60,9 @@ def advice(project: Project, loader: Loader) -> str:
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
-    said = f"{first}set `num_workers=`{of} to the job's cores per GPU{_stays(project, loader)}"
+    shards = most_workers(project, loader)
+    most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
+    said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if changes_within_pass(project, loader) else "")
