@@ -94,6 +94,8 @@ class DataCache(CallRow):
     """What else the copy needs, for the description of the fix."""
     streams: bool = False
     """Whether each pass over the object that the call makes reads the source again."""
+    divides: str = ""
+    """The parameter that lets a worker have no files, where workers divide them among each other."""
     passes: tuple[str, ...] = ()
     """Methods of other objects that go through it once, or once in each of their ``epochs``."""
     joins: tuple[str, ...] = ()

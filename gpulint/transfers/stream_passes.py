@@ -46,7 +46,7 @@ def is_read_once(project: Project, module: ModuleIndex, call: ast.Call, row: Dat
 
 
 def _followed(module: ModuleIndex, value: ast.expr, row: DataCache) -> tuple[list[ast.expr], ast.AST | None] | None:
-    """What a value goes on in, and what reads it; None where that is not known."""
+    """Return what a value goes on in, and what reads it; None where that is not known."""
     parent = module.syntax.parents.get(value)
     if isinstance(parent, ast.keyword):
         parent = module.syntax.parents.get(parent)
@@ -73,7 +73,7 @@ def _followed(module: ModuleIndex, value: ast.expr, row: DataCache) -> tuple[lis
 
 
 def _reached(module: ModuleIndex, assigned: ast.Assign, target: ast.Name) -> list[ast.expr]:
-    """The uses of a variable that may have the value of one assignment."""
+    """Return the uses of a variable that may have the value of one assignment."""
     bindings = module.scope(target).lookup(target.id)
     return [
         use

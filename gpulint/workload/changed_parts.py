@@ -151,13 +151,6 @@ def _changes(project: Project, module: ModuleIndex) -> tuple[_Change, ...]:
     return tuple(found)
 
 
-def _stores(module: ModuleIndex) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The assignments of a module, and what each of them sets."""
-    for assignment in module.syntax.of(ast.Assign):
-        yield from ((assignment, target) for target in assignment.targets)
-    yield from ((changed, changed.target) for changed in module.syntax.of(ast.AugAssign))
-
-
 def _objects(changed: ast.expr) -> tuple[ast.expr, ...]:
     """``cfg.data`` and what it is a part of: ``cfg``"""
     found = [changed]

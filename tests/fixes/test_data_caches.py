@@ -247,9 +247,7 @@ model.fit(data.batch(64), epochs=10)
 """
 
 
-@pytest.mark.parametrize(
-    ("line", "stays"), [("ls $SLURM_TMPDIR", False), ("ls $TMPDIR", True), ("ls", True)]
-)
+@pytest.mark.parametrize(("line", "stays"), [("ls $SLURM_TMPDIR", False), ("ls $TMPDIR", True), ("ls", True)])
 def test_the_description_says_whether_a_copy_stays_after_the_run(job: MakeJob, line: str, stays: bool) -> None:
     script = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\npython train.py\n"
     (fix,) = (result.fix for result in job({"train.py": RECORDS, "job.sh": script}).scan("GPU321"))

@@ -110,6 +110,11 @@ def test_no_other_multiple_loses_less_time(job: MakeJob, steps: int) -> None:
     assert lost(int(written)) <= 1.01 * min(lost(steps * times) for times in range(1, 20_000 // steps + 2))
 
 
+def test_no_checkpoint_at_the_end_is_promised(job: MakeJob) -> None:
+    offered = timed(job, saved("step % 500 == 0")).offer("GPU211").description
+    assert offered.endswith("a run of fewer steps writes none while it trains")
+
+
 def test_checkpoints_that_take_too_long_at_any_interval_keep_their_finding(job: MakeJob) -> None:
     made = timed(job, saved("step % 500 == 0"), **{"checkpoint-seconds": 600, "mtbf-hours": 10})
     assert "save every 8,000 steps" in help_of(made)

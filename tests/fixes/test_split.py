@@ -21,7 +21,7 @@ STAYS = {
     "cd set && aws s3 sync s3://bucket/set .": "the folder or the environment",
     "fetch() {\n  aws s3 sync s3://bucket/set set\n}\nfetch": "in a function",
     "#SBATCH --dependency=singleton\naws s3 sync s3://bucket/set set": "depends on another one",
-    "#SBATCH --container-image=torch.sqsh\npip install -r requirements.txt": "no image of the job is named here",
+    "#SBATCH --container-image=torch.sqsh\npip install -r requirements.txt": "`--container-image` its script runs in",
     "#SBATCH --gpus=4 --container=/images/oci\naws s3 sync s3://bucket/set set": "`--container` its script runs in",
     "srun --container-image=torch.sqsh pip install -r requirements.txt": "in a separate container",
     "IN='--container-image=torch.sqsh'\nsrun $IN pip install -r requirements.txt": "in a separate container",

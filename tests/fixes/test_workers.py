@@ -197,3 +197,25 @@ def test_workers_come_from_an_option_that_the_loader_does_not_get(
     made = job({"train.py": program, "train.yaml": config})
     made.repair("GPU303")
     assert f"num_workers={workers}, persistent_workers=" in " ".join(made.text("train.py").split())
+
+
+@pytest.mark.parametrize(
+    ("shards", "help_", "workers"),
+    [
+        ('"/data/{0..1}.tar"', "at most to its 2 shards", "2"),
+        ('"/data/{0..1}.tar", empty_check=False', "cores per GPU", "4"),
+        ('"/data/a.tar::/data/b.tar::/data/c.tar"', "at most to its 3 shards", "3"),
+        ('"/data/shards.json"', "cores per GPU", "4"),
+    ],
+)
+def test_no_worker_of_webdataset_is_without_a_shard(job: MakeJob, shards: str, help_: str, workers: str) -> None:
+    text = (
+        "import torch\nimport webdataset as wds\nfrom torch.utils.data import DataLoader\n\n"
+        f"loader = DataLoader(wds.WebDataset({shards}).map(decode), batch_size=16)\n"
+        "for epoch in range(9):\n    for batch in loader:\n        model(batch.cuda()).sum().backward()\n"
+    )
+    made = job({"train.py": text})
+    (result,) = made.scan("GPU303")
+    assert help_ in result.finding.help and ("at most" in result.finding.help) == ("at most" in help_)
+    made.repair("GPU303")
+    assert f"num_workers={workers}" in made.text("train.py")

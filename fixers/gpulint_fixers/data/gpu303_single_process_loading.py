@@ -17,6 +17,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
+from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
@@ -94,6 +95,10 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
+    shards = most_workers(project, loader)
+    shards = shards if shards is not None and shards < int(workers) else None
+    if shards is not None:
+        workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
     lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
     lost = lost or may_lack(project, loader.module.path, "persistent_workers")
@@ -103,15 +108,19 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
     if is_here and (own := option(project, loader)) is not None:
         workers, why = own, "as many as the option says"
+        if shards is not None:
+            return Declined(f"`{own}` may be more than the {shards} shards, and a worker without one fails")
         persistent = f"persistent_workers={own} > 0" if persistent else ""
     if payload.workers is None:
-        if (line := restored(project, loader, lasting=bool(persistent))) is not None:
+        if shards is None and (line := restored(project, loader, lasting=bool(persistent))) is not None:
             edits, why = line, "as the line says that is commented out"
         elif _was_switched_off(loader):
             return Declined(_SWITCHED_OFF)
         else:
             more = [("persistent_workers", persistent.partition("=")[2])] if persistent else []
             edits = (add_options(project, loader, ("num_workers", workers), *more),)
+    elif shards is not None and not is_here:
+        return Declined(f"the number is set elsewhere, and a worker without one of the {shards} shards fails")
     else:
         raised = _raised_edits(project, loader, payload.workers, workers, persistent)
         if isinstance(raised, Declined):

@@ -29,6 +29,7 @@ from gpulint_fixers.edits.images import NAME, Step, addition, built, find, new_d
 from gpulint_fixers.edits.statements import remove_lines, with_own_comment, without_gaps
 from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.stages.pieces import is_directive
+from gpulint_fixers.stages.slurm import in_container
 from gpulint_fixers.stages.split import split
 
 _ASKS = regex.compile(r"\b(apt|apt-get) install (?!(?:.*\s)?(?:-\w*y\w*|--yes|--assume-yes)\b)")
@@ -69,6 +70,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the job is there to set an environment up, once: submit it without GPUs")
     if job.task.system == "slurm" and (same := _jobs_with(project, document, finding)) > _FEW_JOBS:
         return Declined(f"{same} jobs run the same command: prepare the environment once, in one job for all of them")
+    if job.task.system == "slurm" and (reason := in_container(document)):
+        return Declined(reason)
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:

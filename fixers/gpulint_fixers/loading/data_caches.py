@@ -7,15 +7,14 @@ import re
 from dataclasses import replace
 from urllib.parse import quote
 
-from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.libraries.samples import DataCache
 from gpulint.project import Project
-from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.transfers.data_caches import DataCaches, writes
+from gpulint.transfers.shard_counts import in_braces, made_from
 from gpulint.transfers.storage import StorageLocations
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
@@ -29,13 +28,10 @@ _WRITERS = frozenset(
     "put put_file upload upload_file upload_fileobj upload_from_filename put_object pipe pipe_file to_csv to_json "
     "to_parquet savetxt copy_file".split()
 )
-_BRACES = regex.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 _PER_ITEM = frozenset({"__getitem__", "__iter__"})
 _OF_FSSPEC = frozenset({"chain", "copy", "wrapper"})
 """Copies that fsspec writes in their place, where another process would read one that is not complete."""
 _FOLDER = "cache_dir"
-_MOST_STEPS = 100
-"""Values that are looked at for what a data set was made from."""
 _LONGEST = 100
 """Characters behind the number of a shard in an address; webdataset names a pipe's copy by its last 128."""
 
@@ -100,12 +96,7 @@ def _shards(project: Project, module: ModuleIndex, source: ast.expr) -> int:
     """Return how many shards an address stands for (``{000000..000100}``), 0 if that is unknown."""
     known = project.fact(Constants).of(module, source)
     texts = [value for value in known.constants if isinstance(value, str)]
-    if not known.complete or len(texts) != 1 or not (ranges := _BRACES.findall(texts[0])):
-        return 0
-    count = 1
-    for first, last in ranges:
-        count *= int(last) - int(first) + 1
-    return max(count, 0)
+    return (in_braces(texts[0]) or 0) if known.complete and len(texts) == 1 else 0
 
 
 def _changing(project: Project, module: ModuleIndex, call: ast.Call, source: ast.expr) -> str | None:
@@ -198,34 +189,13 @@ def _by_method(
 
 
 def _ends_early(project: Project, module: ModuleIndex, call: ast.Call, row: DataCache) -> bool:
-    """Return whether ``take`` or ``skip`` is called of a data set, or of what was made from it by way of its methods,
-    of functions that join several, and of variables."""
-    for other in (*module.calls_by_name.get("take", []), *module.calls_by_name.get("skip", [])):
-        left: list[NodeRef] = [NodeRef(module, other.func.value)] if isinstance(other.func, ast.Attribute) else []
-        seen = set[ast.AST]()
-        while left and len(seen) < _MOST_STEPS:
-            ref = left.pop()
-            if ref.node is call:
-                return True
-            if ref.node not in seen:
-                seen.add(ref.node)
-                left += _made_from(project, ref, row)
-    return False
-
-
-def _made_from(project: Project, ref: NodeRef, row: DataCache) -> list[NodeRef]:
-    """What the value of a place was made from."""
-    match ref.node:
-        case ast.Call(func=function, args=parts) if last_name(function) in row.joins:
-            own = [function.value] if isinstance(function, ast.Attribute) else []
-            return [NodeRef(ref.module, part) for part in (*own, *parts)]
-        case ast.Call(func=ast.Attribute(value=owner)):
-            made = [NodeRef(ref.module, owner)]
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return [NodeRef(ref.module, part) for part in parts]
-        case _:
-            made = []
-    return [*made, *project.fact(Resolver).points_to(ref.module, ref.node)]
+    """Return whether ``take`` or ``skip`` is called of a data set, or of what was made from it."""
+    return any(
+        made.node is call
+        for other in (*module.calls_by_name.get("take", []), *module.calls_by_name.get("skip", []))
+        if isinstance(other.func, ast.Attribute)
+        for made in made_from(project, NodeRef(module, other.func.value), row.joins)
+    )
 
 
 def _is_mapped(module: ModuleIndex, call: ast.Call) -> bool:

@@ -38,13 +38,20 @@ def refusal(document: Document) -> str | None:
     for directive in script.directives:
         if directive.leading and re.match(r"(hetjob|packjob)\b", directive.text.strip()):
             return "it is a heterogeneous job"
-    if found := _CONTAINER.search("\n".join(directive.text for directive in script.directives if directive.leading)):
-        return (
-            f"with `{found[1]}` its script runs in a container, whose files only this job sees; put it into the image"
-        )
+    if reason := in_container(document):
+        return reason
     if any("--dependency" in directive.text for directive in script.directives if directive.leading):
         return "the job depends on another one already"
     return None
+
+
+def in_container(document: Document) -> str | None:
+    """Return why nothing that a job makes is there for another one, if its directives put its script in a container."""
+    leading = (directive.text for script in document.scripts for directive in script.directives if directive.leading)
+    found = next((found for text in leading if (found := _CONTAINER.search(text))), None)
+    if found is None:
+        return None
+    return f"with `{found[1]}` its script runs in a container, whose files only this job sees; put it into the image"
 
 
 def header(document: Document, *, cpus: bool) -> list[str]:

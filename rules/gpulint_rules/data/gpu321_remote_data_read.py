@@ -59,8 +59,8 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.data_caches import DataCaches, writes
-from gpulint.transfers.stream_passes import is_read_once
 from gpulint.transfers.storage import UNKNOWN, StorageLocations
+from gpulint.transfers.stream_passes import is_read_once
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")

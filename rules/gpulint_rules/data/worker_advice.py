@@ -10,6 +10,7 @@ from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.transfers.shard_counts import most_workers
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
@@ -28,6 +29,8 @@ _OPENS = "open the data set's file in each worker (on the first `__getitem__`), 
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
+_MANY = 16
+"""More shards than this leave enough for as many workers as help one GPU."""
 _NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
 _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_factor` batches"
 
@@ -63,7 +66,9 @@ def advice(project: Project, loader: Loader) -> str:
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one), then "
-    said = f"{first}set `num_workers=`{of} to the job's cores per GPU{_stays(project, loader)}"
+    shards = most_workers(project, loader)
+    most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
+    said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
     if name := followed_sampler(project, loader):
         said += _DRAWN_AHEAD.format(name)
     if project.fact(ItemWorks).of(loader).keeps:
