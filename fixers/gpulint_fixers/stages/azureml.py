@@ -35,7 +35,9 @@ _OF_STEP = ("environment_variables", "identity")
 _INPUT = regex.compile(r"\$\{\{\s*inputs\.(\w+)\s*\}\}")
 _BELONGS = regex.compile(r"\$\{\{\s*(outputs\.\w+|search_space\.\w+)")
 _TEMPLATE = regex.compile(r"(?<!\$)\{\{|\{%|<%")
-_COMPUTE = re.compile(r"^\s*(?:default_)?compute:\s*[\"']?(azureml:[\w-]*cpu[\w-]*)[\"']?\s*(?:#.*)?$", re.MULTILINE)
+_COMPUTE = re.compile(
+    r"^\s*(?:default_)?compute:\s*[\"']?(azureml:[\w-]{0,60}cpu[\w-]{0,60})[\"']?\s*(?:#.*)?$", re.MULTILINE
+)
 _MAX_TEXT = 100_000
 
 

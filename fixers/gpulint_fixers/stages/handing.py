@@ -22,7 +22,7 @@ from gpulint_fixers.stages.plan import plan
 
 _PATH = regex.compile(r"([\w-]*=)?[\"']?((?:\.{1,2}/|/)?[\w-][\w.-]*(?:/[\w.-]+)*/?)[\"']?")
 _NAMES_FOLDER = regex.compile(
-    r"--?(?:\w+[-_])*(?:out\w*|dirs?|dest\w*|data\w*|folders?|paths?|save|target|root|local|set|cache|prefix)(?:[-_]\w+)*|-[dCPoO]"
+    r"--?(?:[^\W_]*[-_])*(?:out\w*|dirs?|dest\w*|data\w*|folders?|paths?|save|target|root|local|set|cache|prefix)(?:[-_][^\W_]*)*|-[dCPoO]"
 )
 _NAMES_OTHER = regex.compile(r"model|repo|name|tokeni|ckpt|checkpoint|config|input|source|src|from|raw|vocab")
 """Options for what a step reads, and for names that look like paths (``org/model``)."""
