@@ -36,7 +36,7 @@ _INPUT = regex.compile(r"\$\{\{\s*inputs\.(\w+)\s*\}\}")
 _BELONGS = regex.compile(r"\$\{\{\s*(outputs\.\w+|search_space\.\w+)")
 _TEMPLATE = regex.compile(r"(?<!\$)\{\{|\{%|<%")
 _COMPUTE = re.compile(
-    r"^\s*(?:default_)?compute:\s*[\"']?(azureml:[\w-]{0,60}cpu[\w-]{0,60})[\"']?\s*(?:#.*)?$", re.MULTILINE
+    r"^[ \t]*(?:default_)?compute:[ \t]*[\"']?(azureml:[\w-]{0,60}cpu[\w-]{0,60})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
 )
 _MAX_TEXT = 100_000
 
