@@ -33,7 +33,7 @@ _OF_POD = regex.compile(r"\$\((?:results|steps?|outputs|context\.task(?:Run)?)\.
 _WORKSPACE = regex.compile(r"\$\(workspaces\.([\w-]+)\.")
 _OWN = ("emptyDir", "configMap", "secret", "projected")
 """What a workspace may be that no other task sees, or that is not written."""
-_STOPS = regex.compile(r"^\s*set\s+-\w*e", re.MULTILINE)
+_STOPS = regex.compile(r"^[ \t]*set[ \t]+-\w*e", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
