@@ -51,19 +51,24 @@ class _Change:
 def changes_of_parts(project: Project, loader: Loader, modules: Iterable[ModuleIndex]) -> Iterator[NodeRef]:
     """Yield where one of the modules changes, in a loop of epochs or over batches, what the samples of a loader are
     made of (``jitter.strength = 0.1``), which workers do not see before they start again."""
-    parts = _parts(project, loader)
-    points_to, loops = project.fact(Resolver).points_to, project.fact(LoopContexts)
+    parts, own = _parts(project, loader), _rounds(project, loader.module, loader.node)
+    points_to = project.fact(Resolver).points_to
     for module in dict.fromkeys(modules):
         for change in _changes(project, module):
             if change.names and change.names.isdisjoint(parts.read):
                 continue
-            if not loops.enclosing_loops(module, change.statement):
-                continue
+            if _rounds(project, module, change.statement) <= own:
+                continue  # the loader is made anew after it
             if any(ref.node in parts.made for part in change.objects for ref in points_to(module, part)):
                 yield NodeRef(module, change.statement)
         for name, statement in _sets_globals(module):
-            if (module, name) in parts.variables and loops.enclosing_loops(module, statement):
+            if (module, name) in parts.variables and not _rounds(project, module, statement) <= own:
                 yield NodeRef(module, statement)
+
+
+def _rounds(project: Project, module: ModuleIndex, node: ast.AST) -> frozenset[ast.AST]:
+    """Return the loops of epochs or over batches in which a place runs."""
+    return frozenset(context.loop.node for context in project.fact(LoopContexts).enclosing_loops(module, node))
 
 
 def parts_change_within_pass(project: Project, loader: Loader) -> bool:
