@@ -30,7 +30,7 @@ def receiver(site: NodeRef, method: FunctionNode) -> ast.expr | None:
 
 
 def is_own(node: ast.expr) -> bool:
-    """``self``"""
+    """Return whether a receiver is the object itself (``self``)."""
     return isinstance(node, ast.Name) and node.id in RECEIVERS
 
 
@@ -58,10 +58,9 @@ def _made_by(project: Project, site: NodeRef, constructor: FunctionNode) -> tupl
     resolver = project.fact(Resolver)
     if not isinstance(site.node, ast.Call):
         return None
-    classes = [ref for ref in resolver.points_to(site.module, site.node.func) if isinstance(ref.node, ast.ClassDef)]
     found = [
         chain
-        for ref in classes
+        for ref in resolver.points_to(site.module, site.node.func)
         if isinstance(ref.node, ast.ClassDef)
         for chain in _reaching(project, ref.module, ref.node, constructor, site)
     ]

@@ -14,9 +14,8 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.gpu_samples import reached
-from gpulint.workload.refreshed_data import BUILT_IN, MAKE_SAMPLES, set_by
+from gpulint.workload.refreshed_data import BUILT_IN, MAKE_SAMPLES, rounds_of, set_by
 from gpulint.workload.sent_parts import held
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -51,24 +50,19 @@ class _Change:
 def changes_of_parts(project: Project, loader: Loader, modules: Iterable[ModuleIndex]) -> Iterator[NodeRef]:
     """Yield where one of the modules changes, in a loop of epochs or over batches, what the samples of a loader are
     made of (``jitter.strength = 0.1``), which workers do not see before they start again."""
-    parts, own = _parts(project, loader), _rounds(project, loader.module, loader.node)
+    parts, own = _parts(project, loader), rounds_of(project, loader.module, loader.node)
     points_to = project.fact(Resolver).points_to
     for module in dict.fromkeys(modules):
         for change in _changes(project, module):
             if change.names and change.names.isdisjoint(parts.read):
                 continue
-            if _rounds(project, module, change.statement) <= own:
+            if rounds_of(project, module, change.statement) <= own:
                 continue  # the loader is made anew after it
             if any(ref.node in parts.made for part in change.objects for ref in points_to(module, part)):
                 yield NodeRef(module, change.statement)
         for name, statement in _sets_globals(module):
-            if (module, name) in parts.variables and not _rounds(project, module, statement) <= own:
+            if (module, name) in parts.variables and not rounds_of(project, module, statement) <= own:
                 yield NodeRef(module, statement)
-
-
-def _rounds(project: Project, module: ModuleIndex, node: ast.AST) -> frozenset[ast.AST]:
-    """Return the loops of epochs or over batches in which a place runs."""
-    return frozenset(context.loop.node for context in project.fact(LoopContexts).enclosing_loops(module, node))
 
 
 def parts_change_within_pass(project: Project, loader: Loader) -> bool:

@@ -36,7 +36,7 @@ _HOOK = regex.compile(r"epoch|stage|step|batch|iter|begin|start|end|before|after
 def is_refreshed(project: Project, loader: Loader, modules: Iterable[ModuleIndex]) -> bool:
     """Return whether one of the modules changes the data set of a loader within a loop: by a method whose result is not
     used (``loader.dataset.sample_negatives()``), or by an assignment (``train_data.epoch = epoch``)."""
-    made, rounds = frozenset(_made(project, loader)), _rounds(project, loader.module, loader.node)
+    made, rounds = frozenset(_made(project, loader)), rounds_of(project, loader.module, loader.node)
     kept = frozenset({"dataset", *_attributes(project, loader)})
     return any(
         _calls_refresh(module) or _changes(project, module, made, rounds) for module in dict.fromkeys(modules)
@@ -158,7 +158,7 @@ def _calls_refresh(module: ModuleIndex) -> bool:
 def _changes(project: Project, module: ModuleIndex, made: frozenset[ast.AST], rounds: frozenset[ast.AST]) -> bool:
     """Return whether a loop changes a data set, other than one whose ``rounds`` each make the loader anew."""
     return any(
-        _is_data_set(project, module, base, made) and not _rounds(project, module, changed) <= rounds
+        _is_data_set(project, module, base, made) and not rounds_of(project, module, changed) <= rounds
         for changed, bases in (*_assignments(module), *_statements(project, module))
         for base in bases
     )
@@ -226,7 +226,7 @@ def _is_data_set(project: Project, module: ModuleIndex, node: ast.expr, made: fr
     return any(ref.node in made for ref in project.fact(Resolver).points_to(module, node))
 
 
-def _rounds(project: Project, module: ModuleIndex, node: ast.AST) -> frozenset[ast.AST]:
+def rounds_of(project: Project, module: ModuleIndex, node: ast.AST) -> frozenset[ast.AST]:
     """The loops of epochs or over batches, and the hooks that frameworks call for each, in which a place runs."""
     return frozenset(context.loop.node for context in project.fact(LoopContexts).enclosing_loops(module, node))
 

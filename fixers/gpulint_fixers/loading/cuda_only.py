@@ -14,7 +14,7 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.edits.calls import set_keyword
 
-MAY_BE_OTHER = "the device may be another than one of CUDA, where what a copy that does not wait brings is arbitrary"
+MAY_BE_OTHER = "the device may be other than CUDA, where the values of an asynchronous copy may be arbitrary"
 _CHOOSE = frozenset({b"accelerate", b"lightning", b"pytorch_lightning", b"lightning_fabric", b"fastai"})
 """Libraries that choose the device by themselves, on a Mac its own GPU."""
 _NAMES = (b"TrainingArguments", b"current_accelerator")

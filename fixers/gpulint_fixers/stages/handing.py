@@ -172,7 +172,7 @@ def divide(project: Project, document: Document, node: Node, span: Span, code: P
         return made.reasons.get(inner, "it runs in a function, or after the program")
     installs = without_installs(project, made)
     if not made.has(inner):
-        return "packages belong into the environment of the job"
+        return "packages belong in the environment of the job"
     numbers = whole.numbers(made.moved)
     first = whole.numbers([*made.context, *installs, *made.moved])
     if numbers[-1] == len(whole.places) - 1:
