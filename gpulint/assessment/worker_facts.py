@@ -22,7 +22,7 @@ from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sample_counts import has_few_batches
+from gpulint.workload.sample_counts import has_few_batches, is_one_batch
 from gpulint.workload.sample_effects import changed_for_others, takes_turns
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workload.worker_supply import loads_in_process
@@ -53,6 +53,8 @@ _LARGER = 224
 the size (readers thanked for 1 of 9 findings below both; benchmarks/verdicts/usefulness, sets 22 to 29)."""
 _LITTLE = frozenset({"transform", "loop", "tokens"})
 """Kinds of work that may take less time for an epoch than starting the workers anew."""
+_FEW_BATCHES = 16
+"""Batches that eight workers draw before the first step: two each."""
 _TO_DO = regex.compile(r"\b(todo|fixme|increase|raise)\b", re.IGNORECASE)
 
 
@@ -159,6 +161,13 @@ def makes_one_batch(subject: Subject) -> bool:
     """Return whether one batch holds all samples, so that there is none to prepare during a step."""
     loader = _loader(subject)
     return loader is not None and has_few_batches(subject.project, loader)
+
+
+def has_short_passes(subject: Subject) -> bool:
+    """Return whether a pass has so few batches that workers, which start by drawing two each, leave few to prepare
+    during the steps."""
+    loader = _loader(subject)
+    return loader is not None and is_one_batch(subject.project, loader, _FEW_BATCHES)
 
 
 def keeps_samples(subject: Subject) -> bool:

@@ -13,6 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.filled_lists import appended, is_empty_list, is_grown, rounds, written_items
+from gpulint.workload.folder_samples import files_below, files_of
 from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
@@ -90,6 +91,8 @@ def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
 
     if made.path:
         return of_part(project, made, count)
+    if found := files_of(project, made):
+        return (found,)
     match made.node:
         case ast.Call() as call:
             return _of_call(project, made, call, depth)
@@ -152,6 +155,8 @@ def _length_of(
             if limit := _limit(found.module, owner, held):
                 return _numbers(project, NodeRef(found.module, limit))
             grown = is_grown(found.module, held)
+            if not grown and (listed := _listed(project, found.module, owner, held, made)):
+                return (listed,)
             counts = () if grown else _samples(project, NodeRef(found.module, held), depth - 1)
             return counts or _filled(project, found.module, owner, held, made)
         case ast.Return(value=ast.expr() as value):
@@ -173,22 +178,36 @@ def _filled(
         if ast.unparse(call.func.value) != text:
             continue
         around = [up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)]
+        files = files_below(project, around, module, lambda ref: _given(ref, made))
+        if files and call.func.attr == "append":
+            total += files
+            continue
         count = rounds(around[0], text) if len(around) == 1 and call.func.attr == "append" else None
-        counts = _numbers(project, _given(module, count, made)) if count is not None else ()
+        counts = _numbers(project, _given(NodeRef(module, count), made)) if count is not None else ()
         if not counts:
             return ()
         total += max(counts)
     return (total,) if total else ()
 
 
-def _given(module: ModuleIndex, value: ast.expr, made: NodeRef) -> NodeRef:
+def _listed(project: Project, module: ModuleIndex, owner: ast.ClassDef, held: ast.expr, made: NodeRef) -> int:
+    """Return how many files a class lists of the folder that it is given."""
+    kept = module.attributes.get((owner, held.attr), ()) if isinstance(held, ast.Attribute) else ()
+    values = [one.value for one in kept]
+    if len(values) != 1 or values[0] is None:
+        return 0
+    return files_of(project, NodeRef(module, values[0]), lambda ref: _given(ref, made)) or 0
+
+
+def _given(ref: NodeRef, made: NodeRef) -> NodeRef:
     """Return what a call that makes an object passes for a parameter of ``__init__``, else the value itself."""
+    module, value = ref.module, ref.node
     function, call = module.function(value), made.node
     if not isinstance(value, ast.Name) or not isinstance(call, ast.Call) or function is None:
-        return NodeRef(module, value)
+        return ref
     bindings = module.scope(value).lookup(value.id)
     if function.name != "__init__" or [one.kind for one in bindings] != [BindingKind.PARAMETER]:
-        return NodeRef(module, value)
+        return ref
     passed = argument_of(function, call, value.id)
     if passed is not None:
         return NodeRef(made.module, passed)

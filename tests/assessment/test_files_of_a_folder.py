@@ -1,0 +1,99 @@
+"""What loading in the training process costs where the samples are files that the tree itself holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import bases, levels
+
+_DATA = """\
+import argparse
+import glob
+import os
+import torch
+from PIL import Image
+from pathlib import Path
+from torch.utils.data import DataLoader, Dataset
+from torchvision import datasets, transforms
+
+class Photos(Dataset):
+    def __init__(self, root, transform=None):
+        self.root = root
+        LISTING
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return transform(Image.open(self.paths[index]).convert("RGB").resize((224, 224)))
+
+def train(args):
+    photos = Photos(args.data)
+    loader = DataLoader(photos, batch_size=8, shuffle=True)
+    for epoch in range(90):
+        for images in loader:
+            loss = model(images.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default="photos/good")
+    train(parser.parse_args())
+"""
+_BOTH = 'self.paths = sorted(glob.glob(os.path.join(root, "**", "*.[jJ]pg")) + glob.glob(f"{root}/**/*.png"))'
+_LISTINGS = (
+    _BOTH,
+    'self.paths = list(Path(self.root).rglob("*.jpg"))',
+    'self.paths = [os.path.join(root, name) for name in os.listdir(root) if name.endswith(".jpg")]',
+    "self.paths = []\n        for name in sorted(os.listdir(root)):\n            self.paths.append(os.path.join(root, name))",
+    "self.paths = []\n        for where, _, files in os.walk(root):\n            for name in files:\n"
+    "                self.paths.append(os.path.join(where, name))",
+)
+
+
+def _tree(listing: str, photos: int, **others: str) -> dict[str, str]:
+    files = {f"photos/good/{number}.jpg": f"{number}" for number in range(photos)}
+    return {"train.py": _DATA.replace("LISTING", listing), **files, **others}
+
+
+@pytest.mark.parametrize("listing", _LISTINGS)
+def test_files_of_the_default_folder_are_counted(tmp_path: Path, listing: str) -> None:
+    (found,) = bases(tmp_path / "two", _tree(listing, 16), "GPU303")
+    assert found.startswith("low") and "workers start in the time of an epoch" in found
+    assert levels(tmp_path / "ten", _tree(listing, 80), "GPU303") == ["low"]
+    assert levels(tmp_path / "fifty", _tree(listing, 400), "GPU303") == ["high"]
+
+
+def test_a_folder_of_classes_is_counted(tmp_path: Path) -> None:
+    text = _DATA.replace("LISTING", "pass").replace(
+        "Photos(args.data)", 'datasets.ImageFolder(os.path.join(args.data, "train"), transforms.Resize(224))'
+    )
+    few = {f"photos/good/train/{number % 2}/{number}.jpg": "" for number in range(12)}
+    many = {f"photos/good/train/{number % 2}/{number}.jpg": "" for number in range(400)}
+    assert levels(tmp_path / "few", {"train.py": text, **few}, "GPU303") == ["low"]
+    assert levels(tmp_path / "many", {"train.py": text, **many}, "GPU303") == ["medium"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"photos/good/.gitkeep": ""},
+        {"photos/good/README.md": "ask us for the rest"},
+        {".gitignore": "photos/\n"},
+        {".gitignore": "*.jpg\n"},
+        {"README.md": "1. Download the pictures and unpack them into `photos/good`.\n"},
+        {"job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --data /scratch/photos\n"},
+    ],
+)
+def test_a_folder_whose_files_come_from_elsewhere_says_nothing(tmp_path: Path, others: dict[str, str]) -> None:
+    assert levels(tmp_path, {**_tree(_BOTH, 7), **others}, "GPU303") == ["high"]
+
+
+def test_an_empty_or_unknown_folder_says_nothing(tmp_path: Path) -> None:
+    assert levels(tmp_path / "empty", _tree(_BOTH, 0), "GPU303") == ["high"]
+    elsewhere = _tree(_BOTH, 7)
+    elsewhere["train.py"] = elsewhere["train.py"].replace('default="photos/good"', "required=True")
+    assert levels(tmp_path / "required", elsewhere, "GPU303") == ["high"]
