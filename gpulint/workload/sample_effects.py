@@ -13,7 +13,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode
 
 _TAKES = frozenset({"pop", "popleft", "get_nowait"})
+_TELLS = frozenset({"print", "info", "debug", "warning", "warn", "log", "write", "set_postfix", "add_scalar"})
+"""Functions that only tell something."""
 _QUEUES = ("queue.*Queue",)
 """Queues in the memory of one process; one of ``multiprocessing`` serves its workers as well."""
 _ADDS = frozenset({"append", "add", "extend", "update", "put"})
@@ -48,6 +50,56 @@ def takes_turns(project: Project, loader: Loader) -> str:
             if name := _next_of(project, NodeRef(where, owner)):
                 return name
     return ""
+
+
+def steers_itself(project: Project, loader: Loader) -> str:
+    """Return the attribute in which the samples of a data set count, to change the data set once it reaches a number
+    (``if self.drawn == len(self): random.shuffle(self.names)``). Each worker would count a part of the samples, in a
+    copy of its own. Empty if there is none."""
+    resolver = project.fact(Resolver)
+    for source in parts_of(project, loader):
+        assert isinstance(source.node, ast.expr)
+        for where, owner in resolver.classes_of(source.module, source.node):
+            if name := _steering(project, NodeRef(where, owner)):
+                return name
+    return ""
+
+
+@query
+def _steering(project: Project, data_set: NodeRef) -> str:
+    owner = data_set.node
+    assert isinstance(owner, ast.ClassDef)
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    if (get := methods.get("__getitem__")) is None:
+        return ""
+    parts = [part for method in reached(methods, get) for part in walk(method)]
+    counted = {
+        part.target.attr
+        for part in parts
+        if isinstance(part, ast.AugAssign)
+        and isinstance(part.target, ast.Attribute)
+        and last_name(part.target.value) == "self"
+    }
+    for branch in (part for part in parts if isinstance(part, ast.If) and counted):
+        names = [part.attr for part in walk(branch.test) if isinstance(part, ast.Attribute) and part.attr in counted]
+        if names and any(_changes_more(part, counted) for statement in branch.body for part in walk(statement)):
+            return names[0]
+    return ""
+
+
+def _changes_more(part: ast.AST, counted: set[str]) -> bool:
+    """Return whether something changes an attribute besides those that count: sets it, hands it to a function that
+    returns nothing, or calls a method for that."""
+    match part:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+            return name not in counted
+        case ast.Expr(value=ast.Call(func=func, args=args)) if last_name(func) not in _TELLS:
+            held = [func.value, *args] if isinstance(func, ast.Attribute) else args
+            return any(
+                isinstance(one, ast.Attribute) and last_name(one.value) == "self" and one.attr not in counted
+                for one in held
+            ) or (isinstance(func, ast.Attribute) and last_name(func.value) == "self")
+    return False
 
 
 @query

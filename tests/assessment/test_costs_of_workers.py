@@ -552,3 +552,24 @@ def test_a_loader_for_no_training_costs_in_evaluation_only(tmp_path: Path, test:
     loader = "loader = made(Photos(paths), config.phase, config.kind)\n"
     (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + photos + made + loader + TRAINING}, "GPU303")
     assert often in found
+
+
+@pytest.mark.parametrize(
+    ("branch", "says"),
+    [
+        ("if self.drawn == len(self):\n            random.shuffle(self.paths)\n            self.drawn = 0", True),
+        ("if self.drawn >= 100:\n            self.stage = 2", True),
+        ("if self.drawn > 10_000:\n            self.reset()", True),
+        ("if self.drawn % 100 == 0:\n            print(self.paths)\n            self.drawn = 0", False),
+        ("self.seen = self.drawn", False),
+    ],
+)
+def test_a_data_set_that_changes_itself_is_changed_in_the_loop_first(tmp_path: Path, branch: str, says: bool) -> None:
+    """Workers, each of which counts a part, would never reach the number."""
+    data = IMAGES.replace(
+        "        return transform", f"        self.drawn += 1\n        {branch}\n        return transform"
+    )
+    report = scan(tmp_path, {"net.py": "", "train.py": "import random\n" + HEAD + data + TRAINING})
+    (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
+    assert found.help.startswith("change the data set in the loop over epochs") is says
+    assert ("persistent_workers" in found.help) is not says

@@ -19,6 +19,7 @@ from gpulint.workload.opened_early import opened_early
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
@@ -27,6 +28,10 @@ from gpulint.workspace.module_index import NodeRef, last_name
 
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
+_COUNTS = (
+    "change the data set in the loop over epochs instead of where `self.{}` reaches a number (each worker would count "
+    "for itself), then set `num_workers=`"
+)
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
 _MANY = 16
@@ -59,6 +64,8 @@ def advice(project: Project, loader: Loader) -> str:
         return f"define what `{part}` holds in a module (processes are spawned here), then set `num_workers=`"
     if needs := _spawned_elsewhere(project, loader):
         return f"{needs}, then set `num_workers=`{of}"
+    if name := steers_itself(project, loader):
+        return _COUNTS.format(name) + of
     first = _OPENS if shares_handle(project, loader) else _CONNECTS if shares_client(project, loader) else ""
     if not first and (name := opened_early(project, loader)):
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
