@@ -19,7 +19,7 @@ from gpulint.placement.subscript_indices import index_names, is_limited, loops_a
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.placement.tensor_tables import holds_trained
-from gpulint.placement.tested_tensors import asks_for_text, is_tested_on_gpu
+from gpulint.placement.tested_tensors import asks_for_text, is_read_too, is_tested_on_gpu
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -293,6 +293,7 @@ class SyncPoints:
             if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not asks_for_text(bare):
                 for side in (bare.left, bare.comparators[0]):
                     known = self._tensors.is_tensor(module, side) and self._handed.is_tensor(module, side)
+                    known = known or (is_read_too(module, side) and not self._tensors.is_host(module, side))
                     if known or is_tested_on_gpu(self._project, module, side):
                         return SyncPoint(bare, SyncKind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:

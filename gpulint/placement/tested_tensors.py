@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.subscript_indices import loops_around
+from gpulint.placement.subscript_indices import loops_around, targets
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.placement.tensor_results import gives_no_tensor
 from gpulint.semantic.points_to import Resolver
@@ -32,6 +32,24 @@ def is_tested_on_gpu(project: Project, module: ModuleIndex, node: ast.expr) -> b
     """Return whether a value that an inner loop tests was moved to the GPU (``zero = torch.zeros(2).cuda()``), or a
     function of PyTorch computed it of such values (``phi = F.grid_sample(volume, points).sum() * 1000``)."""
     return bool(loops_around(module, node)) and _is_on_gpu(project, module, node, MAX_STEPS)
+
+
+def is_read_too(module: ModuleIndex, side: ast.expr | None) -> bool:
+    """Return whether an inner loop that compares an element of a tensor also reads it: ``labels[i, j].item()``."""
+    if not isinstance(side, ast.Subscript) or not isinstance(side.value, ast.Name):
+        return False
+    around, text = loops_around(module, side), ast.unparse(side)
+    indices = side.slice.elts if isinstance(side.slice, ast.Tuple) else [side.slice]
+    names = {one.id for one in indices if isinstance(one, ast.Name)}
+    if not around or len(names) < len(indices) or names.isdisjoint(targets(around[0])):
+        return False
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Subscript)
+        and ast.unparse(call.func.value) == text
+        and around[0] in loops_around(module, call)
+        for call in module.calls_by_name.get("item", ())
+    )
 
 
 def _is_on_gpu(project: Project, module: ModuleIndex, node: ast.expr, steps: int) -> bool:

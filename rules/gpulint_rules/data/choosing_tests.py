@@ -1,4 +1,5 @@
-"""Tests of tensors that the GPU could make itself: they choose one of two values, or count the rows of a tensor."""
+"""Tests of tensors for which the rounds of a loop need not wait: they choose one of two values, count the rows of a
+tensor, or ask for elements that could be copied at once."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.placement.subscript_indices import loops_around, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.tested_tensors import is_read_too
 from gpulint.workspace.module_index import ModuleIndex
 
 
@@ -29,6 +31,12 @@ def counts(module: ModuleIndex, sync: SyncPoint) -> bool:
     around = loops_around(module, branch)
     tested = {part.id for part in walk(branch.test) if isinstance(part, ast.Name)}
     return bool(around) and not tested.isdisjoint(targets(around[0])) and all(map(_adds_number, branch.body))
+
+
+def is_of_element(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a test compares an element that the same loop reads (``if labels[i, j] == END: break`` beside
+    ``labels[i, j].item()``): one copy of the whole tensor serves both."""
+    return sync.kind is SyncKind.TEST and is_read_too(module, sync.value)
 
 
 def _adds_number(statement: ast.stmt) -> bool:

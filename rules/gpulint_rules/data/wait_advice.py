@@ -15,7 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
-from gpulint_rules.data.choosing_tests import chooses, counts
+from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.moved_values import read_before_move
@@ -118,6 +118,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _CHOOSES
     if counts(module, sync):
         return _COUNTS
+    if is_of_element(module, sync):
+        return _AT_ONCE
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.choosing_tests import is_of_element
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
-from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -19,6 +20,7 @@ from gpulint_fixers.waits.changed_tensors import stored
 from gpulint_fixers.waits.device_reads import DeviceRead, is_torch_tensor, read_around
 from gpulint_fixers.waits.element_types import is_float, is_integer
 from gpulint_fixers.waits.inner_loops.list_indices import with_indices
+from gpulint_fixers.waits.inner_loops.tested_elements import has_axes, is_tested, path
 
 _NUMBERS = frozenset({"int", "float", "bool"})
 _MAKES = frozenset("view argmax argmin detach squeeze unsqueeze flatten softmax sigmoid eq permute".split())
@@ -41,22 +43,22 @@ class _Binder:
 def elements(project: Project, found: HostWait) -> Fix | None:
     """Go through ``tensor.tolist()``, or index such a list; None for reads that are no elements."""
     module = found.module
-    syncs = [sync for sync in found.syncs if sync.kind is SyncKind.READ]
+    syncs = [sync for sync in found.syncs if sync.kind is SyncKind.READ or is_of_element(module, sync)]
     if not syncs:
         return None
-    element = _element(module, syncs[0].node)
+    element = _element(module, syncs[0].node) if syncs[0].kind is SyncKind.READ else syncs[0].value
     if isinstance(element, ast.Name):
         made = _gone_through(project, module, element)
     elif isinstance(element, ast.Subscript):
-        made = _indexed(project, found, element)
+        made = _indexed(project, found, syncs[0], element)
     else:
         made = None
     if made is None:
         return None
     edits, tensor = made
     copied = "copy the whole tensor once instead of each of its elements; the numbers are equal"
-    if _is_only_annotated(module, tensor):
-        axes = len(_path(element)[1]) if isinstance(element, ast.Subscript) else 1
+    if _is_unproved(module, tensor):
+        axes = len(path(element)[1]) if isinstance(element, ast.Subscript) else 1
         return Fix(f"{copied} if it has {'one axis' if axes == 1 else f'{axes} axes'}", Safety.UNSAFE, edits)
     fix = Fix(copied, Safety.SAFE if is_torch_tensor(project, module, tensor) else Safety.UNSAFE, edits)
     return with_indices(project, found, fix) if isinstance(element, ast.Subscript) else fix
@@ -156,7 +158,7 @@ def _is_one_tensor(project: Project, module: ModuleIndex, source: ast.expr) -> b
     bound = reaching(module, module.scope(source).lookup(source.id), source)
     if bound and all(one.kind is BindingKind.PARAMETER for one in bound):
         known = _is_sized(module, source) and is_torch_tensor(project, module, source)
-        return known or all(map(_is_annotated, bound))
+        return known or all(map(_is_annotated, bound)) or has_axes(module, source)
     return bool(bound) and all(one.value is not None and _gives_tensor(module, one) for one in bound)
 
 
@@ -172,12 +174,13 @@ def _is_annotated(binding: Binding) -> bool:
     return noted is not None and ast.unparse(noted).strip("'\"") in ("torch.Tensor", "Tensor")
 
 
-def _is_only_annotated(module: ModuleIndex, tensor: ast.expr) -> bool:
-    """Return whether a tensor is a parameter of unknown sizes: one of several axes gives lists, not numbers."""
+def _is_unproved(module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether a tensor is a parameter of unknown sizes, by its annotation or how it is indexed: one of more axes
+    gives lists, not numbers."""
     if not isinstance(tensor, ast.Name) or _is_sized(module, tensor):
         return False
     bound = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
-    return bool(bound) and all(map(_is_annotated, bound))
+    return bool(bound) and (all(map(_is_annotated, bound)) or has_axes(module, tensor))
 
 
 def _gives_tensor(module: ModuleIndex, binding: Binding) -> bool:
@@ -274,12 +277,13 @@ def _is_used_after(module: ModuleIndex, binder: _Binder, name: str) -> bool:
     )
 
 
-def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple[tuple[Edit, ...], ast.expr] | None:
+def _indexed(
+    project: Project, found: HostWait, sync: SyncPoint, element: ast.Subscript
+) -> tuple[tuple[Edit, ...], ast.expr] | None:
     """``for i in range(len(predicted)): print(predicted[i].item())``"""
     module = found.module
-    sync = next(sync for sync in found.syncs if sync.kind is SyncKind.READ)
     loops = [one for one in project.fact(SyncPoints).read_one_by_one(module, sync) if isinstance(one, ast.For)]
-    tensor, indices = _path(element)
+    tensor, indices = path(element)
     if not loops and isinstance(tensor, ast.Name):
         loops = _indexing(module, element, tensor)
         loops = loops if _is_reduced(module, tensor) or all(map(_counts_up, loops)) else []
@@ -296,19 +300,20 @@ def _indexed(project: Project, found: HostWait, element: ast.Subscript) -> tuple
     above = insert_above(module.syntax, outermost, f"{name} = {tensor.id}{flat}.tolist()")
     if name in module.named or above is None:
         return None
-    edits = [above]
+    edits, tests = [above], is_integer(module, tensor) or _is_unproved(module, tensor)
     for part in walk(outermost):
-        if isinstance(part, ast.Subscript) and _path(part) == (part, []):
+        if isinstance(part, ast.Subscript) and path(part) == (part, []):
             continue
-        read = read_around(module, part) if isinstance(part, ast.Subscript) else None
-        if read is None or not isinstance(part, ast.Subscript):
+        if not isinstance(part, ast.Subscript):
             continue
-        base, own = _path(part)
+        read, (base, own) = read_around(module, part), path(part)
+        if read is None and not (tests and is_tested(module, part)):
+            continue
         if not isinstance(base, ast.Name) or base.id != tensor.id or len(own) != len(indices):
             continue
         if all(isinstance(index, ast.Name) and index.id in targets for index in own):
             entry = "".join(f"[{ast.unparse(index)}]" for index in own)
-            edits.append(Edit(module.path, module.syntax.span(read.whole), f"{name}{entry}"))
+            edits.append(Edit(module.path, module.syntax.span(part if read is None else read.whole), f"{name}{entry}"))
     return tuple(edits), tensor
 
 
@@ -321,7 +326,7 @@ def _indexing(module: ModuleIndex, element: ast.Subscript, tensor: ast.Name) -> 
             break
         if isinstance(up, ast.For):
             targets = {part.id for part in walk(up.target) if isinstance(part, ast.Name)}
-            found += [up] if any(isinstance(one, ast.Name) and one.id in targets for one in _path(element)[1]) else []
+            found += [up] if any(isinstance(one, ast.Name) and one.id in targets for one in path(element)[1]) else []
     return found
 
 
@@ -337,13 +342,3 @@ def _is_reduced(module: ModuleIndex, tensor: ast.Name) -> bool:
     (``masks.mean(dim=(2, 3))[i].item()``)."""
     bound = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
     return any(isinstance(one.value, ast.Call) and last_name(one.value.func) in _REDUCES for one in bound)
-
-
-def _path(element: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
-    """The tensor and the indices of ``scores[i, j]`` and ``scores[i][j]``."""
-    indices = list[ast.expr]()
-    while isinstance(element, ast.Subscript):
-        own = element.slice
-        indices[:0] = own.elts if isinstance(own, ast.Tuple) else [own]
-        element = element.value
-    return element, indices
