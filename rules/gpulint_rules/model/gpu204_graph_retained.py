@@ -1,8 +1,9 @@
 """What it detects
 A loss that was back-propagated is then added to a running total, or appended to a list, with its graph: ``total +=
-loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration. The loop
-has to be one over the training's data, over its epochs, or of hundreds of rounds: the rounds of other loops may be
-parts of one step, with which the total ends.
+loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration. So is
+what the same function or object computes of the model's output beside the loss, of which ``backward`` frees nothing.
+The loop has to be one over the training's data, over its epochs, or of hundreds of rounds: the rounds of other loops
+may be parts of one step, with which the total ends.
 
 Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
 ``manual_backward``.
@@ -48,6 +49,7 @@ from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 from gpulint_rules.model.graph_values import carried, changes, detached, has_graph, lets_go
 from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
+from gpulint_rules.model.unfreed_graphs import stays_whole
 
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
@@ -95,6 +97,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     if (name := dotted(tensor)) in losses and has_graph(module, loop, tensor, losses[name])
                 )
             ]
+            whole = [one for one in tensors if not names and stays_whole(project, module, one, losses)]
+            names = names or [*dict.fromkeys(map(dotted, whole))]
             if not names or into in losses or not outlives(project, module, loop, into):
                 continue
             guards = project.fact(Guards)
@@ -108,13 +112,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield RULE.finding(
                 document.path,
                 module.syntax.span(value),
-                f"{into!r} keeps {_graphs(names)} from {_SELDOM if seldom else 'every iteration'}",
+                f"{into!r} keeps {_graphs(names)} from {_SELDOM if seldom else 'every iteration'}"
+                + (", which no `backward` frees" if whole else ""),
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
                 payload=RetainedGraph(module, value, loop),
-                cost=Cost("graph-kept", assumed="" if is_over_data(project, module, loop) else "assuming many rounds"),
+                cost=Cost(
+                    "unfreed-graph" if whole else "graph-kept",
+                    assumed="" if is_over_data(project, module, loop) else "assuming many rounds",
+                ),
                 related=tuple(
                     Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
                     for name in names
+                    if name in losses
                 ),
             )
 
