@@ -299,9 +299,7 @@ def _finish(
     asked.add(project.root)  # what failed for all files
     report.problems = [problem for problem in report.problems if problem.path in asked]
     report.results = _sorted_once(kept, lambda result: (result.finding.sort_key, result.finding.message))
-    report.problems = _sorted_once(
-        report.problems, lambda problem: (str(problem.path), problem.line or 0, problem.message)
-    )
+    report.problems = _sorted_once(report.problems, lambda problem: (problem.order, problem.message))
     report.errors = _once_per_file(report.errors)
 
 

@@ -84,6 +84,12 @@ class Problem:
     """The file was read, but holds a mistake that concerns gpulint, such as a suppression of an unknown rule."""
 
     @property
+    def order(self) -> tuple[str, bool, int, int]:
+        """Where it comes in a report: by file, cell and line; what is said of all other cells of a notebook last."""
+        of_rest = self.line is None and self.path.suffix == ".ipynb"
+        return str(self.path), of_rest, self.cell or 0, self.line or 0
+
+    @property
     def level(self) -> str:
         """``error``, ``warning`` or ``note``."""
         return "error" if self.is_error else "warning" if self.is_warning else "note"

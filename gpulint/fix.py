@@ -67,6 +67,11 @@ class Declined:
     reason: str
 
 
+def changes(fix: Fix | Declined | None) -> bool:
+    """Return whether there is a fix that changes or writes files."""
+    return isinstance(fix, Fix) and fix.changes
+
+
 @dataclass(frozen=True, slots=True)
 class Fixer:
     """Turns findings of one rule into fixes. ``fix`` must not write anything."""

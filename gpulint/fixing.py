@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import edits, engine
 from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix_lines import as_before
 from gpulint.fix_scans import FixScans, Key, NotAccepted, is_in_line_of_fix, key_of, unnumbered
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.records import dataclass, field
@@ -310,7 +311,9 @@ class _Rounds:
         if not self.answers.get(key, True):
             return Outcome(result, State.SKIPPED, number, "you chose to skip it")
         if isinstance(fix, Declined):
-            return Outcome(result, State.DECLINED, number, fix.reason)
+            told = result is origin and number == 1  # its place is that in the user's file
+            reason = as_before(fix.reason, result.finding, self.project, self.original) if told else fix.reason
+            return Outcome(result, State.DECLINED, number, reason)
         if fix is None:
             return Outcome(result, State.UNFIXABLE, number, "there is no fixer")
         if fix.safety is Safety.UNSAFE:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from gpulint.finding import Finding, Place
-from gpulint.fix import Fix
+from gpulint.fix import Fix, changes
 from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
@@ -71,7 +71,20 @@ def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None
     places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
     copied = [place for number in others for place in found[number].finding.related if is_copy(place)]
     places += tuple(copied[: max(MOST - sum(map(is_copy, first.related)), 0)])
+    found[leader] = _with_fix(found[leader], [found[number] for number in others], project)
     found[leader] = _changed(found[leader], ", ".join([_also(found, others, first, project), *copies]), places)
+
+
+def _with_fix(result: Result, others: Sequence[Result], project: Project) -> Result:
+    """Return a finding with the fix of one of the places that it names, where it has none itself: ``gpulint fix``
+    changes those as well."""
+    fixed = next((one for one in others if changes(one.fix)), None)
+    if changes(result.fix) or fixed is None or not isinstance(fixed.fix, Fix):
+        return result
+    line, path = fixed.finding.span.line, fixed.finding.path
+    where = f"line {line}" if path == result.finding.path else f"{project.place(path)}:{line}"
+    fix = dataclasses.replace(fixed.fix, description=f"in {where}: {fixed.fix.description}")
+    return dataclasses.replace(result, fix=fix)
 
 
 def is_copy(place: Place) -> bool:

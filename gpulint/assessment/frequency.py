@@ -39,6 +39,7 @@ _BEST = regex.compile(
     re.IGNORECASE,
 )
 """Names of the best value so far."""
+_STOPS = "breakpoint"
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
 
@@ -51,12 +52,14 @@ class Frequency:
     every: float = 1
     stated: bool = False
     """The number is written in the code."""
+    at_steps: bool = False
+    """Of what ends a run, or holds it up, at whichever step gets there first."""
 
     @property
     def phrase(self) -> str:
         """As a part of a sentence."""
         if self.per == "run":
-            return "once per run"
+            return "at every step" if self.at_steps else "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}"
@@ -81,7 +84,8 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         # What is set up in front of an epoch's steps concerns each of them.
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
-        return Frequency(per)
+        stops = cost is not None and cost.kind == _STOPS
+        return Frequency(per, at_steps=per == "run" and stops and Role.STEP in subject.roles)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
 
 

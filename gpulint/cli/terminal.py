@@ -33,9 +33,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 def add_troubles(report: Report, inputs: Inputs) -> None:
     """Join the problems of finding files to those of reading them."""
-    report.problems = sorted(
-        [*inputs.found.problems, *report.problems], key=lambda problem: (str(problem.path), problem.line or 0)
-    )
+    report.problems = sorted([*inputs.found.problems, *report.problems], key=lambda problem: problem.order)
 
 
 def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> None:

@@ -37,7 +37,8 @@ class Handle(CallRow):
     cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client", "thread", "gpu"]
+    kind: Literal["file", "client", "thread", "gpu", "arrays"]
+    """``arrays`` are files of arrays, of which an index reads a part."""
 
 
 @dataclass(frozen=True, slots=True)

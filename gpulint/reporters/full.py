@@ -38,7 +38,7 @@ def render(report: Report, context: Context) -> str:
             blocks.append(page.heading(section))
         blocks += [page.block(cause) for cause in section.causes]
     if not context.quiet:
-        blocks.append([*map(safe, summary(report, context))])
+        blocks.append([*map(safe, summary(report, context, sum(len(one.causes) for one in found)))])
     return "".join("\n".join(block) + "\n" for block in _spaced(blocks))
 
 
@@ -157,13 +157,13 @@ class _Page:
         yield from more
 
     def _fix(self, cause: Cause) -> Iterator[str]:
-        fix = cause.results[0].fix
+        fix = cause.repaired.fix
         if isinstance(fix, Declined):
             yield from self._labelled("no fix", fix.reason)
         if not isinstance(fix, Fix):
             return
-        yield from self._labelled(f"fix ({fix.safety})" if fix.changes else "fix", fix.description, _HELP)
-        lines = diff(fix, cause.first.path, self.context.source, self.context.columns)
+        yield from self._labelled(f"fix ({fix.safety})" if fix.changes else "fix", cause.told(self.context), _HELP)
+        lines = diff(fix, cause.repaired.finding.path, self.context.source, self.context.columns)
         if not lines:
             return
         hidden = len(lines) - MAX_DIFF

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.counting import counted
 from gpulint.finding import Finding
-from gpulint.fix import Fix, Safety
+from gpulint.fix import Fix, Safety, changes
 from gpulint.records import dataclass, field
 from gpulint.report import Result
 
@@ -49,16 +49,29 @@ class Cause:
         return self.results[0].finding
 
     @property
+    def repaired(self) -> Result:
+        """The place whose fix is shown: the first one if it has any that changes something, else the first that has,
+        since ``gpulint fix`` changes each."""
+        return next((one for one in self.results if changes(one.fix)), self.results[0])
+
+    @property
     def is_fixable(self) -> bool:
         """Whether there is a fix."""
-        fix = self.results[0].fix
-        return isinstance(fix, Fix) and fix.changes
+        return changes(self.repaired.fix)
 
     @property
     def is_safely_fixable(self) -> bool:
         """Whether there is a fix that ``gpulint fix --apply`` applies."""
-        fix = self.results[0].fix
+        fix = self.repaired.fix
         return isinstance(fix, Fix) and fix.changes and fix.safety is Safety.SAFE
+
+    def told(self, context: Context) -> str:
+        """What the fix does, with the place if it is not the first one."""
+        fix, found = self.repaired.fix, self.repaired.finding
+        said = fix.description if isinstance(fix, Fix) else ""
+        if not said or self.repaired is self.results[0]:
+            return said
+        return f"at {context.place(found.path, found.span).rpartition(':')[0]}: {said}"
 
 
 @dataclass(slots=True)
@@ -204,7 +217,16 @@ def _causes(
         # Copies are named once for their file.
         key = number if context.verbose else (_cause(result.finding), path if copies.get(path) else None)
         groups.setdefault(key, []).append(result)
+    for group in groups.values():
+        group.sort(key=_strength)
     return [Cause(tuple(group), tuple(sorted(copies.get(group[0].finding.path, ())))) for group in groups.values()]
+
+
+def _strength(result: Result) -> tuple[int, float]:
+    """The place of one cause that costs most comes first, as far as shares of the GPUs' time tell."""
+    impact = result.finding.impact
+    share = impact.gpu_share[1] if impact.gpu_share is not None else 0.0
+    return -impact.level, -share
 
 
 def _cause(found: Finding) -> object:

@@ -43,8 +43,8 @@ def finding(cause: Cause, mark: str, is_open: bool, context: Context) -> Iterato
     yield "<dl>"
     yield from _facts(cause, context)
     yield "</dl>"
-    fix = cause.results[0].fix
-    if isinstance(fix, Fix) and (changed := diff(fix, found.path, context.source, _MOST)):
+    fix = cause.repaired.fix
+    if isinstance(fix, Fix) and (changed := diff(fix, cause.repaired.finding.path, context.source, _MOST)):
         hidden = len(changed) - MAX_DIFF
         gap = [Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")] if hidden > 1 else []
         yield _lines([*changed[: MAX_DIFF if gap else None], *gap], context)
@@ -64,7 +64,7 @@ def _paths(cause: Cause) -> Iterator[Path]:
 
 
 def _facts(cause: Cause, context: Context) -> Iterator[str]:
-    found, rule, fix = cause.first, cause.first.rule, cause.results[0].fix
+    found, rule, fix = cause.first, cause.first.rule, cause.repaired.fix
     yield _fact("Impact", code(impact_text(found.impact)))
     yield _fact("Why", code(rule.why))
     notes = [(place(one.path, one.span, context), one.message) for one in found.related]
@@ -77,7 +77,7 @@ def _facts(cause: Cause, context: Context) -> Iterator[str]:
     advice, _, snippet = found.help.partition("\n")
     yield _fact("Help", code(advice) + (f'<pre class="copy">{text(snippet)}</pre>' if snippet else ""))
     if isinstance(fix, Fix):
-        yield _fact(f"Fix ({fix.safety})" if fix.changes else "Fix", code(fix.description))
+        yield _fact(f"Fix ({fix.safety})" if fix.changes else "Fix", code(cause.told(context)))
     elif isinstance(fix, Declined):
         yield _fact("No fix", code(fix.reason))
 

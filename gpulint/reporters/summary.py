@@ -15,12 +15,13 @@ def render(report: Report, context: Context) -> str:
     return "" if context.quiet else "".join(safe(line) + "\n" for line in summary(report, context))
 
 
-def summary(report: Report, context: Context) -> list[str]:
-    """Lines such as ``Found 3 findings (1 error, 2 warnings) in 2 files.`` and ``[*] 2 fixable with ...``."""
+def summary(report: Report, context: Context, blocks: int = 0) -> list[str]:
+    """Lines such as ``Found 3 findings (1 error, 2 warnings) in 2 files.`` and ``[*] 2 fixable with ...``. ``blocks``
+    is the number of blocks that show the findings."""
     failed = unchecked(report)
     if not report.results:
         return [*filter(None, [failed or ("No findings." if context.files else ""), context.hidden])]
-    return [*filter(None, [f"{_found(report)} {failed}".rstrip(), _fixable(report), context.hidden])]
+    return [*filter(None, [f"{_found(report, blocks)} {failed}".rstrip(), _fixable(report), context.hidden])]
 
 
 def unchecked(report: Report) -> str:
@@ -33,14 +34,15 @@ def unchecked(report: Report) -> str:
     return " ".join(parts)
 
 
-def _found(report: Report) -> str:
+def _found(report: Report, blocks: int) -> str:
+    shown = f", those of one cause together ({blocks:,} shown)" if 0 < blocks < len(report.results) else ""
     findings = [result.finding for result in report.results]
     levels = [(level, sum(found.severity is level for found in findings)) for level in reversed(Severity)]
     counts = ", ".join(
         f"{count} info" if level is Severity.INFO else counted(count, str(level)) for level, count in levels if count
     )
     files = len({found.path for found in findings})
-    return f"Found {counted(len(findings), 'finding')} ({counts}) in {counted(files, 'file')}."
+    return f"Found {counted(len(findings), 'finding')} ({counts}) in {counted(files, 'file')}{shown}."
 
 
 def _fixable(report: Report) -> str:

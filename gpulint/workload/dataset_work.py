@@ -18,6 +18,7 @@ from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = f
     assert isinstance(dataset.node, ast.ClassDef)
     getter = project.fact(Resolver).method(dataset.module, dataset.node, "__getitem__")
     if getter is None or not isinstance(getter.node, FUNCTIONS):
+        return False
+    if reads_stored(project, getter, dataset):
         return False
     raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
     run = (getter, *properties(project, getter))

@@ -23,6 +23,7 @@ from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
+from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class ItemWorks:
             kinds |= self._of_sets(resolver.base_names(where, owner))
             for getter in getters:
                 kinds |= self._of_callable(getter, source)
+                kinds |= {"file"} if reads_stored(self._project, getter, NodeRef(where, owner)) else set()
             known = known or bool(getters) or bool(kinds)
         if isinstance(node, ast.Call):
             known = known or _is_mapped(node)

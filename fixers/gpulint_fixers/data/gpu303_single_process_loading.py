@@ -21,7 +21,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
-from gpulint.workload.sent_parts import SENT, unpicklable
+from gpulint.workload.sent_parts import SENT, defined_in_notebook, unpicklable
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword, with_keywords
@@ -130,7 +130,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(loader)}{_not_pickled(project, loader, sent)}",
+        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
@@ -250,10 +250,13 @@ def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str
     return f"; `{part}` has to be a function of the module where processes are not forked"
 
 
-def _unguarded(loader: Loader) -> str:
+def _unguarded(project: Project, loader: Loader) -> str:
     """Return what a loader needs that is made neither in a function nor behind a main guard: spawned workers run the
-    module's top level again."""
+    module's top level again. What a notebook defines they cannot import."""
     module = loader.module
+    if module.path.suffix == ".ipynb":  # a spawned process does not run the cells again
+        name = defined_in_notebook(project, loader.call, SENT)
+        return f"; `{name}` has to be in a module where processes are spawned" if name else ""
     ups = list(module.syntax.ancestors(loader.node))
     tests = [ast.unparse(up.test) for up in ups if isinstance(up, ast.If)]
     if module.function(loader.node) is not None or any("__name__" in test for test in tests):

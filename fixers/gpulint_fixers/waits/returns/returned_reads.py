@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.unread_totals import unread_total
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
@@ -64,6 +65,13 @@ class _Site:
 
 def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
     """``return loss.item()``, or ``value = loss.item()`` and ``return value, count``."""
+    made = _returned(project, found, statement)
+    if made == _ELSEWHERE and (name := unread_total(found.module, found.syncs[0].node)):
+        return Declined(f"nothing reads `{name}`, which may be a mistake: remove it by hand, or use it")
+    return made
+
+
+def _returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
