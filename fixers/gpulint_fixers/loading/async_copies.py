@@ -18,6 +18,7 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
 from gpulint.placement.host_copies import draws_doubles, is_new
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.unpinned_classes import UNPINNED, unpinned_class
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
@@ -48,7 +49,6 @@ from gpulint_fixers.loading.moved_copies import (
 )
 from gpulint_fixers.loading.pinning import pin
 from gpulint_fixers.loading.step_waits import waiting_line
-from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
