@@ -40,13 +40,13 @@ from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.moved_copies import (
     SWAPPED,
-    copies_new,
     has_no_batch,
     is_changed_after,
     no_gain,
     swapped_conversion,
     unknown_class,
 )
+from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
 from gpulint_fixers.loading.step_waits import waiting_line
 

@@ -106,7 +106,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             for transfer in copies
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
-        if len(transfers) < len(copies) and _moves_numbers(project, transfers):
+        if len(transfers) < len(copies) and moves_numbers(project, transfers):
             transfers = ()  # what is large was computed on the host
         if _train(project, copies) and not _train(project, transfers):
             transfers = ()  # the training would pay for pinning, and gain nothing
@@ -171,12 +171,12 @@ def _is_default(project: Project, loader: Loader) -> bool:
 
 def _cost(project: Project, loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
     scatters = any("DataParallel" in one.module.calls_by_name for one in transfers)
-    if _moves_numbers(project, transfers) and not scatters:
+    if moves_numbers(project, transfers) and not scatters:
         return Cost("pageable-transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
     return Cost("pageable-transfer", loader=loader)
 
 
-def _moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
+def moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
     """Return whether what moves is a number for each sample by its names: labels."""
     return bool(transfers) and all(NUMBER.search(original_text(project, one)) for one in transfers)
 
