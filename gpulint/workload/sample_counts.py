@@ -40,12 +40,22 @@ def is_one_batch(project: Project, loader: Loader, batches: int = 1) -> bool:
     """Return whether a loader gives out all samples of its data set at once (or in so many batches), as far as literals
     and defaults tell."""
     argument = loader_argument(project, loader, "batch_size")
+    if argument.refs and not argument.unknown and all(_is_whole(loader, ref) for ref in argument.refs):
+        return True
     sizes = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
     counts = [_samples(project, source, MAX_DEPTH) for source in _data_sets(project, loader)]
     if not sizes or not counts or argument.unknown or not all(counts):
         return False
     most = max(max(count) for count in counts)
     return all(size.every(lambda value: isinstance(value, int) and value * batches >= most) for size in sizes)
+
+
+def _is_whole(loader: Loader, size: NodeRef) -> bool:
+    """``DataLoader(rows, batch_size=len(rows))``"""
+    match size.node:
+        case ast.Call(func=ast.Name(id="len"), args=[counted]) if size.module is loader.module and loader.node.args:
+            return ast.unparse(counted) == ast.unparse(loader.node.args[0])
+    return False
 
 
 def has_few_batches(project: Project, loader: Loader) -> bool:

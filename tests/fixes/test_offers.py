@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Fix, Safety
+from gpulint.fix import Declined, Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -212,11 +212,75 @@ def test_a_log_that_counts_its_own_steps_is_not_written_less_often(job: MakeJob)
     assert job({"train.py": LOGS_EACH_STEP.format(step="step", more="")}).offer("GPU305").safety is Safety.UNSAFE
 
 
-def test_what_nothing_reads_is_removed_whatever_else_waits(job: MakeJob) -> None:
+def test_what_nothing_reads_is_only_removed_where_no_other_wait_stays(job: MakeJob) -> None:
     more = "\n        losses = {k: losses.get(k, 0) + v.item() for k, v in parts.items()}"
-    results = job({"train.py": LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)}).scan("GPU305")
-    offers = [result.fix.description for result in results if isinstance(result.fix, Fix)]
-    assert offers == ["remove `losses`, which nothing reads"]
+    program = LOGS_EACH_STEP.format(step="wandb.run.step + 1", more=more)
+    results = job({"train.py": program}).scan("GPU305")
+    assert not any(isinstance(result.fix, Fix) for result in results)
+    alone = "\n".join(line for line in program.splitlines() if "wandb.log" not in line)
+    results = job({"train.py": alone}).scan("GPU305")
+    offers = [result.fix for result in results if isinstance(result.fix, Fix)]
+    assert [offer.description for offer in offers] == ["remove `losses`, which nothing reads"]
+    assert offers[0].safety is Safety.SAFE
+
+
+TWO_SUMS = """\
+import torch
+
+def train(model, loader, writer, epoch):
+    crack, inactive = 0.0, 0.0
+    cracks, inactives = [], []
+    for images, labels in loader:
+        first, second = model(images.cuda())
+        one, two = criterion(first, labels.cuda()), criterion(second, labels.cuda())
+        {adds}
+        {beside}
+        (one + two).backward()
+        optimizer.step()
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "return inactive / len(loader), labels, inactive / len(loader)",
+        "print(f'crack {inactive:.3f}, inactive {inactive:.3f}')",
+        "log(inactive, inactive)",
+        "return {'crack': inactive, 'inactive': inactive}",
+        "writer.add_scalar('crack', inactive, epoch); writer.add_scalar('inactive', inactive, epoch)",
+        "history['crack'] = inactive / 9; history['inactive'] = inactive / 9",
+    ],
+)
+def test_what_another_value_is_named_for_by_mistake_stays(job: MakeJob, end: str) -> None:
+    sums = TWO_SUMS.format(adds="crack += one.item()", beside="inactive += two.item()", end=end)
+    assert "`inactive` is handed on twice" in " ".join(_refusals(job, sums))
+
+
+def test_a_list_that_another_one_is_named_for_by_mistake_stays(job: MakeJob) -> None:
+    adds = {"adds": "cracks.append(one.item())", "beside": "inactives.append(two.item())"}
+    lists = TWO_SUMS.format(**adds, end="return mean(inactives), mean(inactives)")
+    assert "`inactives` is handed on twice" in " ".join(_refusals(job, lists))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "return inactive / len(loader)",
+        "print(f'{inactive}/{len(loader)} ({100 * inactive / len(loader)})')",
+        "print(inactive); return inactive",
+        "return epoch, epoch, inactive",
+    ],
+)
+def test_what_nothing_reads_beside_a_value_that_is_read(job: MakeJob, end: str) -> None:
+    sums = TWO_SUMS.format(adds="crack += one.item()", beside="inactive += two.item()", end=end)
+    results = job({"train.py": sums}).scan("GPU305")
+    (offer,) = (one.fix for one in results if isinstance(one.fix, Fix) and "nothing reads" in one.fix.description)
+    assert "remove `crack`, which nothing reads" in offer.description
+
+
+def _refusals(job: MakeJob, program: str) -> list[str]:
+    return [one.fix.reason for one in job({"train.py": program}).scan("GPU305") if isinstance(one.fix, Declined)]
 
 
 def test_what_takes_from_a_queue_is_not_removed(job: MakeJob) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Fix
+from gpulint.fix import Declined, Fix
 
 MakeJob = Callable[..., Any]
 
@@ -267,3 +267,85 @@ def test_a_read_in_nine_of_ten_steps_stays(job: MakeJob, test: str) -> None:
 def test_a_read_in_every_tenth_step_does_no_harm(job: MakeJob) -> None:
     offered = job({"train.py": LOGS_MOSTLY.format(test="not counter % 10")}).offer("GPU305")
     assert any("detach()" in edit.text for edit in offered.edits)
+
+
+OF_ARRAYS = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size=32, num_workers=4{pinned})
+for points, {target} in loader:
+    {made}
+    points, {target} = points.cuda(), {target}.cuda()
+    loss = criterion(model(points), {target})
+    loss.backward()
+    optimizer.step()
+"""
+MADE = [
+    "points = drop_some(points.numpy())\n    points = torch.Tensor(points)\n    points = points.transpose(2, 1)",
+    "points = torch.from_numpy(shift(points.numpy())).float()",
+    "points = torch.tensor(points.numpy()[:, ::2])",
+]
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_numbers_beside_a_tensor_of_an_array_are_not_pinned(job: MakeJob, made: str) -> None:
+    program = OF_ARRAYS.format(made=made, target="target", pinned="")
+    assert "only numbers would be pinned: another copy of the same step waits" in job({"train.py": program}).refusal(
+        "GPU301"
+    )
+    pinned = job({"train.py": OF_ARRAYS.format(made=made, target="target", pinned=", pin_memory=True")})
+    assert not any(isinstance(result.fix, Fix) for result in pinned.scan("GPU302"))
+
+
+@pytest.mark.parametrize("made", ["points = points.transpose(2, 1)", "shapes = [len(one) for one in points]"])
+def test_numbers_beside_the_rest_of_the_batch_are_pinned(job: MakeJob, made: str) -> None:
+    offered = job({"train.py": OF_ARRAYS.format(made=made, target="target", pinned="")}).offer("GPU301")
+    assert sum("non_blocking" in edit.text for edit in offered.edits) == 2
+
+
+def test_images_beside_a_tensor_of_an_array_are_pinned(job: MakeJob) -> None:
+    offered = job({"train.py": OF_ARRAYS.format(made=MADE[0], target="images", pinned="")}).offer("GPU301")
+    assert not any("non_blocking" in edit.text for edit in offered.edits)
+
+
+IN_PROCESS = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size={size})
+found = None
+with torch.no_grad():
+    for images in loader:
+        images = images.cuda()
+        logits = model(images)
+        {test}
+            found = logits.cpu().numpy()
+        {other}
+"""
+NOT_FIRST = "found = np.concatenate((found, logits.cpu().numpy()))"
+
+
+@pytest.mark.parametrize(
+    ("other", "waits"),
+    [
+        (f"else:\n            {NOT_FIRST}", True),
+        (f"elif len(found) > 9:\n            {NOT_FIRST}\n        else:\n            print(logits.sum().item())", True),
+        (f"elif len(found) > 9:\n            {NOT_FIRST}", False),
+        ("else:\n            print('more')", False),
+        ("", False),
+    ],
+)
+def test_both_branches_may_wait_for_each_batch(job: MakeJob, other: str, waits: bool) -> None:
+    program = IN_PROCESS.format(size=64, test="if found is None:", other=other)
+    results = [one.fix for one in job({"train.py": program}).scan("GPU301")]
+    reasons = [one.reason for one in results if isinstance(one, Declined)]
+    assert any("waits for each batch" in reason for reason in reasons) is waits
+
+
+def test_a_loader_of_one_batch_of_all_samples_is_not_pinned(job: MakeJob) -> None:
+    program = IN_PROCESS.format(size="len(clouds), num_workers=4", test="if found is None:", other="")
+    program = program.replace('Clouds("clouds")', "clouds")
+    assert "one or two batches hold all samples" in job({"train.py": program}).refusal("GPU301")
+    assert job({"train.py": program.replace("len(clouds)", "len(others)")}).offer("GPU301").changes

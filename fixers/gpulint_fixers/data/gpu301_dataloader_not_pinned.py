@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from pathlib import Path
 
-from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned, check
+from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned, check, moves_numbers
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.finding import Finding
@@ -97,6 +97,10 @@ def _fix(project: Project, loader: Loader) -> Fix | Declined:
             if lost := _lost(project, other):
                 return Declined(f"the same step copies batches of another loader, which gains nothing: {lost}")
     made = [copy for copy in copies if isinstance(copy, Fix)]
+    if copies and not made and moves_numbers(project, tuple(transfers)):
+        return Declined(
+            f"only numbers would be pinned: {next(one.reason for one in copies if isinstance(one, Declined))}"
+        )
     more = tuple(dict.fromkeys(one for copy in made for one in copy.edits if one != edit))
     also = ", and copy them without blocking the host" if made else ""
     if note := _note(project, transfers, samples):

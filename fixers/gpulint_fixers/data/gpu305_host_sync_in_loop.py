@@ -19,7 +19,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
@@ -48,6 +48,8 @@ from gpulint_fixers.waits.step_tests import (
     trained_on,
     trains_inside,
 )
+
+_COPIES = frozenset({"cpu", "numpy", "tolist"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -126,7 +128,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(made, Fix) or not isinstance(found, HostWait):
         return made
     if isinstance(made, Removal):
-        return _read_again(project, finding, found) or made
+        return _read_again(project, finding, found) or _removed(project, finding, found, made)
     loop = found.context.loop
     if has_one_step(project, loop.module, loop.node):
         return Declined("one batch holds all samples: the step of each epoch is read in any case")
@@ -193,6 +195,21 @@ def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined
         if around <= here and read & {ast.unparse(sync.value) for sync in wait.syncs if sync.value is not None}:
             return Declined(f"every step reads the same tensor in line {other.span.line} as well, which no fix changes")
     return None
+
+
+def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> Fix | Declined:
+    """The removal of what nothing reads, by its gain: a number beside which the same step waits for others costs
+    nothing, but a batch that is copied does."""
+    if any(isinstance(part, ast.Call) and last_name(part.func) in _COPIES for part in walk(found.statement)):
+        return made
+    if (stays := _stays(project, finding, found)) is not None:
+        return stays
+    loop = found.context.loop
+    if found.context.calls or not isinstance(loop.node, LOOPS):
+        return made
+    here = branches_around(found.module, found.statement, loop.node)
+    waits = _waits(project, found.module, loop.node)
+    return _as_safe_as(made, ((one, fixed) for one, fixed, around in waits if one != finding and around <= here))
 
 
 def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
@@ -25,7 +26,21 @@ def broken(module: PythonModule, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         call = _call_of(module, line, own)
         if call is not None and (lines := spread(module, call, tuple(own))) is not None:
             found = [*(edit for edit in found if edit not in own), lines]
+        else:
+            found = [_aligned(edit, own) if edit in own else edit for edit in found]
     return tuple(found)
+
+
+def _aligned(edit: Edit, beside: Sequence[Edit]) -> Edit:
+    """An edit with the lines that it adds below a parenthesis, which edits before it on the line move."""
+    head, *more = edit.text.split("\n")
+    before = [one for one in beside if one.span.column < edit.span.column]
+    if not more or not before or any("\n" in one.text for one in before):
+        return edit
+    if min(len(line) - len(line.lstrip(" ")) for line in more) < max(one.span.end_column for one in before) - 1:
+        return edit
+    grown = sum(len(one.text) - (one.span.end_column - one.span.column) for one in before)
+    return replace(edit, text="\n".join([head, *(" " * grown + line for line in more)]))
 
 
 def _call_of(module: PythonModule, line: int, edits: Sequence[Edit]) -> ast.Call | None:

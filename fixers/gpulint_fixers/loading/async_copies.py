@@ -18,6 +18,7 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device, Devices
 from gpulint.placement.host_copies import draws_doubles, is_new
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.unpinned_classes import UNPINNED, unpinned_class
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
@@ -39,16 +40,15 @@ from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.moved_copies import (
     SWAPPED,
-    copies_new,
     has_no_batch,
     is_changed_after,
     no_gain,
     swapped_conversion,
     unknown_class,
 )
+from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
 from gpulint_fixers.loading.step_waits import waiting_line
-from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""

@@ -24,7 +24,7 @@ _NAMES = (b"TrainingArguments", b"current_accelerator")
 def non_blocking(project: Project, transfer: Transfer) -> str | None:
     """Return what to pass as ``non_blocking``: ``True``, or the test that the device is one of CUDA where the program
     may use another accelerator; None if there is no name for that test."""
-    target = _target(transfer.node)
+    target = _target(transfer.call.module, transfer.node)
     if target is None or not _may_be_other(project, transfer):
         return "True"
     module = transfer.call.module
@@ -44,19 +44,27 @@ def unblock(syntax: PythonModule, call: ast.Call, value: str) -> Edit:
     return set_keyword(syntax, call, "non_blocking", value)
 
 
-def _target(call: ast.Call) -> ast.expr | None:
+def _target(module: ModuleIndex, call: ast.Call) -> ast.expr | None:
     """The device that a call names; None for ``.cuda()``, and for one that says itself that it is of CUDA."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return None
     named = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)
     target = named or (call.args[0] if call.args else None)
-    first = target.values[0] if isinstance(target, ast.JoinedStr) and target.values else target
-    match first:
-        case ast.Constant(value=str(text)) if text.startswith("cuda"):
-            return None
+    bound = module.scope(target).lookup(target.id) if isinstance(target, ast.Name) else []
+    values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bound]
+    return None if all(map(_is_of_cuda, values or [target])) else target
+
+
+def _is_of_cuda(value: ast.expr | None) -> bool:
+    """``"cuda:0"``, ``f"cuda:{rank}"``, ``0``, and a ``torch.device`` of them."""
+    if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.device":
+        value = value.args[0]
+    match value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value:
+        case ast.Constant(value=str(text)):
+            return text.startswith("cuda")
         case ast.Constant(value=int()):
-            return None
-    return target
+            return True
+    return False
 
 
 def _may_be_other(project: Project, transfer: Transfer) -> bool:

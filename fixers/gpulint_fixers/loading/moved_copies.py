@@ -13,7 +13,6 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -61,7 +60,7 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return NOT_PINNED
     if isinstance(transfer.value, ast.Name):
         bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
-        values = [value for one in bound if (value := _bound(one)) is not None]
+        values = [value for one in bound if (value := bound_value(one)) is not None]
         if any(map(_is_first_batch, values)):
             return "only a single batch is copied, so nothing overlaps with the copy"
         if any(_makes_new(project, module, value) for value in values):
@@ -107,38 +106,6 @@ def _conversion(syntax: PythonModule, value: ast.expr) -> tuple[ast.expr, str] |
     return owner, syntax.source.text[syntax.offsets(owner)[1] : syntax.offsets(value)[1]]
 
 
-def copies_new(project: Project, transfer: Transfer) -> bool:
-    """Return whether the block of a copy also moves what was computed from a batch, for which the host waits:
-    ``images = 2 * images - 1`` and then ``images.to(device)``."""
-    module, syntax = transfer.call.module, transfer.call.module.syntax
-    statement = next((up for up in syntax.ancestors(transfer.node) if isinstance(up, ast.stmt)), None)
-    block = syntax.parents.get(statement) if statement is not None else None
-    return block is not None and any(_is_computed(project, module, moved) for moved in _moved(module).get(block, ()))
-
-
-@query
-def _moved(module: ModuleIndex) -> dict[ast.AST, list[ast.Name]]:
-    """The variables that are moved, by the block whose statement does that."""
-    found, syntax = dict[ast.AST, list[ast.Name]](), module.syntax
-    for call in (*module.calls_by_name.get("to", []), *module.calls_by_name.get("cuda", [])):
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-            statement = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
-            if statement is not None and (block := syntax.parents.get(statement)) is not None:
-                found.setdefault(block, []).append(call.func.value)
-    return found
-
-
-def _is_computed(project: Project, module: ModuleIndex, name: ast.Name) -> bool:
-    """Return whether a variable was computed from a batch that is on the host."""
-    bound = reaching(module, module.scope(name).lookup(name.id), name)
-    flow = project.fact(BatchFlow)
-    return any(
-        isinstance(one.value, ast.BinOp)
-        and any(isinstance(part, ast.Name) and flow.batch_of(module, part) is not None for part in walk(one.value))
-        for one in bound
-    )
-
-
 def is_changed_after(transfer: Transfer) -> bool:
     """Return whether the host changes a batch in place in the loop in which it is copied (``x.zero_()``): a copy that
     does not wait might take the new values."""
@@ -173,7 +140,7 @@ def _is_first_batch(value: ast.expr | None) -> bool:
     return False
 
 
-def _bound(binding: Binding) -> ast.expr | None:
+def bound_value(binding: Binding) -> ast.expr | None:
     """The value that a variable gets: its part of ``x, y = x[mask], y[mask]``."""
     value = binding.value
     for step in binding.path:

@@ -12,6 +12,7 @@ from gpulint.fix import Declined, Edit
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.unpinned_classes import UNPINNED, unpinned_class
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
@@ -24,7 +25,6 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.option_homes import add_options
-from gpulint_fixers.loading.unpinned_classes import UNPINNED, unpinned_class
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
 _MODULES = ("multiprocessing.", "torch.multiprocessing.")

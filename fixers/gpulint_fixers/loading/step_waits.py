@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 
 from gpulint.documents.python import walk
 from gpulint.placement.sync_points import SyncKind
@@ -24,11 +26,12 @@ def waiting_line(project: Project, loop: NodeRef) -> int | None:
 
 @query
 def _lines(project: Project, module: ModuleIndex, loop: ast.AST) -> frozenset[int]:
-    found = {sync.lineno for sync in _waits(project, module) if _is_in_each(module, sync, loop)}
+    other = partial(_waits_else, project, module)
+    found = {sync.lineno for sync in _waits(project, module) if _is_in_each(module, sync, loop, other)}
     resolver = project.fact(Resolver)
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
-        if _is_in_each(module, call, loop) and any(
-            _is_in_each(ref.module, sync, ref.node)
+        if _is_in_each(module, call, loop, other) and any(
+            _is_in_each(ref.module, sync, ref.node, partial(_waits_else, project, ref.module))
             for ref in resolver.callees(module, call)
             if isinstance(ref.node, FUNCTIONS)
             for sync in _waits(project, ref.module)
@@ -43,18 +46,35 @@ def _waits(project: Project, module: ModuleIndex) -> tuple[ast.expr, ...]:
     return tuple(sync.node for sync in project.fact(SyncPoints).in_module(module) if sync.kind in _SURE)
 
 
-def _is_in_each(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether each pass through the body of a loop or function gets to a place."""
+@query
+def _waits_else(project: Project, module: ModuleIndex, test: ast.If, holds: bool) -> bool:
+    """Return whether the branch of a condition that is not the given one certainly waits."""
+    block = test.orelse if holds else test.body
+    if not block:
+        return False
+    first, last = block[0].lineno, block[-1].end_lineno or 0
+    inside = (
+        sync for sync in _waits(project, module) if first <= sync.lineno <= last and _is_below(module, sync, block)
+    )
+    return any(_is_in_each(module, sync, test, partial(_waits_else, project, module)) for sync in inside)
+
+
+def _is_below(module: ModuleIndex, node: ast.AST, block: list[ast.stmt]) -> bool:
+    return any(up in block for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt))
+
+
+def _is_in_each(module: ModuleIndex, node: ast.AST, loop: ast.AST, other: Callable[[ast.If, bool], bool]) -> bool:
+    """Return whether each pass through the body of a loop or function gets to a place, or to ``other`` waits where a
+    condition decides."""
     inner = node
     for up in module.syntax.ancestors(node):
         if up is loop:
             return not isinstance(loop, ast.For | ast.AsyncFor) or inner not in (loop.iter, *loop.orelse)
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ExceptHandler)) or _is_branch(up, inner):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ExceptHandler)) or (
+            isinstance(up, ast.IfExp) and inner is not up.test
+        ):
+            return False
+        if isinstance(up, ast.If) and inner is not up.test and not other(up, inner in up.body):
             return False
         inner = up
     return False
-
-
-def _is_branch(up: ast.AST, inner: ast.AST) -> bool:
-    """Return whether a condition decides whether a part of a node runs."""
-    return isinstance(up, ast.If | ast.IfExp) and inner is not up.test

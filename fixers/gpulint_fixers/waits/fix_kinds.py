@@ -4,7 +4,7 @@ from gpulint.fix import Fix
 
 
 class Removal(Fix):
-    """Removes a value that nothing reads, which is right whatever else waits."""
+    """Removes a value that nothing reads."""
 
     __slots__ = ()
 

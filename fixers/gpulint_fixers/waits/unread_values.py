@@ -17,6 +17,7 @@ from gpulint_fixers.edits.comments import code_in_comments
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
+from gpulint_fixers.waits.mistaken_uses import named_instead
 from gpulint_fixers.waits.replaced_values import of_one_value
 
 _READS = frozenset(
@@ -45,6 +46,7 @@ _FINDS = ("locals", "vars", "globals", "eval", "exec")
 """Functions that find a variable without its name."""
 _TIMES = regex.compile(r"(?i)time|profil|bench|throughput")
 """What a function has that measures: a read may be there to wait for the GPU."""
+_MISTAKEN = "nothing reads `{}`, while `{}` is handed on twice: one of these may be a mistake"
 
 
 def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | Declined | None:
@@ -67,6 +69,8 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
     commented = any(code_in_comments(module.syntax, module.function(variable.loop), variable.name))
     if commented and not _appends(statement):
         return Declined(f"code that is commented out reads `{variable.name}`")
+    if other := named_instead(variable, statement):
+        return Declined(_MISTAKEN.format(variable.name, other))
     edits = [_without(variable, _with_test(variable.module, one)) for one in (statement, *starts)]
     if any(edit is None for edit in edits):
         return Declined(f"nothing reads `{variable.name}`; remove it")
@@ -187,7 +191,7 @@ def unread_meter(module: ModuleIndex, statement: ast.Expr, made: Fix | Declined)
     return Removal(f"remove the update of `{name}`, which nothing reads", Safety.UNSAFE, (edit,))
 
 
-def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | None:
+def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> Fix | Declined | None:
     """Remove a copy that each step sets anew, and that nothing reads before it is set to something else."""
     nodes = variable.occurrences()
     if nodes is None or not _is_own(project, variable) or not isinstance(statement.targets[0], ast.Name):
@@ -205,6 +209,8 @@ def unread_copy(project: Project, variable: Variable, statement: ast.Assign) -> 
     edit = remove_statement(module.syntax, statement)
     if edit is None or edit.text:
         return None
+    if other := named_instead(variable, statement):
+        return Declined(_MISTAKEN.format(variable.name, other))
     return Removal(
         f"remove this value of `{variable.name}`, which nothing reads",
         Safety.SAFE,

@@ -22,8 +22,9 @@ Safe where the batches are seen moving from host to GPU, or go to a framework th
 hold the same values. An option of the program that pins by default is used if there is one. Where the program may also
 run without a GPU, the fix pins only if there is one; in a module that
 forks processes, which could not use the GPU after this check, it always does, of which PyTorch warns without a GPU.
-Nothing is changed where batches may hold sparse tensors, which older versions of PyTorch cannot pin, or an object of
-the data set itself, which the program may have moved to the GPU in place. Unsafe where a data set or ``collate_fn`` of
+Nothing is changed where batches may hold sparse tensors, which older versions of PyTorch cannot pin, objects of a class
+without a method ``pin_memory``, which loaders pass on as they are, or an object of the data set itself, which the
+program may have moved to the GPU in place. Unsafe where a data set or ``collate_fn`` of
 unknown origin could put tensors on the GPU itself, and where a whole batch that a ``collate_fn`` makes is moved: an
 older PyTorch may make a plain dict of it. An explicit ``False`` with a comment beside it stays.
 
@@ -50,6 +51,7 @@ from gpulint.placement.devices import Device, Devices
 from gpulint.placement.host_copies import gains_from_pinning, original_text
 from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
 from gpulint.placement.text_items import holds_texts
+from gpulint.placement.unpinned_classes import unpinned_class
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.reasons import is_changed
@@ -104,7 +106,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             for transfer in copies
             if (transfer.batch_read is None or not transfer.batch_read.arrays) and gains_from_pinning(project, transfer)
         )
-        if len(transfers) < len(copies) and _moves_numbers(project, transfers):
+        if len(transfers) < len(copies) and moves_numbers(project, transfers):
             transfers = ()  # what is large was computed on the host
         if _train(project, copies) and not _train(project, transfers):
             transfers = ()  # the training would pay for pinning, and gain nothing
@@ -125,12 +127,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(loader.node),
             (f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory")
             + (" by default" if _is_default(project, loader) else ""),
-            help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
-            + (" and move its batches with `non_blocking=True`" if transfers else ""),
+            help=_help(project, loader, moves=bool(transfers)),
             payload=NotPinned(loader, transfers, mover),
             cost=_cost(project, loader, transfers if mover is None else ()),
             related=_evidence(transfers, mover),
         )
+
+
+def _help(project: Project, loader: Loader, *, moves: bool) -> str:
+    owner = unpinned_class(project, loader)
+    first = (
+        f"give `{owner}` a method `pin_memory` (loaders only pin tensors, collections and what has one), "
+        if owner
+        else ""
+    )
+    pinned = f"add `pin_memory=True` to {f'`{loader.variable}`' if loader.variable else 'it'}"
+    return first + pinned + (" and move its batches with `non_blocking=True`" if moves else "")
 
 
 def _is_switched_off(document: Document, loader: Loader) -> bool:
@@ -159,12 +171,12 @@ def _is_default(project: Project, loader: Loader) -> bool:
 
 def _cost(project: Project, loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
     scatters = any("DataParallel" in one.module.calls_by_name for one in transfers)
-    if _moves_numbers(project, transfers) and not scatters:
+    if moves_numbers(project, transfers) and not scatters:
         return Cost("pageable-transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
     return Cost("pageable-transfer", loader=loader)
 
 
-def _moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
+def moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
     """Return whether what moves is a number for each sample by its names: labels."""
     return bool(transfers) and all(NUMBER.search(original_text(project, one)) for one in transfers)
 
