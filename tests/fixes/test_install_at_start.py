@@ -170,3 +170,54 @@ def test_an_install_goes_from_a_folded_command(job: MakeJob) -> None:
 )
 def test_an_install_of_another_chain_stays(job: MakeJob, chain: str) -> None:
     assert job({"job.yaml": pod(chain, "python train.py")}).refusal("GPU401")
+
+
+CONDA = "name: a\ndependencies:\n  - python=3.10\n  - pip\n  - pip:\n      - torch==2.4\n      - wandb\n"
+
+
+def conda_job(command: str, environment: str) -> str:
+    return (
+        "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\ntype: command\ncode: .\n"
+        f"command: >-\n  {command} &&\n  python train.py\nenvironment:\n  image: me/train:1\n"
+        f"  conda_file: {environment}\ncompute: azureml:gpu-cluster\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "listed"),
+    [
+        ("pip install -q timm lightning==2.4", "      - timm\n      - lightning==2.4\n"),
+        ("pip install wandb torch==2.4", ""),
+        ("pip install Wandb timm", "      - timm\n"),
+    ],
+)
+def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, listed: str) -> None:
+    """The environment made from it does not see what the image beside it has."""
+    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    made = job({"train.py": program, "azure/conda.yaml": CONDA, "job.yaml": conda_job(command, "azure/conda.yaml")})
+    made.repair("GPU401")
+    assert made.text("azure/conda.yaml") == CONDA + listed
+    assert "command: >-\n  python train.py\n" in made.text("job.yaml")
+    assert not (made.root / "Dockerfile.gpulint").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "environment"),
+    [
+        ("pip install timm", "elsewhere.yaml"),
+        ("pip install torch==2.5", "conda.yaml"),
+        ("pip install -r requirements.txt", "conda.yaml"),
+        ("pip install timm", "{name: a, dependencies: [python=3.10]}"),
+    ],
+)
+def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str, environment: str) -> None:
+    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    made = job(
+        {
+            "train.py": program,
+            "requirements.txt": "timm\n",
+            "conda.yaml": CONDA,
+            "job.yaml": conda_job(command, environment),
+        }
+    )
+    assert "list them there" in made.refusal("GPU401")

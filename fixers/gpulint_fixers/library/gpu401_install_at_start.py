@@ -27,6 +27,7 @@ from gpulint.source import SourceText, Span
 from gpulint_fixers.edits.entries import remove_block, remove_entry
 from gpulint_fixers.edits.images import NAME, Step, addition, built, find, new_dockerfile
 from gpulint_fixers.edits.statements import remove_lines, with_own_comment, without_gaps
+from gpulint_fixers.library import conda_files
 from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.stages.pieces import is_directive
 from gpulint_fixers.stages.slurm import in_container
@@ -114,6 +115,8 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
     edits = without_gaps(document.source, found)
     steps = [_step(around, held, tool) for held, tool in moved]
+    if (file := job.task.environment_file) is not None:
+        return conda_files.listed(project, document, file, [words_of(held.command) for held, _ in moved], edits)
     target = built(project, job)
     added = addition(target, steps) if target is not None else None
     if target is not None and isinstance(added, Edit):
