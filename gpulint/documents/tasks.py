@@ -78,6 +78,9 @@ class Task:
     for themselves."""
     build: str | None = None
     """Folder or Dockerfile from which the image is built."""
+    environment_file: str | None = None
+    """File of packages from which the system makes an environment for the commands; "" where they are in the job
+    file itself."""
     component: str | None = None
     """The job file whose command it runs."""
     resources_of: tuple[str, tuple[str, ...]] | None = None

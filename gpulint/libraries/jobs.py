@@ -100,6 +100,8 @@ class Format:
     """Packages that the system installs when the task starts; those of all places count."""
     build: Path | None = None
     """Folder or Dockerfile from which the image is built."""
+    environment_file: Path | None = None
+    """File of packages from which the system makes an environment of its own for the commands, beside the image's."""
     component: Path | None = None
     """The job file whose command runs with the resources written here."""
     component_prefix: str = ""

@@ -76,6 +76,7 @@ def test_the_program_finds_what_it_found_before_and_archives_overlap(job: MakeJo
         "tar -xf all.tar -C $TMPDIR/a\ntar -xf b.tar -C $TMPDIR/a/deeper",
         "tar -xf a.tar -C $TMPDIR/a && tar -xf b.tar -C $TMPDIR/b",
         "tar -xf a.tar -C $TMPDIR/a\n./check $TMPDIR/a\ntar -xf b.tar -C $TMPDIR/b",
+        "cp all.tar $TMPDIR\ntar -xf $TMPDIR/all.tar -C $TMPDIR\ntar -xf $TMPDIR/inner.tar -C $TMPDIR",
         "for f in *.tar; do\n  tar -xf $f -C $TMPDIR/a\ndone",
     ],
 )
@@ -85,8 +86,32 @@ def test_what_depends_on_another_or_may_stop_the_job_stays_in_order(job: MakeJob
     assert results and not any(hasattr(result.fix, "edits") for result in results)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "cp store/a.zip store/b.tar.gz $TMPDIR\nunzip -q $TMPDIR/a.zip -d $TMPDIR\ntar -xzf $TMPDIR/b.tar.gz -C $TMPDIR",
+        "A=/store/a.zip\ncp $A $TMPDIR\nscp host:b.tar $TMPDIR/\nunzip $TMPDIR/a.zip -d $TMPDIR\ntar xf $TMPDIR/b.tar -C $TMPDIR",
+        "cp a.zip $TMPDIR/one.zip\ncp b.zip $TMPDIR/two.zip\nunzip $TMPDIR/one.zip -d $TMPDIR\nunzip $TMPDIR/two.zip -d $TMPDIR",
+    ],
+)
+def test_archives_that_were_copied_come_from_no_other_archive(job: MakeJob, lines: str) -> None:
+    made = job({"train.py": TRAIN, "job.sh": f"{HEAD}{lines}\npython train.py\n"})
+    assert made.repair("GPU332") >= 2
+    assert made.text("job.sh").endswith(" &\nwait\npython train.py\n")
+    assert made.text("job.sh").count(" &\n") == 2
+
+
+def test_tasks_of_a_node_have_cores_for_the_script(job: MakeJob) -> None:
+    head = HEAD.replace("--cpus-per-task=4", "--nodes=1\n#SBATCH --ntasks-per-node=8")
+    lines = "tar -xf a.tar -C $TMPDIR/a\ntar -xf b.tar -C $TMPDIR/b"
+    made = job({"train.py": TRAIN, "job.sh": f"{head}{lines}\npython train.py\n"})
+    assert made.repair("GPU332") == 2
+
+
 def test_a_job_with_one_core_gains_nothing(job: MakeJob) -> None:
     head = HEAD.replace("--cpus-per-task=4", "--time=1:00:00")
     lines = "tar -xf a.tar -C $TMPDIR/a\ntar -xf b.tar -C $TMPDIR/b"
     made = job({"train.py": TRAIN, "job.sh": f"{head}{lines}\npython train.py\n"})
-    assert not any(hasattr(result.fix, "edits") for result in made.scan("GPU332"))
+    results = made.scan("GPU332")
+    assert not any(hasattr(result.fix, "edits") for result in results)
+    assert "nor can it run beside the others: the job has one core" in results[0].fix.reason

@@ -66,6 +66,16 @@ print("waited")
         pytest.param(
             """
 Path("last.txt").write_text("x")
+for source in ("last.txt", Path("last.txt")):
+    upload_in_background(lambda source: print(isinstance(source, Path), source.__class__ is str), source)
+""",
+            {"False True", "True False"},
+            "",
+            id="a path stays what it was",
+        ),
+        pytest.param(
+            """
+Path("last.txt").write_text("x")
 upload_in_background(slow_copy, "last.txt", "0.out")
 wait_for_uploads()
 if os.fork() == 0:

@@ -134,3 +134,90 @@ def test_only_an_image_of_azure_ml_is_what_a_dockerfile_starts_from(job: MakeJob
         assert "ARG BASE_IMAGE=docker.io/me/train:1\n" in made.text("Dockerfile.gpulint")
     else:
         assert isinstance(result.fix, Declined) and "no image of the job is named here" in result.fix.reason
+
+
+@pytest.mark.parametrize(
+    ("chain", "left"),
+    [
+        ("pip install wandb &&\npip install timm &&\npython train.py", "python train.py"),
+        ("cd /data &&\npip install wandb &&\npython train.py", "cd /data &&\npython train.py"),
+        ("cd /data && pip install wandb && python train.py", "cd /data && python train.py"),
+        ("pip install wandb && \\\n  python train.py", "python train.py"),
+    ],
+)
+def test_an_install_goes_from_a_chain_over_several_lines(job: MakeJob, chain: str, left: str) -> None:
+    made = job({"job.yaml": pod(*chain.split("\n"))})
+    made.repair("GPU401")
+    assert made.text("job.yaml") == pod(*left.split("\n"))
+    assert "RUN pip install wandb" in made.text("Dockerfile.gpulint")
+
+
+def test_an_install_goes_from_a_folded_command(job: MakeJob) -> None:
+    """Of Azure ML, whose commands are mostly written so."""
+    text = (
+        "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\ntype: command\ncode: .\n"
+        "command: >-\n  pip install wandb &&\n  pip install -r requirements.txt &&\n  python train.py\n  --lr 0.1\n"
+        "environment: {image: docker.io/me/train:1}\ncompute: azureml:gpu-cluster\n"
+    )
+    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    made = job({"train.py": program, "requirements.txt": "timm\n", "job.yaml": text})
+    made.repair("GPU401")
+    assert "command: >-\n  python train.py\n  --lr 0.1\n" in made.text("job.yaml")
+
+
+@pytest.mark.parametrize(
+    "chain", ["cd /data || pip install wandb && python train.py", "yes | pip install wandb && python a.py"]
+)
+def test_an_install_of_another_chain_stays(job: MakeJob, chain: str) -> None:
+    assert job({"job.yaml": pod(chain, "python train.py")}).refusal("GPU401")
+
+
+CONDA = "name: a\ndependencies:\n  - python=3.10\n  - pip\n  - pip:\n      - torch==2.4\n      - wandb\n"
+
+
+def conda_job(command: str, environment: str) -> str:
+    return (
+        "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\ntype: command\ncode: .\n"
+        f"command: >-\n  {command} &&\n  python train.py\nenvironment:\n  image: me/train:1\n"
+        f"  conda_file: {environment}\ncompute: azureml:gpu-cluster\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "listed"),
+    [
+        ("pip install -q timm lightning==2.4", "      - timm\n      - lightning==2.4\n"),
+        ("pip install wandb torch==2.4", ""),
+        ("pip install Wandb timm", "      - timm\n"),
+    ],
+)
+def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, listed: str) -> None:
+    """The environment made from it does not see what the image beside it has."""
+    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    made = job({"train.py": program, "azure/conda.yaml": CONDA, "job.yaml": conda_job(command, "azure/conda.yaml")})
+    made.repair("GPU401")
+    assert made.text("azure/conda.yaml") == CONDA + listed
+    assert "command: >-\n  python train.py\n" in made.text("job.yaml")
+    assert not (made.root / "Dockerfile.gpulint").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "environment"),
+    [
+        ("pip install timm", "elsewhere.yaml"),
+        ("pip install torch==2.5", "conda.yaml"),
+        ("pip install -r requirements.txt", "conda.yaml"),
+        ("pip install timm", "{name: a, dependencies: [python=3.10]}"),
+    ],
+)
+def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str, environment: str) -> None:
+    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    made = job(
+        {
+            "train.py": program,
+            "requirements.txt": "timm\n",
+            "conda.yaml": CONDA,
+            "job.yaml": conda_job(command, environment),
+        }
+    )
+    assert "list them there" in made.refusal("GPU401")

@@ -7,7 +7,7 @@ from gpulint.fix import Declined, Fix, Fixer
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint_fixers.stages.split import holder, split
-from gpulint_fixers.stages.together import together
+from gpulint_fixers.stages.together import ALONE, together
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -17,7 +17,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return staged
     job = holder(project, document)
     beside = together(document, job, finding.span) if job is not None else staged
-    return beside if isinstance(beside, Fix) else staged
+    if isinstance(beside, Fix) or beside in (staged, Declined(ALONE)):
+        return beside if isinstance(beside, Fix) else staged
+    return Declined(f"{staged.reason}; nor can it run beside the others: {beside.reason}")
 
 
 FIXER = Fixer("GPU332", fix)

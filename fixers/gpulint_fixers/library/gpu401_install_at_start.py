@@ -23,10 +23,11 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
-from gpulint.source import Span
+from gpulint.source import SourceText, Span
 from gpulint_fixers.edits.entries import remove_block, remove_entry
 from gpulint_fixers.edits.images import NAME, Step, addition, built, find, new_dockerfile
 from gpulint_fixers.edits.statements import remove_lines, with_own_comment, without_gaps
+from gpulint_fixers.library import conda_files
 from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.stages.pieces import is_directive
 from gpulint_fixers.stages.slurm import in_container
@@ -52,6 +53,8 @@ _BRINGS = regex.compile(
 """What belongs to the installs beside it."""
 _FEW_JOBS = 3
 """From more jobs with the same install on, a stage for each is more to maintain than it saves."""
+_NO_CHAIN = regex.compile(r"(?:\||(?<!&)&|;)\s*$")
+"""What precedes a command that is no part of a chain of ``&&``."""
 _MAX_MOVED = 100
 _MAX_LINE = 5000
 
@@ -112,6 +115,8 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
     edits = without_gaps(document.source, found)
     steps = [_step(around, held, tool) for held, tool in moved]
+    if (file := job.task.environment_file) is not None:
+        return conda_files.listed(project, document, file, [words_of(held.command) for held, _ in moved], edits)
     target = built(project, job)
     added = addition(target, steps) if target is not None else None
     if target is not None and isinstance(added, Edit):
@@ -269,9 +274,9 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     span, source, path = held.command.span, document.source, document.path
     if span.cell is not None or span.end_column > _MAX_LINE:
         return None
-    before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
-    if (chained := re.match(r"\s*&&\s*(?=[^\s\\])", after)) and not re.search(r"[&|;]\s*$", before):
-        return Edit(path, Span(span.line, span.column, span.end_line, span.end_column + chained.end()), "")
+    before = source.line(span.line)[: span.column - 1]
+    if (end := _next_of_chain(source, span)) is not None and not _NO_CHAIN.search(before):
+        return Edit(path, Span(span.line, span.column, *end), "")
     if before.strip() in ("-", '- "', "- '"):
         edit = remove_entry(path, source, span)
         # The list that would be left empty is what the job runs.
@@ -279,6 +284,18 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     if document.kind in (Kind.JOBSPEC, Kind.WORKFLOW) and not before.strip() and not _has_company(document, span):
         return None
     return remove_lines(source, Place(path, span))
+
+
+def _next_of_chain(source: SourceText, span: Span) -> tuple[int, int] | None:
+    """Where the command starts that follows with ``&&``, on the same line or at the start of the next one."""
+    after = source.line(span.end_line)[span.end_column - 1 :]
+    if chained := re.match(r"\s*&&\s*(?=[^\s\\])", after):
+        return span.end_line, span.end_column + chained.end()
+    if not re.fullmatch(r"\s*&&\s*\\?\s*", after) or span.end_line == len(source.line_starts):
+        return None
+    following = source.line(span.end_line + 1)
+    first = following.lstrip()
+    return None if not first or first[0] in "#\"'" else (span.end_line + 1, len(following) - len(first) + 1)
 
 
 def _whole_block(around: _Around, held: GpuJobCommand) -> Edit | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gpulint.documents import Document
 from gpulint.documents.shell import Command
@@ -18,9 +18,11 @@ from gpulint_fixers.stages.pieces import Piece, pieces
 
 _UNPACKS = frozenset({"tar", "unzip", "unrar"})
 _COPIES = frozenset({"cp", "rsync"})
+_PLACES = _COPIES | {"scp", "mv"}
 _MAKES = frozenset({"mkdir", "echo", "printf", "date"})
 _TARGETS = {"tar": ("-C", "--directory"), "unzip": ("-d",)}
 _MAX_AT_ONCE = 16
+ALONE = "what it copies or unpacks goes to the node's own disk, and nothing beside it is independent"
 _STOPS = re.compile(r"-\w*e|-o$|errexit")
 
 
@@ -51,23 +53,28 @@ class _Step:
 def together(document: Document, job: Job, span: Span) -> Fix | Declined:
     """The fix that starts the transfer at ``span`` and its neighbours at the same time, and waits for all of them."""
     (script,) = document.scripts
+    groups = (_without_short_ends(group) for group in _groups(document))
+    group = next((group for group in groups if any(_covers(step.piece, span) for step in group)), None)
+    if group is None or sum(step.times for step in group if step.is_long) < 2:
+        return Declined(ALONE)
     if any(command.name == "set" and _stops(command) for command in script.commands):
         return Declined("the script stops at the first error, which commands in the background do not cause")
     if any(command.background for command in script.commands):
         return Declined("`wait` would also wait for what the script has in the background")
-    groups = (_without_short_ends(group) for group in _groups(document))
-    group = next((group for group in groups if any(_covers(step.piece, span) for step in group)), None)
-    if group is None or sum(step.times for step in group if step.is_long) < 2:
-        return Declined("what it copies or unpacks goes to the node's own disk, and nothing beside it is independent")
-    cores = job.cpus
     unpacks = any(one.command.name in _UNPACKS for step in group for one in step.transfers)
-    if unpacks and job.task.system == "slurm" and (cores is None or (cores.value or 1) < 2):
+    if unpacks and job.task.system == "slurm" and _cores(job) < 2:
         return Declined("the job has one core, on which archives cannot be unpacked at the same time")
     return Fix(
         "copy and unpack at the same time what is independent, and wait for all of it before the program starts",
         Safety.UNSAFE,
         tuple(_edits(document, group)),
     )
+
+
+def _cores(job: Job) -> int:
+    """The cores that the batch script has on its node: those of all its tasks there."""
+    per_task, tasks = (count.value if count is not None else None for count in (job.cpus, job.tasks_per_node))
+    return (per_task or 1) * (tasks or 1)
 
 
 def _stops(command: Command) -> bool:
@@ -80,16 +87,18 @@ def _covers(piece: Piece, span: Span) -> bool:
 
 def _groups(document: Document) -> Iterator[list[_Step]]:
     """Runs of independent steps with nothing but new folders, messages and variables between them."""
-    group = list[_Step]()
+    group, placed = list[_Step](), set[str]()
     for piece in pieces(document) or ():
         step = _step(piece)
+        placed.update(path for command in piece.commands for path in _placed(command))
         if step is None:
             passes = all(command.name in _MAKES and not command.blocks for command in piece.commands)
             if not passes or piece.functions:
                 yield group
                 group = []
             continue
-        if any(_depends(later, earlier) for later in step.transfers for at in group for earlier in at.transfers):
+        earlier = [one for at in group for one in at.transfers]
+        if any(_depends(later, one, placed) for later in step.transfers for one in earlier):
             yield group
             group = []
         group.append(step)
@@ -162,9 +171,27 @@ def _transfer(command: Command) -> _Transfer | None:
     return _Transfer(command, tuple(plain), posixpath.normpath(target or ".")) if plain else None
 
 
-def _depends(later: _Transfer, earlier: _Transfer) -> bool:
-    """Return whether a transfer may read what an earlier one writes, or write below what that makes."""
-    if any(_is_below(source, earlier.target) for source in later.sources):
+def _placed(command: Command) -> Iterator[str]:
+    """Paths that a copy makes by name: ``$TMPDIR/a.zip`` of ``cp store/a.zip $TMPDIR``."""
+    if command.name not in _PLACES or command.conditional or command.in_function:
+        return
+    plain = [word for word in command.argv[1:] if not word.word.raw.startswith("-")]
+    if len(plain) >= 2:
+        target = re.sub(r"[\"'{}]", "", plain[-1].word.raw)
+        names = [re.split(r"[/:]", word.text.rstrip("/"))[-1] for word in plain[:-1]]
+        yield from (posixpath.normpath(posixpath.join(target, name)) for name in names)
+        if posixpath.splitext(target)[1]:
+            yield posixpath.normpath(target)
+
+
+def _depends(later: _Transfer, earlier: _Transfer, placed: Set[str]) -> bool:
+    """Return whether a transfer may read what an earlier one writes, or write below what that makes.
+
+    An archive that a copy has put in its place (``placed``) comes from no archive that is unpacked beside it.
+    """
+    unpacked = earlier.command.name in _UNPACKS
+    sources = [one for one in later.sources if not unpacked or posixpath.normpath(one) not in placed]
+    if any(_is_below(source, earlier.target) for source in sources):
         return True
     return later.target != earlier.target and _is_below(later.target, earlier.target)
 

@@ -37,7 +37,8 @@ def upload_in_background(upload: Callable[..., Any], source: Any, *args: Any, **
     """``upload(source, ...)`` that returns once the file or folder ``source`` is copied on the local disk."""
     path = Path(source).absolute()
     take = shutil.copytree if path.is_dir() else shutil.copy2
-    _enqueue(lambda copy: take(path, copy), lambda copy: upload(str(copy), *args, **options), path)
+    given = Path if isinstance(source, Path) else str  # what ``upload`` gets as it would without this function
+    _enqueue(lambda copy: take(path, copy), lambda copy: upload(given(copy), *args, **options), path)
 
 
 def wait_for_uploads() -> None:

@@ -80,6 +80,7 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         interactive=_span(item, row.interactive),
         packages=tuple(package for path in row.packages for package in _packages(item, path)),
         build=_text(item, row.build) or None,
+        environment_file=None if _span(item, row.environment_file) is None else _text(item, row.environment_file),
         component=_text(item, row.component).removeprefix(row.component_prefix) or None,
         resources_of=(named, row.resource_kinds) if (named := _text(item, row.resources_of)) else None,
         carries_configuration=row.parameters is not None and first(item, row.parameters) is not None,

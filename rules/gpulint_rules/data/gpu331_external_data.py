@@ -57,6 +57,7 @@ from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree, tests_existence
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.requested_steps import runs_on_request
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
@@ -220,6 +221,8 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
     """Models that the commands of a job before have fetched, so that they lie in its cache."""
     for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
+        if tool and runs_on_request(held.command):
+            continue
         if tool and not tests_existence(held.command) and not runs_file_of_tree(held):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif (model := project.fact(Prefetching).served(held)) is not None:

@@ -45,6 +45,7 @@ from gpulint.launch.transfer_commands import copy_tool
 from gpulint.programs import preparation
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
+from gpulint.programs.requested_steps import runs_on_request
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -63,7 +64,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         tool = copy_tool(project.models, held.command)
         if not tool or held.command.background or preparation.keeps_results(project, document, held.job):
             continue
-        if not _is_code(held) and _trains_later(held):
+        if not _is_code(held) and _trains_later(held) and not runs_on_request(held.command):
             yield RULE.finding(
                 document.path,
                 held.command.span,

@@ -49,6 +49,7 @@ from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.kept_environments import is_only_if_missing
 from gpulint.programs.remote_functions import packages
+from gpulint.programs.requested_steps import runs_on_request
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -110,6 +111,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
         if (
             tool
             and not is_only_if_missing(held.command)
+            and not runs_on_request(held.command)
             and not runs_file_of_tree(held)
             and not project.fact(GpuJobs).only_sets_up(held.job)
             and not _is_other_target(held)
