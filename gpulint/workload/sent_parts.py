@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 """Arguments of a loader that its workers get."""
+INNER = "a lambda, or a function or class that is local to a function"
 _LOCKS = ("threading.*Lock", "threading.Condition", "threading.*Semaphore", "threading.Event", "threading.Thread")
 _PICKLES = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
 _MOST = 40
@@ -82,21 +83,25 @@ def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
 
 
 def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
+    """Return the argument of a call that holds what cannot be pickled; empty if none does."""
+    return unpicklable_part(project, call, names)[0]
+
+
+def unpicklable_part(project: Project, call: NodeRef, names: tuple[str, ...]) -> tuple[str, str]:
     """Return the argument of a call that holds a lambda, a function or class that is local to another function, a
-    generator, a lock, or an open file; empty if none does."""
+    generator, a lock, or an open file, and which of those it is; both empty if none does."""
     assert isinstance(call.node, ast.Call)
     given = [(name, keyword_value(call.node, name)) for name in names]
     if "dataset" in names and call.node.args:
         given.append(("dataset", call.node.args[0]))
     given += [(name, part) for name, value in given if value is not None for part in _set_later(call.module, value)]
-    return next(
-        (
-            name
-            for name, value in given
-            if value is not None and any(_is_inner(project, ref) for ref in held(project, call.module, value))
-        ),
-        "",
+    parts = (
+        (name, _unsendable(project, ref))
+        for name, value in given
+        if value is not None
+        for ref in held(project, call.module, value)
     )
+    return next(((name, what) for name, what in parts if what), ("", ""))
 
 
 def _set_later(module: ModuleIndex, value: ast.expr) -> Iterator[ast.expr]:
@@ -120,7 +125,7 @@ def _is_same(module: ModuleIndex, one: ast.expr, other: ast.expr, named: str) ->
 
 def can_be_sent(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     """Return whether nothing says that a value cannot be pickled."""
-    return not any(_is_inner(project, ref) for ref in held(project, module, value))
+    return not any(_unsendable(project, ref) for ref in held(project, module, value))
 
 
 def defined_in_notebook(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
@@ -145,17 +150,21 @@ def _classes(project: Project, ref: NodeRef) -> list[tuple[ModuleIndex, ast.Clas
     return project.fact(Resolver).classes_of(ref.module, ref.node) if made and isinstance(ref.node, ast.expr) else []
 
 
-def _is_inner(project: Project, ref: NodeRef) -> bool:
-    """Return whether a value is a lambda, a function that another one makes, of a class that a function defines, or
-    something of this process: a generator, a lock, an open file."""
+def _unsendable(project: Project, ref: NodeRef) -> str:
+    """Return what a value is that no other process can be sent: a lambda, a function that another one makes, of a class
+    that a function defines, or something of this process. Empty if it is none of those."""
     inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
-    if isinstance(ref.node, ast.Lambda | ast.GeneratorExp) or (inner and ref.module.function(ref.node) is not None):
-        return True
+    if isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None):
+        return INNER
+    if isinstance(ref.node, ast.GeneratorExp):
+        return "a generator"
     if isinstance(ref.node, ast.Call):
         names = project.fact(Resolver).call_names(ref.module, ref.node) - {"open"}
-        if matches(_LOCKS, names) or matches(handles(project, "file"), names):
-            return True
-    return any(where.function(owner) is not None for where, owner in _classes(project, ref))
+        if matches(_LOCKS, names):
+            return "a lock or a thread"
+        if matches(handles(project, "file"), names):
+            return f"what `{ast.unparse(ref.node.func)}` opened"
+    return INNER if any(where.function(owner) is not None for where, owner in _classes(project, ref)) else ""
 
 
 def held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:

@@ -212,3 +212,64 @@ def test_copies_that_differ_stay(job: MakeJob, old: str, new: str) -> None:
     made = job({"train.py": INVARIANT.replace(old, new)})
     made.repaired("train.py", "GPU305")
     assert "                    signal = one.detach().cpu().numpy()" in made.text("train.py")
+
+
+CALLED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from reading import texts_of
+
+loader = DataLoader(TensorDataset(torch.randn(48, 6), torch.zeros(48).long()), batch_size=16)
+model = nn.Linear(6, 3).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+rows = []
+
+for x, y in loader:
+    scores = model(x.cuda())
+    loss = nn.functional.cross_entropy(scores, y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    rows += texts_of(scores.reshape(4, 4, 3).argmax(2))
+"""
+READING = """\
+import torch
+
+
+def texts_of(found):
+    texts = []
+    for i in range(found.size(0)):
+        row = found[i].tolist()
+        texts.append("".join(map(str, row)))
+    return texts
+"""
+OF_TORCH = {
+    "its size is asked for": ("", ""),
+    "its parts are copied": ("found.size(0)", "found.shape[0]"),
+    "it is asked for its dimensions": ("found.size(0)", "16 if found.dim() > 1 else 1"),
+}
+OF_ANY = {
+    "its shape says nothing of the library": ("found.size(0)", "found.shape[0]"),
+    "a list of tensors": ("i in range(found.size(0)):\n        row = found[i]", "one in found:\n        row = one"),
+    "a list of tensors of one row each": ("range(found.size(0))", "range(len(found))"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), OF_TORCH.values(), ids=OF_TORCH)
+def test_a_called_function_copies_what_is_a_tensor_by_its_methods(job: MakeJob, old: str, new: str) -> None:
+    text = READING.replace(old, new)
+    if "shape" in new:
+        text = text.replace("found[i].tolist()", "found[i].cpu().numpy()")
+    made = job({"train.py": CALLED, "reading.py": text})
+    made.repair("GPU305")
+    text = made.text("reading.py")
+    assert "    found_cpu = found.cpu()\n    for i in range(" in text
+    assert "row = found_cpu[i].tolist()" in text or "row = found_cpu[i].numpy()" in text
+
+
+@pytest.mark.parametrize(("old", "new"), OF_ANY.values(), ids=OF_ANY)
+def test_a_called_function_says_where_to_copy_what_may_be_no_tensor(job: MakeJob, old: str, new: str) -> None:
+    made = job({"train.py": CALLED, "reading.py": READING.replace(old, new)})
+    assert "each round of the loop in line 6 reads it" in made.refusal("GPU305")

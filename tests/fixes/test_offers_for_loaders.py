@@ -409,3 +409,53 @@ class Birds:
 def test_what_a_data_set_is_told_to_keep_is_sent_to_workers(job: MakeJob, setting: str, forked: bool) -> None:
     offered = job({"train.py": SET_LATER.format(setting=setting), "birds.py": BIRDS}).offer("GPU303")
     assert ("have to be forked" in offered.description) is forked
+
+
+FRAMES = """\
+import {module}
+import cv2
+from torch.utils.data import DataLoader, Dataset
+
+
+class Frames(Dataset):
+    def __init__(self, path):
+        self.frames = []
+        {opened}
+
+    def __len__(self):
+        return len(self.frames)
+
+    def __getitem__(self, index):
+        return cv2.resize(self.frames[index], (224, 224)), index
+
+
+def main():
+    loader = DataLoader(Frames("a.mp4"), batch_size=8)
+    for epoch in range(90):
+        for x, y in loader:
+            loss = model(x.cuda()).sum()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "opened", "what"),
+    [
+        ("os", "self.video = cv2.VideoCapture(path)", "what `cv2.VideoCapture` opened"),
+        ("threading", "self.lock = threading.Lock()", "a lock or a thread"),
+        ("os", "self.rows = (row for row in path)", "a generator"),
+        (
+            "os",
+            "self.scale = lambda frame: frame / 255",
+            "a lambda, or a function or class that is local to a function",
+        ),
+    ],
+)
+def test_what_cannot_be_pickled_is_named(job: MakeJob, module: str, opened: str, what: str) -> None:
+    offered = job({"train.py": FRAMES.format(module=module, opened=opened)}).offer("GPU303")
+    assert f"`dataset` holds {what}, for which processes have to be forked" in offered.description

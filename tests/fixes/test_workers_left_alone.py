@@ -93,6 +93,41 @@ CASES = {
         },
         "`dataset` holds a lambda, or a function or class that is local to a function",
     ),
+    "a lock that the data set keeps, where the documentation speaks to users of Windows": (
+        "GPU303",
+        {
+            "train.py": """\
+            import threading
+            import cv2
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Frames(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+                    self.lock = threading.Lock()
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    return cv2.resize(cv2.imread(self.paths[index]), (224, 224)), index
+
+
+            def main(model):
+                loader = DataLoader(Frames(["a.png"] * 90), batch_size=8)
+                for epoch in range(90):
+                    for x, y in loader:
+                        criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+
+
+            if __name__ == "__main__":
+                main(model)
+            """,
+            "README.md": "For Windows users, the recommended version is 0.1.0.\n",
+        },
+        "`dataset` holds a lock or a thread, which processes that are not forked cannot be sent: make it in each worker",
+    ),
     "a function that makes batches within another one, where a module names the device of a Mac": (
         "GPU303",
         {

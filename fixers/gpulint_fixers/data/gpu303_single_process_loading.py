@@ -21,7 +21,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.persistent_workers import against_persistence
-from gpulint.workload.sent_parts import SENT, defined_in_notebook, unpicklable
+from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unpicklable_part
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword, with_keywords
@@ -242,11 +242,11 @@ def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...]
 
 def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str:
     """Return what spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
-    part = unpicklable(project, loader.call, sent)
+    part, what = unpicklable_part(project, loader.call, sent)
     if not part:
         return ""
-    if part == "dataset":
-        return "; `dataset` holds lambdas or inner functions, for which processes have to be forked"
+    if part == "dataset" or what != INNER:
+        return f"; `{part}` holds {what}, for which processes have to be forked"
     return f"; `{part}` has to be a function of the module where processes are not forked"
 
 

@@ -25,7 +25,7 @@ from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sampler_states import followed_sampler
-from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable
+from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable_part
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
@@ -123,12 +123,10 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     assert isinstance(call.node, ast.Call)
     if spawns_at_home(project, call.module) and (name := defined_in_notebook(project, call, SENT)):
         return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
-    part = unpicklable(project, call, names)
+    part, what = unpicklable_part(project, call, names)
     if part and may_spawn(project, call.module):
-        return (
-            f"`{part}` holds a lambda, or a function or class that is local to a function, which processes that are "
-            "not forked cannot be sent: define it at the top level of a module first"
-        )
+        first = "define it at the top level of a module first" if what == INNER else "make it in each worker first"
+        return f"`{part}` holds {what}, which processes that are not forked cannot be sent: {first}"
     return ""
 
 

@@ -21,7 +21,15 @@ from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
-from gpulint.workload.sent_parts import SENT, defined_in_notebook, may_spawn, spawned_part, spawns_at_home, unpicklable
+from gpulint.workload.sent_parts import (
+    INNER,
+    SENT,
+    defined_in_notebook,
+    may_spawn,
+    spawned_part,
+    spawns_at_home,
+    unpicklable_part,
+)
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
 from gpulint.workspace.module_index import NodeRef, last_name
@@ -109,7 +117,10 @@ def _spawned_elsewhere(project: Project, loader: Loader) -> str:
     """Return what workers need first on Windows or macOS, where the program may run; empty if nothing is missing."""
     if spawns_at_home(project, loader.module) and (name := defined_in_notebook(project, loader.call, SENT)):
         return f"define `{name}` in a module (spawned processes cannot import it from the notebook)"
-    if (part := unpicklable(project, loader.call, SENT)) and may_spawn(project, loader.module):
+    part, what = unpicklable_part(project, loader.call, SENT)
+    if part and may_spawn(project, loader.module):
+        if what != INNER:
+            return f"make {what} in each worker (Windows and macOS spawn processes, which cannot be sent it)"
         return f"define what `{part}` holds at the top level of a module (Windows and macOS spawn processes)"
     if would_run_again(project, loader.call):
         return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"

@@ -25,6 +25,8 @@ _COMPUTES = frozenset(
     "long int clone contiguous softmax sigmoid exp round clamp mul add byte".split()
 )
 """Methods that give a tensor of the same device."""
+_OF_TORCH = frozenset({"size", "dim", "numel", "cpu", "detach", "contiguous"})
+"""Methods that arrays of NumPy do not have."""
 SIZES = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel"})
 
 
@@ -33,9 +35,9 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     module = found.module
     sync = next((sync for sync in found.syncs if sync.kind is SyncKind.READ), None)
     tensor = tensor_of(module, sync.node) if sync is not None else None
-    if sync is None or tensor is None or not is_torch_tensor(project, module, tensor):
+    if sync is None or tensor is None or not is_single_tensor(module, tensor):
         return None
-    if not is_single_tensor(module, tensor):
+    if not is_torch_tensor(project, module, tensor) and not _is_used_as_torch(module, tensor):
         return None
     loops = _inner_loops(found, sync.node)
     if not loops:
@@ -44,6 +46,23 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     if edits is None:
         return None
     return WholeCopy(f"{OF_WHOLE}; what is computed from each part then runs on the host", Safety.UNSAFE, tuple(edits))
+
+
+def _is_used_as_torch(module: ModuleIndex, tensor: ast.Name) -> bool:
+    """Return whether a function calls what only tensors of PyTorch have, of a tensor or of its parts: ``x.size(0)``,
+    ``x[i].cpu()``. Arrays have sizes that are no methods."""
+    function = module.function(tensor)
+    for use in module.named.get(tensor.id, []):
+        if module.function(use) is not function:
+            continue
+        part = use
+        while isinstance(up := module.syntax.parents.get(part), ast.Subscript) and up.value is part:
+            part = up
+        if isinstance(up, ast.Attribute) and up.attr in _OF_TORCH:
+            call = module.syntax.parents.get(up)
+            if isinstance(call, ast.Call) and call.func is up:
+                return True
+    return False
 
 
 def _inner_loops(found: HostWait, node: ast.AST) -> list[ast.For | ast.expr]:

@@ -24,15 +24,12 @@ from gpulint_fixers.waits.clocks import measures_steps
 from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, uses_other_library
 from gpulint_fixers.waits.element_types import is_integer
+from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE
 from gpulint_fixers.waits.returns.return_types import annotated
 from gpulint_fixers.waits.returns.returned_copies import returned_copies
 from gpulint_fixers.waits.returns.returned_means import mean_of_list
 from gpulint_fixers.waits.returns.returned_tables import returned_table, sites_of, training_loop
 from gpulint_fixers.waits.returns.taken_values import taken
-
-_ELSEWHERE = Declined(
-    "the value is read in a function that the loop calls; return the tensor and read it less often",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ def _returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | D
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
-        return _ELSEWHERE
+        return READ_ELSEWHERE
     loop = found.context.loop.node
     if isinstance(loop, LOOPS) and measures_steps(project, found.context.loop.module, loop):
         return Declined("the loop measures time, for which it has to wait")
@@ -90,12 +87,12 @@ def _returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | D
         return table
     reads = reads_of(project, found)
     if isinstance(reads, Declined):
-        return _ELSEWHERE
+        return READ_ELSEWHERE
     given = [_given(found.module, function, statement, read) for read in reads]
     edits = list[Edit]()
     for one in given:
         if one is None:
-            return _ELSEWHERE
+            return READ_ELSEWHERE
         edits += (one.read.replaced(found.module, _suffix(found.module, one.read, sites)), *one.edits)
         for site in loops:
             made = _used(site, found.module, one)
@@ -149,15 +146,15 @@ def _at_once(site: NodeRef, callee: ModuleIndex, given: list[_Returned]) -> tupl
             case ast.Assign(targets=[ast.Tuple(elts=parts)]) if one.at < len(parts):
                 part = parts[one.at]
                 if not isinstance(part, ast.Name) or any(isinstance(other, ast.Starred) for other in parts):
-                    return _ELSEWHERE
+                    return READ_ELSEWHERE
                 if part.id != "_":
                     lines.append(f"{part.id} = {convert}({part.id})")
             case _:
-                return _ELSEWHERE
+                return READ_ELSEWHERE
     if not lines or not isinstance(statement, ast.stmt):
         return ()
     edit = insert_below(module.syntax, statement, "\n".join(lines))
-    return (edit,) if edit is not None else _ELSEWHERE
+    return (edit,) if edit is not None else READ_ELSEWHERE
 
 
 def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, read: DeviceRead) -> _Returned | None:
@@ -226,14 +223,14 @@ def _used(site: _Site, callee: ModuleIndex, one: _Returned) -> tuple[Edit, ...] 
         statement = parent if isinstance(parent, ast.stmt) else site.module.syntax.parents.get(parent)
         return _taken(site, callee, one, statement, site.call)
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
-        return _ELSEWHERE
+        return READ_ELSEWHERE
     target: ast.expr = parent.targets[0]
     if one.at >= 0:
         if not isinstance(target, ast.Tuple) or any(isinstance(part, ast.Starred) for part in target.elts):
-            return _ELSEWHERE
+            return READ_ELSEWHERE
         target = target.elts[one.at]
     if not isinstance(target, ast.Name):
-        return _ELSEWHERE
+        return READ_ELSEWHERE
     return () if target.id == "_" else _held(site, callee, one, parent, target.id)
 
 

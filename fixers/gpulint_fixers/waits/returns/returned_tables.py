@@ -16,6 +16,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.deferred_reads import loops_around
 from gpulint_fixers.waits.device_reads import reads_of
+from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE
 from gpulint_fixers.waits.logs.log_intervals import is_short
 from gpulint_fixers.waits.returns.known_calls import known_sites
 from gpulint_fixers.waits.returns.return_types import promises_numbers
@@ -23,7 +24,6 @@ from gpulint_fixers.waits.returns.table_reads import table_of
 from gpulint_fixers.waits.returns.table_uses import passed_up, used
 from gpulint_fixers.waits.returns.tables import Table
 
-_NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
 _MOST_LEVELS = 2
 """Functions that return to their callers what they get."""
 
@@ -32,17 +32,17 @@ def returned_table(project: Project, found: HostWait, statement: ast.stmt) -> Fi
     """Let the function return tensors in a table, and read them where the table is used."""
     module, function = found.module, found.module.function(statement)
     if function is None or isinstance(function, ast.Lambda):
-        return _NO
+        return READ_ELSEWHERE
     table = table_of(project, module, function, reads_of(project, found))
     sites = known_sites(project, module, function) if table is not None else None
     if table is None or sites is None:
-        return _NO
+        return READ_ELSEWHERE
     loops = set[ast.AST]()
     made = _followed(project, NodeRef(module, function), table, loops)
     if isinstance(made, Declined):
         return made
     if found.context.loop.node not in loops:
-        return _NO
+        return READ_ELSEWHERE
     return Fix(
         "; ".join([f"let `{function.name}` return tensors, and read them where they are logged", *table.reasons]),
         Safety.UNSAFE,
@@ -62,7 +62,7 @@ def _followed(
         return Declined("the function's docstring says that it returns numbers")
     sites = known_sites(project, module, function)
     if sites is None:
-        return _NO
+        return READ_ELSEWHERE
     edits = _annotated(module, function, table)
     for site in sites:
         loop = training_loop(project, site)
@@ -72,7 +72,7 @@ def _followed(
         if onward is not None:
             made: Sequence[Edit] | Declined = _followed(project, onward[0], onward[1], loops, depth + 1)
         elif table.is_mixed and "torch" not in site.module.top.bindings:
-            return _NO
+            return READ_ELSEWHERE
         else:
             made = used(project, site, table, loop)
         if isinstance(made, Declined):

@@ -13,11 +13,10 @@ from gpulint_fixers.edits.places import gives_keys
 from gpulint_fixers.edits.statements import insert_above, insert_below
 from gpulint_fixers.waits.clocks import clock_above
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
+from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 from gpulint_fixers.waits.returns.tables import Table, key_of
 from gpulint_fixers.waits.returns.taken_values import taken
-
-_NO = Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
 
 
 def used(project: Project, site: NodeRef, table: Table, loop: LoopNode | None) -> tuple[Edit, ...] | Declined:
@@ -28,7 +27,7 @@ def used(project: Project, site: NodeRef, table: Table, loop: LoopNode | None) -
         return ()
     name = name_of(statement, table)
     if name is None or not isinstance(statement, ast.Assign):
-        return _NO
+        return READ_ELSEWHERE
     if name == "_":
         return ()
     document = project.document(module.path)
@@ -37,7 +36,7 @@ def used(project: Project, site: NodeRef, table: Table, loop: LoopNode | None) -
         variable = Variable(module, document, loop, name, entries=table.is_dict, is_whole=not table.other_keys)
         return _in_loop(project, variable, statement, table)
     edit = insert_below(module.syntax, statement, table.convert(name))
-    return (edit,) if edit is not None else _NO
+    return (edit,) if edit is not None else READ_ELSEWHERE
 
 
 def name_of(statement: ast.AST | None, table: Table) -> str | None:
@@ -168,7 +167,7 @@ def _taken(
     match entry, use:
         case ast.Subscript(), ast.Assign(targets=[ast.Name(id=name)], value=value) if value is entry:
             held = replace(variable, name=name, definition=use, entries=False, is_whole=True, ignored=frozenset())
-            read = defer(project, held, "float({})", own={use}) if not table.is_mixed else _NO
+            read = defer(project, held, "float({})", own={use}) if not table.is_mixed else READ_ELSEWHERE
             return read if isinstance(read, Declined) else read.edits
         case ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=rows)), args=[_]), ast.Expr(value=call) if (
             call is entry and table.is_dict
@@ -179,7 +178,7 @@ def _taken(
             certain = not table.is_mixed or (isinstance(key, ast.Constant) and key_of(key) not in table.host_keys)
         case ast.Attribute(attr="items"), ast.For(target=ast.Tuple(elts=[ast.Name(), ast.Name(id=name)]), orelse=[]):
             if not (isinstance(use.iter, ast.Call) and use.iter.func is entry):
-                return _NO
+                return READ_ELSEWHERE
             values = [part for one in use.body for part in walk(one) if isinstance(part, ast.Name) and part.id == name]
             outside = (one for one in module.named.get(name, []) if one not in values and one is not use.target)
             scope = module.scope(use)
@@ -187,10 +186,10 @@ def _taken(
                 module.scope(one) is scope and use not in module.syntax.ancestors(one) and isinstance(one.ctx, ast.Load)
                 for one in outside
             ):
-                return _NO
+                return READ_ELSEWHERE
             certain = not table.is_mixed
         case _:
-            return _NO
+            return READ_ELSEWHERE
     edits = list[Edit]()
     for value in values:
         made = taken(project, module, loop, variable.statement(value), value, integers=False)
@@ -198,7 +197,7 @@ def _taken(
             return made
         end = module.syntax.offsets(value)[1]
         if not certain and any(edit.span == module.syntax.span_at(end, end) for edit in made):
-            return _NO  # a number of the host has no such method
+            return READ_ELSEWHERE  # a number of the host has no such method
         edits += made
     return tuple(edits)
 
