@@ -26,7 +26,7 @@ from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.default_branches import is_within_by_default
 from gpulint_fixers.waits.device_values import logged
-from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, WholeCopy
+from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, WholeCopy, read_in_rounds
 from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
@@ -72,18 +72,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if inner is not None:
         summed = repair(project, found)
         if not isinstance(summed, Fix) or other_way(project, found, summed) is not None:
-            return _read_in_rounds(inner) if made == READ_ELSEWHERE else made
+            return read_in_rounds(inner) if made == READ_ELSEWHERE else made
         return _in_rounds(project, found, summed, inner)
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made
     return once
-
-
-def _read_in_rounds(inner: ast.For) -> Declined:
-    return Declined(
-        f"each round of the loop in line {inner.lineno} reads it; copy what all rounds read before that loop"
-    )
 
 
 def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> Fix | Declined:

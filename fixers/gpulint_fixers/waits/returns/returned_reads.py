@@ -63,7 +63,7 @@ class _Site:
 def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
     """``return loss.item()``, or ``value = loss.item()`` and ``return value, count``."""
     made = _returned(project, found, statement)
-    if made == _ELSEWHERE and (name := unread_total(found.module, found.syncs[0].node)):
+    if made == READ_ELSEWHERE and (name := unread_total(found.module, found.syncs[0].node)):
         return Declined(f"nothing reads `{name}`, which may be a mistake: remove it by hand, or use it")
     return made
 
