@@ -16,8 +16,8 @@ from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, Func
 
 def stays_whole(project: Project, module: ModuleIndex, tensor: ast.expr, losses: Mapping[str, ast.Call]) -> bool:
     """Return whether a name is what the function of a differentiated loss, or a method of it that computes the same,
-    returned for the same output of a model. ``backward`` of the loss frees what led to the output, so that the value cannot be
-    differentiated any more."""
+    returned for the same output of a model. ``backward`` of the loss frees what led to the output, so that the value
+    cannot be differentiated any more."""
     if not isinstance(tensor, ast.Name) or tensor.id in losses:
         return False
     bound = reaching(module, module.scope(tensor).lookup(tensor.id), tensor)
