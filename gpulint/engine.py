@@ -204,11 +204,12 @@ class Run:
 
     def assessed(self, finding: Finding, report: Report) -> Finding:
         """The finding with its impact; with the usual one if that is unknown."""
-        from gpulint.assessment import impact_of
+        from gpulint.assessment import impact_of, programs_without
 
         try:
             with self.timed("impact"):
-                return dataclasses.replace(finding, impact=impact_of(finding, self.project), cost=None)
+                impact, unreached = impact_of(finding, self.project), programs_without(finding, self.project)
+                return dataclasses.replace(finding, impact=impact, unreached=unreached, cost=None)
         except Exception as error:
             report.record(Failure(finding.path, "impact", error))
             return dataclasses.replace(finding, cost=None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.finding import Finding
     from gpulint.impact import Impact
     from gpulint.project import Project
@@ -18,3 +20,10 @@ def impact_of(finding: Finding, project: Project) -> Impact:
     from gpulint.assessment.assessor import assess
 
     return assess(finding, project)
+
+
+def programs_without(finding: Finding, project: Project) -> tuple[Path, ...]:
+    """Return the programs of jobs that import the file of a finding, but do not get to its place."""
+    from gpulint.assessment.unreached_programs import unreached_programs
+
+    return unreached_programs(project, finding)

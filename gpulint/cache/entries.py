@@ -126,6 +126,8 @@ def _result_out(result: Any) -> dict[str, Any]:
         "related": [_place_out(place) for place in found.related],
         "impact": [impact.level.value, impact.basis, impact.gpu_share, impact.gpu_hours, impact.own, impact.small],
     }
+    if found.unreached:
+        made["unreached"] = [str(path) for path in found.unreached]
     if found.cause is not None:
         made["cause"] = _place_out(found.cause)
     if isinstance(fix, Declined):
@@ -170,6 +172,7 @@ def report_in(entry: dict[str, Any], rules: Mapping[str, Rule]) -> Report:
             None,
             tuple(map(_place, made["related"])),
             _impact(made["impact"]),
+            unreached=tuple(map(Path, made.get("unreached", ()))),
             cause=_place(made["cause"]) if "cause" in made else None,
         )
         results.append(Result(finding, fix))

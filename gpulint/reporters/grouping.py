@@ -117,7 +117,7 @@ def sections(report: Report, context: Context) -> list[Section]:
         path = result.finding.path
         if path in leader_of:
             continue
-        running = _running(result.finding, jobs_of)
+        running = _running(result.finding, report.jobs, jobs_of)
         if not running:
             rest.append(result)
             continue
@@ -179,11 +179,18 @@ def _end_of_quote(message: str, start: int) -> int:
     return cut + 3 if cut >= 0 else message.find(message[start], start + 1)
 
 
-def _running(found: Finding, jobs_of: Mapping[Path, list[int]]) -> list[int]:
-    """The jobs that run the file of a finding, and the loop that calls it, where the finding names one."""
+def _running(found: Finding, jobs: Sequence[JobSummary], jobs_of: Mapping[Path, list[int]]) -> list[int]:
+    """The jobs that run the file of a finding, for what it is about, and the loop that calls it, where the finding
+    names one."""
     callers = dict.fromkeys(place.path for place in found.related if place.message.startswith(_CALLERS))
     known = [{*jobs_of.get(path, ())} for path in callers]
-    return [number for number in jobs_of.get(found.path, ()) if all(number in jobs for jobs in known)]
+    unreached = {*found.unreached}
+    return [
+        number
+        for number in jobs_of.get(found.path, ())
+        if all(number in callers for callers in known)
+        and not (unreached and unreached.issuperset(jobs[number].programs) and jobs[number].programs)
+    ]
 
 
 def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, bool, int, int]:

@@ -184,3 +184,13 @@ def test_a_plugin_that_ends_the_process_or_breaks_the_command_line_is_named(run:
     assert (code, "polish" in out) == (0, True)
     assert "plugin commands does not work: gpulint_commands raised ArgumentError" in err
     assert run("polish")[0] == 0
+
+
+def test_broken_cells_of_a_notebook_come_in_their_order(run: Any, tree: Path, notebook: Any) -> None:
+    broken = ["x = 1\ny = 2\nz = (", "x = 1\ny = (", "x = (", *["y = ("] * 3]
+    (tree / "a.ipynb").write_text(notebook(*broken))
+    (tree / "b.py").write_text("x = (")
+    _, _, err = run("scan")
+    lines = [line for line in err.splitlines() if "syntax error" in line]
+    assert [line.partition(": ")[0].rsplit(":", 2)[0] for line in lines[:3]] == [f"a.ipynb:cell {n}" for n in range(3)]
+    assert "more cells with syntax errors" in lines[-2] and lines[-1].startswith("b.py")

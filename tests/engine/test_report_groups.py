@@ -22,6 +22,7 @@ Jobs = Callable[[Path], list[JobSummary]]
 IMPACTS = {
     "high": Impact(Level.HIGH, "every step, 38 MB from pageable memory, 8 GPUs", (0.1, 0.3), (4, 13)),
     "medium": Impact(Level.MEDIUM, "every epoch"),
+    "worst": Impact(Level.HIGH, "every step, 99 MB from pageable memory, 8 GPUs", (0.3, 0.6)),
 }
 
 
@@ -140,8 +141,22 @@ def test_a_cause_is_shown_once_and_verbose_shows_each_place(shown: Any, tree: Pa
     out = shown()
     assert out.count("-->") == 1
     assert "also: 8 more places: a.py:2, a.py:3, a.py:4, a.py:5, a.py:6, a.py:7, ... (--verbose shows all)" in out
-    assert "Found 9 findings (9 warnings) in 1 file." in out
+    assert "Found 9 findings (9 warnings) in 1 file, those of one cause together (1 shown)." in out
     assert shown("--verbose").count("-->") == 9
+
+
+def test_the_place_that_costs_most_speaks_for_its_cause(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("x = WASTE  # high\ny = WASTE  # worst\n")
+    assert order(shown()) == ["a.py:2:5"]
+
+
+def test_the_fix_of_any_place_of_a_cause_is_shown(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("x = WASTE  # KEEP\ny = WASTE\n")
+    out = shown()
+    assert order(out) == ["a.py:1:5"]
+    assert "fix (safe): at a.py:2: Write FIXED instead." in out and "no fix" not in out
+    (tree / "a.py").write_text("x = WASTE  # KEEP\ny = WASTE  # KEEP\n")
+    assert "no fix: the line says KEEP" in shown()
 
 
 def test_copies_of_a_file_are_one(shown: Any, tree: Path, notebook: Any) -> None:

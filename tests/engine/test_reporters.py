@@ -246,7 +246,7 @@ def test_the_summary_counts_what_was_not_checked(run: Any, tree: Path) -> None:
     code, out, _ = run("scan")
     assert code == 1
     failed = " 1 file could not be checked. 2 files could not be checked completely."
-    assert out.splitlines()[-2].endswith(" in 3 files." + failed)
+    assert out.splitlines()[-2].endswith(" in 3 files, those of one cause together (1 shown)." + failed)
     assert out.splitlines()[-1] == "[*] 3 fixable with `gpulint fix --apply`."
     for name in "abc":
         (tree / f"{name}.py").unlink()

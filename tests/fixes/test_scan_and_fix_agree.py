@@ -58,6 +58,26 @@ for images, labels in loader:
     optimizer.step()
 """
 
+MATRIX = """\
+import torch
+from sklearn.metrics import confusion_matrix
+
+from net import Net
+
+model = Net().cuda()
+wrong = 0
+for epoch in range(90):
+    for images, labels in train_loader:
+        labels = labels.cuda()
+        found = model(images.cuda())
+        loss = criterion(found, labels)
+        loss.backward()
+        optimizer.step()
+        wrong += loss.item()
+        table += confusion_matrix(labels.cpu().numpy(), found.argmax(1).cpu().numpy())
+    print(table)
+"""
+
 
 def output(capsys: pytest.CaptureFixture[str], *command: str) -> list[dict[str, Any]]:
     main([*command, "--isolated", "--output-format", "json"])
@@ -84,3 +104,45 @@ def test_the_one_read_that_a_fix_leaves_is_no_finding_of_its_own(
     (tmp_path / "net.py").write_text("")
     done = output(capsys, "fix", "--unsafe-fixes", "--impact", "low", "--select", "GPU305", str(tmp_path))
     assert [(one["line"], one["state"]) for one in done] == [(10, "applied")]
+
+
+def test_a_finding_of_several_places_has_the_fix_of_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text(MATRIX)
+    (tmp_path / "net.py").write_text("")
+    shown = output(capsys, "scan", "--no-cache", "--select", "GPU305", str(tmp_path))[-1]
+    fixed = output(capsys, "fix", "--unsafe-fixes", "--select", "GPU305", str(tmp_path))
+    applied = [one["line"] for one in fixed if one["applied"]]
+    assert applied == [15] and shown["line"] == 16
+    assert shown["fix"]["description"].startswith("in line 15: ")
+
+
+NOTEBOOK = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.paths[index]).convert("RGB").resize((224, 224)))
+
+photos = Photos(paths)
+train_loader = DataLoader(photos, batch_size=64, shuffle=True)
+for epoch in range(90):
+    for images in train_loader:
+        model(images.cuda()).backward()
+        optimizer.step()
+"""
+
+
+def test_what_a_notebook_defines_belongs_into_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A main guard helps no notebook, whose cells a spawned process does not run."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": NOTEBOOK}
+    (tmp_path / "train.ipynb").write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}))
+    (tmp_path / "train.py").write_text(NOTEBOOK)
+    found = output(capsys, "scan", "--no-cache", "--select", "GPU303", str(tmp_path))
+    told = {one["path"].rpartition("/")[2]: one["fix"]["description"] for one in found}
+    assert told["train.ipynb"].endswith("; `Photos` has to be in a module where processes are spawned")
+    assert told["train.py"].endswith("; needs an `if __name__ == '__main__'` where processes are spawned")

@@ -114,12 +114,9 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
         return _DIVIDES
-    if chooses(module, sync):
-        return _CHOOSES
-    if counts(module, sync):
-        return _COUNTS
-    if is_of_element(module, sync):
-        return _AT_ONCE
+    for test, instead in ((chooses, _CHOOSES), (counts, _COUNTS), (is_of_element, _AT_ONCE)):
+        if test(module, sync):
+            return instead
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):

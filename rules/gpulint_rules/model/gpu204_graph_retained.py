@@ -116,16 +116,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 + (", which no `backward` frees" if whole else ""),
                 help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
                 payload=RetainedGraph(module, value, loop),
-                cost=Cost(
-                    "unfreed-graph" if whole else "graph-kept",
-                    assumed="" if is_over_data(project, module, loop) else "assuming many rounds",
-                ),
+                cost=_cost(project, module, loop, bool(whole)),
                 related=tuple(
                     Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
                     for name in names
                     if name in losses
                 ),
             )
+
+
+def _cost(project: Project, module: ModuleIndex, loop: LoopNode, whole: bool) -> Cost:
+    assumed = "" if is_over_data(project, module, loop) else "assuming many rounds"
+    return Cost("unfreed-graph" if whole else "graph-kept", assumed=assumed)
 
 
 def _is_for_one_round(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:

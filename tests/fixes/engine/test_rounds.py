@@ -277,3 +277,26 @@ def test_files_that_are_none_of_the_project_are_not_changed(
     assert code == expected
     assert message in err
     assert (tree / "a.py").read_text() == path.read_text() == "WASTE\n"
+
+
+def test_a_reason_names_lines_of_the_file_of_the_user(fix: Any, repairs: Any, tree: Path) -> None:
+    """The first fix removes two lines above, and a second scan gives the reason."""
+
+    def repair(finding: Finding, project: Project) -> Fix | Declined:
+        document = project.document(finding.path)
+        assert document is not None
+        lines = document.source.text.splitlines()
+        if lines[finding.span.line - 1].startswith("first"):
+            return Fix("remove it", Safety.SAFE, (Edit(finding.path, Span(1, 1, 3, 1), ""),))
+        other = project.document(tree / "b.py")
+        assert other is not None
+        here, there = lines.index("waits()") + 1, other.source.text.splitlines().index("waits()") + 1
+        return Declined(f"every step waits in line {here} as well, and in line {there} of b.py")
+
+    repairs["TST101"] = repair
+    (tree / "a.py").write_text("first = WASTE\n\nx = 1\ny = WASTE\nwaits()\n")
+    (tree / "b.py").write_text("x = 1\nwaits()\n")
+    _, out, _err = fix("--output-format", "json")
+    found = {one["line"]: one for one in json.loads(out)}
+    assert found[1]["state"] == "applied"
+    assert found[4]["reason"] == "every step waits in line 5 as well, and in line 2 of b.py"

@@ -1,0 +1,131 @@
+"""Programs of jobs that import the file of a finding, but not for the function or class that it is in."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.query import query
+from gpulint.rule import Kind
+from gpulint.workspace.module_index import FUNCTIONS
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.finding import Finding
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_BY_NAME = ("getattr", "import_module", "__dict__", "globals", "locals", "instantiate", "eval", "exec")
+"""What may look functions and classes up by names that no code holds."""
+_METHODS = ("import_module", "instantiate")
+"""Those that are functions of modules as well."""
+MAX_PROGRAMS = 50
+"""Most programs of which it is asked."""
+
+
+def unreached_programs(project: Project, finding: Finding) -> tuple[Path, ...]:
+    """Return the programs of jobs that import the file of a finding, where nothing that they run mentions the function
+    or class around it."""
+    if project.kind(finding.path) is not Kind.PYTHON or not project.fact(JobIndex).jobs():
+        return ()
+    module = project.module_at(finding.path)
+    if module is None:
+        return ()
+    line = finding.span.line
+    around = [one for one in module.syntax.tree.body if one.lineno <= line <= (one.end_lineno or one.lineno)]
+    named = [one for one in around if isinstance(one, _DEFINITIONS)]
+    if not named or any(one.decorator_list or one.name.startswith("_") for one in named):
+        return ()  # what decorates it may register it
+    return _unreached(project, module, named[0].name)
+
+
+@query
+def _unreached(project: Project, module: ModuleIndex, name: str) -> tuple[Path, ...]:
+    names = _mentioning(module, name)
+    if names is None or any(not one.isascii() for one in names):
+        return ()
+    programs = dict.fromkeys(program for job in project.fact(JobIndex).jobs() for program in job.programs)
+    users = {path for one in names for path in project.word_index.mentioning(word_of(one))} - {module.path}
+    found = list[Path]()
+    for program in [*programs][:MAX_PROGRAMS]:
+        run = frozenset(project.fact(MultiGpuUse).of(program).paths) | {program}
+        if program == module.path or module.path not in run:
+            continue
+        if not any(_uses(project, path, names) for path in sorted(users & run)) and not _looks_up(project, run):
+            found.append(program)
+    return tuple(found)
+
+
+def _mentioning(module: ModuleIndex, name: str) -> frozenset[str] | None:
+    """Return a definition's name and those of the definitions of its module that lead to it; None if the module itself
+    does, whoever imports it."""
+    names, body = {name}, module.syntax.tree.body
+    parts = {
+        one: {_name(part) for part in walk(one)} - ({one.name} if isinstance(one, _DEFINITIONS) else set())
+        for one in body
+        if not _is_main(one)
+    }
+    while True:
+        leading = [one for one, used in parts.items() if not names.isdisjoint(used)]
+        if any(not isinstance(one, _DEFINITIONS) or one.decorator_list for one in leading):
+            return None
+        more = {one.name for one in leading if isinstance(one, _DEFINITIONS)}
+        if more <= names:
+            return frozenset(names)
+        names |= more
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
+def _name(part: ast.AST) -> str:
+    """Return the name that a node uses; also a text, by which it may be looked up."""
+    match part:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return name
+    return ""
+
+
+@query
+def _uses(project: Project, path: Path, names: frozenset[str]) -> bool:
+    """Return whether a module uses one of some names, other than to import it."""
+    module = project.module_at(path)
+    if module is None:
+        return True
+    if any(binding.target.endswith(".*") for binding in module.imports):
+        return True
+    renamed = {
+        alias.asname
+        for node in module.syntax.of(ast.ImportFrom)
+        for alias in node.names
+        if alias.name in names and alias.asname
+    }
+    return any(_name(part) in names | renamed for part in walk(module.syntax.tree))
+
+
+def _looks_up(project: Project, run: frozenset[Path]) -> bool:
+    """Return whether something that a program runs takes functions or classes by names."""
+    return any(
+        path in run and ((module := project.module_at(path)) is None or _takes_by_name(module, word))
+        for word in _BY_NAME
+        for path in project.word_index.mentioning(word_of(word))
+    )
+
+
+def _takes_by_name(module: ModuleIndex, word: str) -> bool:
+    """Return whether a module calls such a function, with a name that is not written there."""
+    for call in module.calls_by_name.get(word, ()):
+        if word in _METHODS or (isinstance(call.func, ast.Name) and not _is_written(call)):
+            return True
+    return word == "__dict__" and any(part.attr == word for part in module.syntax.of(ast.Attribute))
+
+
+def _is_written(call: ast.Call) -> bool:
+    """``getattr(args, "size", 8)``"""
+    return len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
