@@ -349,3 +349,45 @@ def test_a_loader_of_one_batch_of_all_samples_is_not_pinned(job: MakeJob) -> Non
     program = program.replace('Clouds("clouds")', "clouds")
     assert "one or two batches hold all samples" in job({"train.py": program}).refusal("GPU301")
     assert job({"train.py": program.replace("len(clouds)", "len(others)")}).offer("GPU301").changes
+
+
+MOVED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size=32, num_workers=4{pinned})
+for images, masks in loader:
+    {first}
+    {second}
+    loss = criterion(model(images), masks)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_copies_that_are_discarded_gain_nothing(job: MakeJob) -> None:
+    dropped = {"first": "images.to(device)", "second": "masks.to(device)"}
+    assert "the copy is discarded" in job({"train.py": MOVED.format(**dropped, pinned="")}).refusal("GPU301")
+    results = job({"train.py": MOVED.format(**dropped, pinned=", pin_memory=True")}).scan("GPU302")
+    assert not any(isinstance(result.fix, Fix) for result in results)
+    kept = {"first": "images = images.to(device)", "second": "masks = masks.to(device)"}
+    assert job({"train.py": MOVED.format(**kept, pinned="")}).offer("GPU301").changes
+
+
+OPTION = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--pinned", action="store_true")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(("option", "set_before"), [("args.pinned", ""), ("pinned", "pinned = args.pinned\n")])
+def test_an_option_that_decides_whether_copies_wait_stays(job: MakeJob, option: str, set_before: str) -> None:
+    moved = (f"{name} = {name}.to(device, non_blocking={option})" for name in ("images", "masks"))
+    program = OPTION + set_before + MOVED.format(first=next(moved), second=next(moved), pinned=", pin_memory=True")
+    results = job({"train.py": program}).scan("GPU302")
+    assert results
+    assert all(isinstance(one.fix, Declined) for one in results)
+    assert any(f"`{option}` decides" in one.fix.reason for one in results if isinstance(one.fix, Declined))

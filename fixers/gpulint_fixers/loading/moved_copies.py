@@ -9,6 +9,7 @@ import re
 from gpulint import regex
 from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Edit
+from gpulint.placement.batch_classes import is_whole
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
@@ -42,6 +43,7 @@ _WIDE = frozenset(f"torch.{name}" for name in "float32 float float64 double int6
 _OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "long", "IntTensor": "int"}
 """Types of tensors on the host, and the methods that convert to them wherever a tensor is."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
+DISCARDED = "the copy is discarded, and the tensor stays where it is: assign it (`x = x.to(device)`)"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
 
@@ -54,6 +56,8 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return "the same expression waits for what is computed from the copy"
     if stays_on_cpu(transfer):
         return ON_CPU
+    if isinstance(module.syntax.parents.get(call), ast.Expr) and not is_whole(transfer.value, transfer.batch_read):
+        return DISCARDED
     if _is_first_batch(transfer.value):
         return "only a single batch is copied, so nothing overlaps with the copy"
     if _joins(transfer.value) or _may_pick_rows(module, call):
