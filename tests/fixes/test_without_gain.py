@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Declined, Fix
+from gpulint.fix import Declined, Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -391,3 +391,60 @@ def test_an_option_that_decides_whether_copies_wait_stays(job: MakeJob, option: 
     assert results
     assert all(isinstance(one.fix, Declined) for one in results)
     assert any(f"`{option}` decides" in one.fix.reason for one in results if isinstance(one.fix, Declined))
+
+
+ARRAY = """\
+import numpy as np
+import torch
+
+def train(model, loader, optimizer, history):
+    per_step = {made}
+    losses = []
+    for step, (images, labels) in enumerate(loader):
+        loss = criterion(model(images.cuda()), labels.cuda())
+        per_step[step] = loss{more}
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+    history.append(np.mean({kept}))
+"""
+
+
+@pytest.mark.parametrize("kept", ["per_step", "losses"])
+def test_a_step_that_writes_to_an_array_waits_in_any_case(job: MakeJob, kept: str) -> None:
+    program = ARRAY.format(made="np.zeros(len(loader))", more="", kept=kept)
+    assert not any(isinstance(one.fix, Fix) for one in job({"train.py": program}).scan("GPU305"))
+
+
+def test_a_step_that_writes_to_a_tensor_does_not_wait(job: MakeJob) -> None:
+    program = ARRAY.format(made="torch.zeros(len(loader), device='cuda')", more=".detach()", kept="losses")
+    assert any(isinstance(one.fix, Fix) for one in job({"train.py": program}).scan("GPU305"))
+
+
+STOPS = """\
+import pdb
+
+import torch
+
+def train(model, loader, optimizer, args):
+    for step, (images, labels) in enumerate(loader):
+        if {test}:
+            pdb.set_trace()
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "safety"),
+    [
+        ("images.shape[0] != labels.shape[0]", Safety.UNSAFE),
+        ("not len(images) == len(labels)", Safety.UNSAFE),
+        ("step > 3 and images.size(0) != args.batch_size", Safety.UNSAFE),
+        ("step == 100", Safety.SAFE),
+        ("len(images) == 1", Safety.SAFE),
+    ],
+)
+def test_a_debugger_that_waits_for_sizes_that_disagree_is_a_check(job: MakeJob, test: str, safety: Safety) -> None:
+    assert job({"train.py": STOPS.format(test=test)}).offer("GPU102").safety is safety
