@@ -374,6 +374,13 @@ def test_copies_that_are_discarded_gain_nothing(job: MakeJob) -> None:
     assert job({"train.py": MOVED.format(**kept, pinned="")}).offer("GPU301").changes
 
 
+def test_copies_of_a_statement_that_always_raises_stay(job: MakeJob) -> None:
+    both = {"first": "images, masks = images.cuda(), masks.cuda(), weights.cuda()", "second": "pass"}
+    assert "always raises" in job({"train.py": MOVED.format(**both, pinned="")}).refusal("GPU301")
+    right = {"first": "images, masks, rows = images.cuda(), masks.cuda(), weights.cuda()", "second": "pass"}
+    assert job({"train.py": MOVED.format(**right, pinned="")}).offer("GPU301").changes
+
+
 OPTION = """\
 import argparse
 

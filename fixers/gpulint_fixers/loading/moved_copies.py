@@ -44,6 +44,7 @@ _OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "lon
 """Types of tensors on the host, and the methods that convert to them wherever a tensor is."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 DISCARDED = "the copy is discarded, and the tensor stays where it is: assign it (`x = x.to(device)`)"
+RAISES = "the statement has another number of values than of variables, so that it always raises an error"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
 
@@ -58,6 +59,8 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return ON_CPU
     if isinstance(module.syntax.parents.get(call), ast.Expr) and not is_whole(transfer.value, transfer.batch_read):
         return DISCARDED
+    if _always_raises(module, call):
+        return RAISES
     if _is_first_batch(transfer.value):
         return "only a single batch is copied, so nothing overlaps with the copy"
     if _joins(transfer.value) or _may_pick_rows(module, call):
@@ -72,6 +75,14 @@ def no_gain(project: Project, transfer: Transfer) -> str:
     if (slow := _generating(project, transfer)) is not None:
         return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
     return ""
+
+
+def _always_raises(module: ModuleIndex, call: ast.Call) -> bool:
+    """``x, y = x.cuda(), y.cuda(), mask.cuda()``"""
+    match next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None):
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            return len(names) != len(values) and not any(isinstance(one, ast.Starred) for one in (*names, *values))
+    return False
 
 
 def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
