@@ -455,3 +455,49 @@ def train(model, loader, optimizer, args):
 )
 def test_a_debugger_that_waits_for_sizes_that_disagree_is_a_check(job: MakeJob, test: str, safety: Safety) -> None:
     assert job({"train.py": STOPS.format(test=test)}).offer("GPU102").safety is safety
+
+
+SHOWN = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size=32)
+for epoch in range(90):
+    for batch in loader:
+        images, masks = batch[0].cuda(), batch[1].cuda()
+        loss = criterion(model(images), masks)
+        loss.backward()
+        optimizer.step()
+    if epoch % 10 == 0:
+        batch = next(iter(loader))
+        images, masks = batch[0].cuda(), batch[1].cuda()
+        show(model(images), masks)
+"""
+
+
+def test_a_single_batch_that_is_shown_may_wait(job: MakeJob) -> None:
+    offered = job({"train.py": SHOWN}).offer("GPU301")
+    lines = {edit.span.line for edit in offered.edits}
+    assert lines == {4, 7}
+
+
+TWO_READS = """\
+import torch
+
+def train(model, loader, optimizer):
+    total = 0
+    for images, labels in loader:
+        part = 0
+        for rows, targets in parts(images.cuda(), labels.cuda()):
+            loss = criterion(model(rows), targets)
+            loss.backward()
+            part += loss.cpu().data.numpy()
+            total += loss.cpu().data.numpy()
+        optimizer.step()
+    return total
+"""
+
+
+def test_an_unread_sum_beside_a_read_of_the_same_loss_is_no_safe_removal(job: MakeJob) -> None:
+    results = job({"train.py": TWO_READS}).scan("GPU305")
+    assert not any(isinstance(one.fix, Fix) and one.fix.safety is Safety.SAFE for one in results)

@@ -44,6 +44,7 @@ _OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "lon
 """Types of tensors on the host, and the methods that convert to them wherever a tensor is."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
 DISCARDED = "the copy is discarded, and the tensor stays where it is: assign it (`x = x.to(device)`)"
+SINGLE = "only a single batch is copied, so nothing overlaps with the copy"
 RAISES = "the statement has another number of values than of variables, so that it always raises an error"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
@@ -62,15 +63,18 @@ def no_gain(project: Project, transfer: Transfer) -> str:
     if _always_raises(module, call):
         return RAISES
     if _is_first_batch(transfer.value):
-        return "only a single batch is copied, so nothing overlaps with the copy"
+        return SINGLE
     if _joins(transfer.value) or _may_pick_rows(module, call):
         return NOT_PINNED
-    if isinstance(transfer.value, ast.Name):
-        bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
+    whole = transfer.value
+    while isinstance(whole, ast.Subscript):
+        whole = whole.value
+    if isinstance(whole, ast.Name):
+        bound = reaching(module, module.scope(call).lookup(whole.id), call)
         values = [value for one in bound if (value := bound_value(one)) is not None]
         if any(map(_is_first_batch, values)):
-            return "only a single batch is copied, so nothing overlaps with the copy"
-        if any(_makes_new(project, module, value) for value in values):
+            return SINGLE
+        if whole is transfer.value and any(_makes_new(project, module, value) for value in values):
             return NOT_PINNED
     if (slow := _generating(project, transfer)) is not None:
         return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
