@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Declined, Fix
+from gpulint.fix import Declined, Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -349,3 +349,155 @@ def test_a_loader_of_one_batch_of_all_samples_is_not_pinned(job: MakeJob) -> Non
     program = program.replace('Clouds("clouds")', "clouds")
     assert "one or two batches hold all samples" in job({"train.py": program}).refusal("GPU301")
     assert job({"train.py": program.replace("len(clouds)", "len(others)")}).offer("GPU301").changes
+
+
+MOVED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size=32, num_workers=4{pinned})
+for images, masks in loader:
+    {first}
+    {second}
+    loss = criterion(model(images), masks)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_copies_that_are_discarded_gain_nothing(job: MakeJob) -> None:
+    dropped = {"first": "images.to(device)", "second": "masks.to(device)"}
+    assert "the copy is discarded" in job({"train.py": MOVED.format(**dropped, pinned="")}).refusal("GPU301")
+    results = job({"train.py": MOVED.format(**dropped, pinned=", pin_memory=True")}).scan("GPU302")
+    assert not any(isinstance(result.fix, Fix) for result in results)
+    kept = {"first": "images = images.to(device)", "second": "masks = masks.to(device)"}
+    assert job({"train.py": MOVED.format(**kept, pinned="")}).offer("GPU301").changes
+
+
+def test_copies_of_a_statement_that_always_raises_stay(job: MakeJob) -> None:
+    both = {"first": "images, masks = images.cuda(), masks.cuda(), weights.cuda()", "second": "pass"}
+    assert "always raises" in job({"train.py": MOVED.format(**both, pinned="")}).refusal("GPU301")
+    right = {"first": "images, masks, rows = images.cuda(), masks.cuda(), weights.cuda()", "second": "pass"}
+    assert job({"train.py": MOVED.format(**right, pinned="")}).offer("GPU301").changes
+
+
+OPTION = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--pinned", action="store_true")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(("option", "set_before"), [("args.pinned", ""), ("pinned", "pinned = args.pinned\n")])
+def test_an_option_that_decides_whether_copies_wait_stays(job: MakeJob, option: str, set_before: str) -> None:
+    moved = (f"{name} = {name}.to(device, non_blocking={option})" for name in ("images", "masks"))
+    program = OPTION + set_before + MOVED.format(first=next(moved), second=next(moved), pinned=", pin_memory=True")
+    results = job({"train.py": program}).scan("GPU302")
+    assert results
+    assert all(isinstance(one.fix, Declined) for one in results)
+    assert any(f"`{option}` decides" in one.fix.reason for one in results if isinstance(one.fix, Declined))
+
+
+ARRAY = """\
+import numpy as np
+import torch
+
+def train(model, loader, optimizer, history):
+    per_step = {made}
+    losses = []
+    for step, (images, labels) in enumerate(loader):
+        loss = criterion(model(images.cuda()), labels.cuda())
+        per_step[step] = loss{more}
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+    history.append(np.mean({kept}))
+"""
+
+
+@pytest.mark.parametrize("kept", ["per_step", "losses"])
+def test_a_step_that_writes_to_an_array_waits_in_any_case(job: MakeJob, kept: str) -> None:
+    program = ARRAY.format(made="np.zeros(len(loader))", more="", kept=kept)
+    assert not any(isinstance(one.fix, Fix) for one in job({"train.py": program}).scan("GPU305"))
+
+
+def test_a_step_that_writes_to_a_tensor_does_not_wait(job: MakeJob) -> None:
+    program = ARRAY.format(made="torch.zeros(len(loader), device='cuda')", more=".detach()", kept="losses")
+    assert any(isinstance(one.fix, Fix) for one in job({"train.py": program}).scan("GPU305"))
+
+
+STOPS = """\
+import pdb
+
+import torch
+
+def train(model, loader, optimizer, args):
+    for step, (images, labels) in enumerate(loader):
+        if {test}:
+            pdb.set_trace()
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "safety"),
+    [
+        ("images.shape[0] != labels.shape[0]", Safety.UNSAFE),
+        ("not len(images) == len(labels)", Safety.UNSAFE),
+        ("step > 3 and images.size(0) != args.batch_size", Safety.UNSAFE),
+        ("step == 100", Safety.SAFE),
+        ("len(images) == 1", Safety.SAFE),
+    ],
+)
+def test_a_debugger_that_waits_for_sizes_that_disagree_is_a_check(job: MakeJob, test: str, safety: Safety) -> None:
+    assert job({"train.py": STOPS.format(test=test)}).offer("GPU102").safety is safety
+
+
+SHOWN = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Clouds("clouds"), batch_size=32)
+for epoch in range(90):
+    for batch in loader:
+        images, masks = batch[0].cuda(), batch[1].cuda()
+        loss = criterion(model(images), masks)
+        loss.backward()
+        optimizer.step()
+    if epoch % 10 == 0:
+        batch = next(iter(loader))
+        images, masks = batch[0].cuda(), batch[1].cuda()
+        show(model(images), masks)
+"""
+
+
+def test_a_single_batch_that_is_shown_may_wait(job: MakeJob) -> None:
+    offered = job({"train.py": SHOWN}).offer("GPU301")
+    lines = {edit.span.line for edit in offered.edits}
+    assert lines == {4, 7}
+
+
+TWO_READS = """\
+import torch
+
+def train(model, loader, optimizer):
+    total = 0
+    for images, labels in loader:
+        part = 0
+        for rows, targets in parts(images.cuda(), labels.cuda()):
+            loss = criterion(model(rows), targets)
+            loss.backward()
+            part += loss.cpu().data.numpy()
+            total += loss.cpu().data.numpy()
+        optimizer.step()
+    return total
+"""
+
+
+def test_an_unread_sum_beside_a_read_of_the_same_loss_is_no_safe_removal(job: MakeJob) -> None:
+    results = job({"train.py": TWO_READS}).scan("GPU305")
+    assert not any(isinstance(one.fix, Fix) and one.fix.safety is Safety.SAFE for one in results)

@@ -30,7 +30,7 @@ from gpulint_fixers.loading.async_copies import (
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
-from gpulint_fixers.loading.moved_copies import NOT_PINNED, ON_CPU, SWAPPED, stays_on_cpu
+from gpulint_fixers.loading.moved_copies import DISCARDED, NOT_PINNED, ON_CPU, RAISES, SINGLE, SWAPPED, stays_on_cpu
 from gpulint_fixers.loading.pinning import pin
 
 _NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
@@ -118,7 +118,7 @@ def _lost(project: Project, loader: Loader) -> str:
     """Return why no copy of a loader's batches could take them from pinned memory; empty where one may."""
     copies = [_together(project, copy) for copy in blocking_copies(project, loader)]
     reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
-    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED)]
+    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED, DISCARDED, RAISES)]
     if not lost or not all(reasons):
         return ""
     return "" if any(one.non_blocking for one in project.fact(DeviceTransfers).transfers_of(loader)) else lost[0]
@@ -134,7 +134,8 @@ def _no_gain(project: Project, transfers: list[Transfer], copies: list[Fix | Dec
     """Return why pinning a loader without workers gains nothing; empty where the copies can overlap."""
     if not transfers:
         return f"{_NO_WORKERS}; set `num_workers` first"
-    if staying := next((copy for copy in copies if isinstance(copy, Declined)), None):
+    staying = next((copy for copy in copies if isinstance(copy, Declined) and copy.reason != SINGLE), None)
+    if staying is not None:
         return f"{_NO_WORKERS}, and the copies to the GPU still wait: {staying.reason}"
     return waits_anyway(project, transfers)
 

@@ -200,7 +200,8 @@ def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined
 def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> Fix | Declined:
     """The removal of what nothing reads, by its gain: a number beside which the same step waits for others costs
     nothing, but a batch that is copied does."""
-    if any(isinstance(part, ast.Call) and last_name(part.func) in _COPIES for part in walk(found.statement)):
+    copies = any(isinstance(part, ast.Call) and last_name(part.func) in _COPIES for part in walk(found.statement))
+    if copies and not isinstance(found.statement, ast.AugAssign):
         return made
     if (stays := _stays(project, finding, found)) is not None:
         return stays

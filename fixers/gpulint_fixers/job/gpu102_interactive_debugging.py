@@ -28,6 +28,7 @@ _SPEAKS = regex.compile(r"debug|pdb|breakpoint", re.IGNORECASE)
 """Words of comments that are about a debugger."""
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
+_SIZES = frozenset({"len", "size", "numel", "dim"})
 _UNLESS = "unless somebody looks at the results there"
 
 
@@ -115,8 +116,8 @@ def _made(description: str, edit: Edit, error: bool, unused: tuple[Edit, ...] = 
 
 
 def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:
-    """Return whether the program stops there for an exception or for values that are not finite, after which a run
-    without a terminal ends, and one without the debugger goes on."""
+    """Return whether the program stops there for an exception, for values that are not finite or for sizes that
+    disagree, after which a run without a terminal ends, and one without the debugger goes on."""
     inner: ast.AST = statement
     for up in module.ancestors(statement):
         if isinstance(up, FUNCTIONS):
@@ -125,10 +126,25 @@ def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:
             return not isinstance(up.body[-1], ast.Raise)
         if isinstance(up, ast.If) and inner in up.body:
             named = {last_name(part.func) for part in walk(up.test) if isinstance(part, ast.Call)}
-            if named & _FINITE and not isinstance(up.body[-1], ast.Raise):
+            if (named & _FINITE or _is_check(up.test)) and not isinstance(up.body[-1], ast.Raise):
                 return True
         inner = up
     return False
+
+
+def _is_check(test: ast.expr) -> bool:
+    """Return whether a condition finds that sizes disagree: ``x.shape[0] != len(y)``, ``not len(x) == len(y)``."""
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    unequal = ast.Eq if negated else ast.NotEq
+    return any(
+        isinstance(part, ast.Compare) and isinstance(part.ops[0], unequal) and _is_sized(part) for part in walk(test)
+    )
+
+
+def _is_sized(compared: ast.Compare) -> bool:
+    parts = walk(compared)
+    shapes = any(isinstance(part, ast.Attribute) and part.attr == "shape" for part in parts)
+    return shapes or any(isinstance(part, ast.Call) and last_name(part.func) in _SIZES for part in parts)
 
 
 def _with_comment(document: Document, edit: Edit) -> Edit:

@@ -35,6 +35,7 @@ from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
 from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.loading.copy_options import chosen, forwards_choice, passes_options_on
 from gpulint_fixers.loading.cuda_only import MAY_BE_OTHER, non_blocking, unblock
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
@@ -186,10 +187,12 @@ def _against(project: Project, payload: Blocking) -> str:
 
 def _obstacle(payload: Blocking, elsewhere: set[Device]) -> str:
     """Return what is against copies that do not wait, whatever their loaders do."""
-    if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
+    if any(passes_options_on(transfer.node) for transfer in payload.transfers):
         return "the call forwards its callers' options, which may include `non_blocking`"
-    if any(map(_forwards_choice, payload.transfers)):
+    if any(map(forwards_choice, payload.transfers)):
         return "the function's callers choose `non_blocking`: pass it there"
+    if option := next(filter(None, map(chosen, payload.transfers)), ""):
+        return f"`{option}` decides whether the copy waits: set it there"
     if predates_device_argument(payload.transfers[0].call.module):
         return "the code is for PyTorch before 0.4, which has no `non_blocking=`"
     if Device.CPU in elsewhere:
@@ -243,20 +246,6 @@ def _converts_first(transfer: Transfer) -> bool:
     NumPy."""
     func = transfer.node.func
     return isinstance(func, ast.Attribute) and is_new(transfer.call.module, func.value)
-
-
-def _passes_options_on(call: ast.Call) -> bool:
-    return any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
-
-
-def _forwards_choice(transfer: Transfer) -> bool:
-    """``value.to(device, non_blocking=non_blocking)`` with a parameter of the function, which a constant in its place
-    would leave without effect."""
-    call = transfer.node
-    function = transfer.call.module.function(call)
-    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "non_blocking")]
-    named = {value.id for value in given if isinstance(value, ast.Name)}
-    return function is not None and bool(named & parameters(function))
 
 
 def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:

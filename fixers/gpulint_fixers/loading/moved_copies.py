@@ -9,6 +9,7 @@ import re
 from gpulint import regex
 from gpulint.documents.python import PythonModule, walk
 from gpulint.fix import Edit
+from gpulint.placement.batch_classes import is_whole
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.host_copies import WIDENS, is_new
@@ -42,6 +43,9 @@ _WIDE = frozenset(f"torch.{name}" for name in "float32 float float64 double int6
 _OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "long", "IntTensor": "int"}
 """Types of tensors on the host, and the methods that convert to them wherever a tensor is."""
 NOT_PINNED = "what is moved was computed from the batch, so that it is not in pinned memory"
+DISCARDED = "the copy is discarded, and the tensor stays where it is: assign it (`x = x.to(device)`)"
+SINGLE = "only a single batch is copied, so nothing overlaps with the copy"
+RAISES = "the statement has another number of values than of variables, so that it always raises an error"
 _READS = frozenset({"cpu", "item", "tolist", "numpy"})
 """Methods in which the host waits for the GPU."""
 
@@ -54,20 +58,35 @@ def no_gain(project: Project, transfer: Transfer) -> str:
         return "the same expression waits for what is computed from the copy"
     if stays_on_cpu(transfer):
         return ON_CPU
+    if isinstance(module.syntax.parents.get(call), ast.Expr) and not is_whole(transfer.value, transfer.batch_read):
+        return DISCARDED
+    if _always_raises(module, call):
+        return RAISES
     if _is_first_batch(transfer.value):
-        return "only a single batch is copied, so nothing overlaps with the copy"
+        return SINGLE
     if _joins(transfer.value) or _may_pick_rows(module, call):
         return NOT_PINNED
-    if isinstance(transfer.value, ast.Name):
-        bound = reaching(module, module.scope(call).lookup(transfer.value.id), call)
+    whole = transfer.value
+    while isinstance(whole, ast.Subscript):
+        whole = whole.value
+    if isinstance(whole, ast.Name):
+        bound = reaching(module, module.scope(call).lookup(whole.id), call)
         values = [value for one in bound if (value := bound_value(one)) is not None]
         if any(map(_is_first_batch, values)):
-            return "only a single batch is copied, so nothing overlaps with the copy"
-        if any(_makes_new(project, module, value) for value in values):
+            return SINGLE
+        if whole is transfer.value and any(_makes_new(project, module, value) for value in values):
             return NOT_PINNED
     if (slow := _generating(project, transfer)) is not None:
         return f"`{slow}` calls a model many times for each batch, beside which the copy takes no time"
     return ""
+
+
+def _always_raises(module: ModuleIndex, call: ast.Call) -> bool:
+    """``x, y = x.cuda(), y.cuda(), mask.cuda()``"""
+    match next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None):
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            return len(names) != len(values) and not any(isinstance(one, ast.Starred) for one in (*names, *values))
+    return False
 
 
 def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:

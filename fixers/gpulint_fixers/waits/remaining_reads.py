@@ -81,6 +81,10 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
 
 def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
     """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
+    if (stored := _stored_in_array(found, here)) is not None:
+        return Declined(
+            f"every step also writes the value to an array of NumPy in line {stored.lineno}, which reads it"
+        )
     loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
     for call, read in hidden_waits(project, loop.module, loop.node):
         inside = own is not None and read.module.function(read.node) is own
@@ -90,6 +94,28 @@ def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) 
                 return Declined(f"every step reads {what} as well, which a library returns, perhaps on the GPU")
             return Declined(f"every step waits in {what} as well")
     return None
+
+
+def _stored_in_array(found: HostWait, here: frozenset[ast.AST]) -> ast.stmt | None:
+    """The statement of the loop that stores the same tensor in an array (``losses[step] = loss``)."""
+    module, loop = found.module, found.context.loop.node
+    read = {ast.unparse(sync.value) for sync in found.syncs if sync.value is not None}
+    for part in walk(loop) if not found.context.calls else ():
+        match part:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name) as array)], value=ast.Name() as value) if (
+                value.id in read and _is_array(module, array, name)
+            ):
+                if branches_around(module, part, loop) <= here:
+                    return part
+    return None
+
+
+def _is_array(module: ModuleIndex, use: ast.Name, name: str) -> bool:
+    """Return whether NumPy makes all values of a variable."""
+    values = [binding.value for binding in module.scope(use).lookup(name)]
+    return bool(values) and all(
+        isinstance(value, ast.Call) and ast.unparse(value.func).startswith(("np.", "numpy.")) for value in values
+    )
 
 
 def _is_of_library(project: Project, read: NodeRef) -> bool:
