@@ -96,6 +96,25 @@ def test_an_interval_of_a_dictionary_is_named_by_its_key(job: MakeJob) -> None:
     assert '{"ckpt_interval": 10000}' in made.text("train.py")
 
 
+CALLBACKS = """\
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+callbacks = [
+    ModelCheckpoint("/mnt/nfs/all", every_n_train_steps=OTHER, save_top_k=-1),
+    ModelCheckpoint("/mnt/nfs/newest", every_n_train_steps=1000, save_top_k=1),
+]
+Trainer(callbacks=callbacks).fit(model)
+"""
+
+
+@pytest.mark.parametrize(("other", "reason"), [(10_000, "line 5 writes one every 10,000 steps"), (20_000, "")])
+def test_two_callbacks_do_not_come_to_write_together(job: MakeJob, other: int, reason: str) -> None:
+    made = timed(job, CALLBACKS.replace("OTHER", str(other)))
+    made.repair("GPU211")
+    assert ("every_n_train_steps=10000, save_top_k=1)" in made.text("train.py")) is not reason
+
+
 @pytest.mark.parametrize("steps", [1, 7, 500, 4999])
 def test_no_other_multiple_loses_less_time(job: MakeJob, steps: int) -> None:
     made = timed(job, saved(f"step % {steps} == 0"))
