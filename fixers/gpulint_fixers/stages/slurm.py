@@ -56,7 +56,8 @@ def in_container(job: Job) -> str | None:
             f"with `{option}` in {path.name} its script runs in a container, whose files only this job sees; put it "
             "into the image"
         )
-    leading = (directive.text for script in job.document.scripts for directive in script.directives if directive.leading)
+    directives = (directive for script in job.document.scripts for directive in script.directives)
+    leading = (directive.text for directive in directives if directive.leading)
     found = next((found for text in leading if (found := _CONTAINER.search(text))), None)
     if found is None:
         return None
