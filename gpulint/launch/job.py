@@ -113,6 +113,8 @@ class Job:
     """Documents whose shell the job runs, its own first."""
     image: Document | None = None
     """The Dockerfile whose default command the task runs, if it has no command of its own."""
+    container: tuple[str, Path] | None = None
+    """The option with which a command puts the script of the job into a container, and the file of the command."""
 
     @property
     def place(self) -> Place:

@@ -1,4 +1,4 @@
-"""What a command that submits a job overrides of the job's own requests (``sbatch --gres=gpu:8 job.sh``)."""
+"""What a command that submits a job says of it beside its own requests (``sbatch --gres=gpu:8 job.sh``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpulint.finding import Place
 from gpulint.launch.job import DeclaredCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from gpulint.documents.base import Document
     from gpulint.documents.tasks import Count
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 _GPUS = regex.compile(r"--(gres|gpus)|-G(\d|=|$)")
 _NODES = regex.compile(r"--(nodes|ntasks|tasks-per)|-[Nn](\d|=|$)")
 _EXCLUSIVE = "--exclusive"
+_CONTAINER = regex.compile(r"--container(?:-\w+)*")
+"""Options of Slurm and of Pyxis that have the batch script itself run in a container."""
 
 
-def submitted(job: Job, submissions: Iterable[tuple[Document, Launch]]) -> Job:
-    """Return the job with what ``sbatch`` overrides taken as unknown, unless all commands request what the job does."""
+def submitted(job: Job, submissions: Sequence[tuple[Document, Launch]]) -> Job:
+    """Return the job with what ``sbatch`` overrides taken as unknown, unless all commands request what the job does,
+    and with the container that it puts the job's script into."""
+    for document, launch in submissions:
+        if job.container is None and (option := _container(launch)) is not None:
+            job = replace(job, container=(option, document.path))
     for document, launch in submissions:
         words = [word.text for word in launch.command.argv]
         of_gpus = any(map(_GPUS.match, words)) or any(word.startswith(_EXCLUSIVE) for word in words)
@@ -33,6 +39,13 @@ def submitted(job: Job, submissions: Iterable[tuple[Document, Launch]]) -> Job:
             gpus = None if job.gpus is None and not of_gpus else unknown
             return replace(job, gpus=gpus, nodes=unknown, tasks_per_node=unknown)
     return job
+
+
+def _container(launch: Launch) -> str | None:
+    """``--container-image`` of ``sbatch --container-image=torch.sqsh job.sh``; what follows the script is its own."""
+    argv = launch.command.argv
+    given = [word.text for word in argv[: len(argv) - len(launch.args)]]
+    return next((found[0] for text in given if (found := _CONTAINER.match(text))), None)
 
 
 def _agrees(job: Job, launch: Launch, words: list[str], of_gpus: bool) -> bool:

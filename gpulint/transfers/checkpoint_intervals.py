@@ -112,6 +112,12 @@ def timed_interval(
     return TimedInterval(times, stated) if times is not None and stated is not None else None
 
 
+def interval_of_callback(project: Project, save: Save) -> int | None:
+    """Return after how many steps a callback writes, where it says so by one number."""
+    stated = _of_settings(project, save, 0) if save.is_callback and save.interval is None else None
+    return stated.steps if stated is not None else None
+
+
 def _times_of(project: Project, path: Path) -> Times | None:
     """The times that the settings have for a program."""
     config = project.config

@@ -54,6 +54,15 @@ class DataCaches:
         wrappers = (row for row in self._rows if row.by == "wrapper")
         return next((row for row in wrappers if made and all(matches(row.calls, one) for one in made)), None)
 
+    def file_system(self, module: ModuleIndex, call: ast.Call) -> str:
+        """The class of an object store's file system whose method a call is; "" if it may be another one's."""
+        row = self.of(module, call)
+        if row is None or row.by != "wrapper" or not isinstance(call.func, ast.Attribute):
+            return ""
+        made = self._project.fact(Resolver).points_to(module, call.func.value)
+        names = {last_name(ref.node.func) for ref in made if isinstance(ref.node, ast.Call)}
+        return min(names) if names and all(name.endswith("FileSystem") for name in names) else ""
+
     def streams(self, module: ModuleIndex) -> list[tuple[ast.Call, DataCache]]:
         """The calls of a module whose results read a source again in each pass."""
         return [(call, row) for call, row in self.kept(module) if row.streams]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpulint.finding import Finding
+from gpulint.fix import Declined
 
 MakeJob = Callable[..., Any]
 
@@ -94,6 +95,27 @@ def test_an_interval_of_a_dictionary_is_named_by_its_key(job: MakeJob) -> None:
     made = timed(job, text)
     made.repair("GPU211")
     assert '{"ckpt_interval": 10000}' in made.text("train.py")
+
+
+CALLBACKS = """\
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+callbacks = [
+    ModelCheckpoint("/mnt/nfs/all", every_n_train_steps=OTHER, save_top_k=-1),
+    ModelCheckpoint("/mnt/nfs/newest", every_n_train_steps=1000, save_top_k=1),
+]
+Trainer(callbacks=callbacks).fit(model)
+"""
+
+
+@pytest.mark.parametrize(("other", "changed"), [(10_000, False), (20_000, True)])
+def test_two_callbacks_do_not_come_to_write_together(job: MakeJob, other: int, changed: bool) -> None:
+    made = timed(job, CALLBACKS.replace("OTHER", str(other)))
+    reasons = [result.fix.reason for result in made.scan("GPU211") if isinstance(result.fix, Declined)]
+    assert any("the callback in line 5 writes one every 10,000 steps" in reason for reason in reasons) is not changed
+    made.repair("GPU211")
+    assert ("every_n_train_steps=10000, save_top_k=1)" in made.text("train.py")) is changed
 
 
 @pytest.mark.parametrize("steps", [1, 7, 500, 4999])

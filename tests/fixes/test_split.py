@@ -46,6 +46,19 @@ def test_what_another_job_could_not_do_stays_with_the_reason(
     assert (one["state"], STAYS[script] in one["reason"]) == ("declined", True), one["reason"]
 
 
+@pytest.mark.parametrize(
+    ("options", "state"), [("--container-image=torch.sqsh train.sbatch", "declined"), ("train.sbatch --container", "")]
+)
+def test_the_command_that_submits_may_put_the_script_into_a_container(
+    options: str, state: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "submit.sh").write_text(f"#!/bin/bash\nsbatch {options}\n")
+    _fix(tmp_path, "pip install -r requirements.txt")
+    (one,) = json.loads(capfd.readouterr().out)
+    assert (one["state"] == "declined") is (state == "declined")
+    assert state == "" or "`--container-image` in submit.sh" in one["reason"]
+
+
 def test_a_script_of_very_many_steps_is_left_to_its_author(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _fix(tmp_path, "\n".join(f"aws s3 sync s3://bucket/set{number} set{number}" for number in range(120)))
     (reason,) = {one["reason"] for one in json.loads(capfd.readouterr().out)}

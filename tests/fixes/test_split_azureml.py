@@ -115,6 +115,16 @@ def test_what_names_the_job_stays_and_all_else_goes_to_the_step(job: MakeJob) ->
     assert "resources" not in stage and "inputs" not in stage
 
 
+def test_a_step_without_gpus_builds_no_packages_for_them(job: MakeJob) -> None:
+    installs = "pip install datasets flash-attn && python -m pip install flash_attn==2.5 --no-build-isolation"
+    text = JOB.replace("COMMAND", f"{installs} && {COMMANDS['plain']}")
+    made = job({"train.py": TRAIN, "job.yaml": text})
+    made.repair("GPU332")
+    stage, train = yaml.safe_load(made.text("job.yaml"))["jobs"].values()
+    assert train["command"].startswith(installs)
+    assert "pip install datasets" in stage["command"] and "flash_attn" not in stage["command"]
+
+
 def test_the_fix_states_the_compute_target_that_it_assumes_or_takes_one_of_the_tree(job: MakeJob) -> None:
     text = JOB.replace("COMMAND", COMMANDS["plain"])
     assert (

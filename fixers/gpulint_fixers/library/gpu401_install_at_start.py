@@ -73,7 +73,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the job is there to set an environment up, once: submit it without GPUs")
     if job.task.system == "slurm" and (same := _jobs_with(project, document, finding)) > _FEW_JOBS:
         return Declined(f"{same} jobs run the same command: prepare the environment once, in one job for all of them")
-    if job.task.system == "slurm" and (reason := in_container(document)):
+    if job.task.system == "slurm" and (reason := in_container(job)):
         return Declined(reason)
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged

@@ -11,7 +11,8 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
-from gpulint.transfers.checkpoint_intervals import StatedInterval
+from gpulint.transfers.checkpoint_intervals import StatedInterval, interval_of_callback
+from gpulint.transfers.checkpoints import Checkpoints
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import LOOPS, NodeRef, last_name
 from gpulint_fixers.edits.numbers import replace_number
@@ -41,6 +42,8 @@ def longer_interval(project: Project, payload: BlockingCheckpoint) -> Fix | Decl
     reason = _other_use(stated, stated.number) or _other_tests(stated.number) or _starts_anew(payload, stated.counter)
     if reason is not None or (reason := _picks_best(project, payload)) is not None:
         return Declined(reason)
+    if (other := _other_callback(project, payload, stated.steps, steps)) is not None:
+        return Declined(other)
     if not timed.times.is_small(steps):
         return Declined(
             f"with one every {steps:,} steps {timed.times.share(steps):.0%} of the time would still be lost to them"
@@ -108,6 +111,17 @@ def _picks_best(project: Project, payload: BlockingCheckpoint) -> str | None:
         given = arguments.of(module, call, name)
         if not given.is_absent and not arguments.value(module, call, name).every(lambda value: not value):
             return f"with `{name}` the best of the checkpoints is looked for, of which there would be fewer"
+    return None
+
+
+def _other_callback(project: Project, payload: BlockingCheckpoint, steps: int, longer: int) -> str | None:
+    """Return which other callback writes at least as often as this one would then, and at the same steps with it:
+    one that keeps the newest checkpoint beside one that keeps them all."""
+    save = payload.save
+    for other in project.fact(Checkpoints).in_module(save.call.module) if save.is_callback else ():
+        every = interval_of_callback(project, other) if other.node is not save.node else None
+        if every is not None and every != steps and every <= longer:
+            return f"the callback in line {other.node.lineno} writes one every {every:,} steps, so choose for both"
     return None
 
 

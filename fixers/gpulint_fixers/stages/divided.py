@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell import Command, Script
 from gpulint.documents.tasks import Task
 from gpulint.fix import Edit
-from gpulint.launch.transfer_commands import install_tool
+from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.source import Span
@@ -22,14 +24,36 @@ NO_BLOCK = "only commands with lines of their own in a block of text (`|`) are m
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TORCH_HOME")
 
 
+_PACKAGE = regex.compile(r"[A-Za-z0-9][\w.-]*")
+_FOR_GPUS = frozenset(
+    "flash-attn bitsandbytes vllm xformers apex transformer-engine mamba-ssm causal-conv1d deepspeed liger-kernel "
+    "sglang flashinfer-python pynvml nvidia-ml-py".split()
+)
+"""Packages that are of no use, or cannot be built, where there is no GPU."""
+
+
 def without_installs(project: Project, made: Plan) -> list[Piece]:
-    """Take installs out of what moves: both containers need the packages, as neither sees the other's disk."""
+    """Take installs out of what moves: both containers need the packages, as neither sees the other's disk, but those
+    for GPUs alone stay in the job."""
     installs = [
         piece for piece in made.moved if any(install_tool(project.models, command) for command in piece.commands)
     ]
     made.moved = [piece for piece in made.moved if piece not in installs]
     last = made.moved[-1].first if made.moved else 0
-    return [piece for piece in installs if piece.first < last]
+    return [piece for piece in installs if piece.first < last and not _is_for_gpus(piece)]
+
+
+def _is_for_gpus(piece: Piece) -> bool:
+    """``pip install flash-attn --no-build-isolation``, and nothing else."""
+    return bool(piece.commands) and all(_installs_for_gpus(words_of(command)) for command in piece.commands)
+
+
+def _installs_for_gpus(words: Sequence[str]) -> bool:
+    at = list(words).index("install") if "install" in words else 0
+    if not at or not words[at - 1].rpartition("/")[2].startswith("pip"):
+        return False
+    found = [_PACKAGE.match(word) for word in words[at + 1 :] if not word.startswith("-")]
+    return bool(found) and all(one is not None and re.sub(r"[._]", "-", one[0]).lower() in _FOR_GPUS for one in found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

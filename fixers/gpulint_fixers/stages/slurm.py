@@ -8,6 +8,7 @@ import shlex
 
 from gpulint.documents import Document
 from gpulint.documents.shell.scheduler_directives import Flag, flags
+from gpulint.launch.job import Job
 
 _KEPT = {
     "-A": "--account", "-t": "--time", "-D": "--chdir", "-M": "--clusters",
@@ -32,22 +33,31 @@ _LONGEST = 4
 """Hours that downloads and copies get at most, and not those of a training."""
 
 
-def refusal(document: Document) -> str | None:
+def refusal(job: Job) -> str | None:
     """Return why a Slurm job cannot get a stage before it."""
+    document = job.document
     (script,) = document.scripts
     for directive in script.directives:
         if directive.leading and re.match(r"(hetjob|packjob)\b", directive.text.strip()):
             return "it is a heterogeneous job"
-    if reason := in_container(document):
+    if reason := in_container(job):
         return reason
     if any("--dependency" in directive.text for directive in script.directives if directive.leading):
         return "the job depends on another one already"
     return None
 
 
-def in_container(document: Document) -> str | None:
-    """Return why nothing that a job makes is there for another one, if its directives put its script in a container."""
-    leading = (directive.text for script in document.scripts for directive in script.directives if directive.leading)
+def in_container(job: Job) -> str | None:
+    """Return why nothing that a job makes is there for another one, if its directives or the command that submits it
+    put its script in a container."""
+    if job.container is not None:
+        option, path = job.container
+        return (
+            f"with `{option}` in {path.name} its script runs in a container, whose files only this job sees; put it "
+            "into the image"
+        )
+    directives = (directive for script in job.document.scripts for directive in script.directives)
+    leading = (directive.text for directive in directives if directive.leading)
     found = next((found for text in leading if (found := _CONTAINER.search(text))), None)
     if found is None:
         return None

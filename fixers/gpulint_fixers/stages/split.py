@@ -54,7 +54,7 @@ def planned(project: Project, document: Document, job: Job) -> Plan | str:
     """Return what of a script can move, or why nothing can."""
     if job.task.system not in ("slurm", ""):
         return _OTHERS
-    if reason := slurm.refusal(document):
+    if reason := slurm.refusal(job):
         return reason
     if document.path.stem.endswith("_prepare"):
         return "it is a stage before another job already"

@@ -166,14 +166,21 @@ def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iter
             where = project.fact(StorageLocations).of(module, call.args[0])
             if _is_outside_of_loops(module, call, function) or _fetches_missing(module, call):
                 continue
-            if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
+            store = per_item and not where.is_remote and project.fact(DataCaches).file_system(module, call)
+            is_url = re.match(_BUCKET, where.text) or (per_item and "://" in where.text)
+            if not store and not (where.is_remote and is_url):
                 continue
             if per_item or project.fact(LoopContexts).enclosing_loops(module, call):
                 row = project.fact(DataCaches).of(module, call)
                 if row is not None and project.fact(DataCaches).is_cached(module, call, row):
                     continue
                 unit = "every item" if per_item else "every iteration"
-                yield _finding(document, module, call, f"{last_name(call.func)} reads {where.text} for {unit}")
+                what = (
+                    f"{last_name(call.func)} of {store} reads a file"
+                    if store
+                    else f"{last_name(call.func)} reads {where.text}"
+                )
+                yield _finding(document, module, call, f"{what} for {unit}")
 
 
 def _streams(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
