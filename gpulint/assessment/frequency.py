@@ -51,12 +51,14 @@ class Frequency:
     every: float = 1
     stated: bool = False
     """The number is written in the code."""
+    lasts: bool = False
+    """A share of the whole run is lost, not some time in it."""
 
     @property
     def phrase(self) -> str:
         """As a part of a sentence."""
         if self.per == "run":
-            return "once per run"
+            return "the whole run" if self.lasts else "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}"
@@ -81,7 +83,7 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         # What is set up in front of an epoch's steps concerns each of them.
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
-        return Frequency(per)
+        return Frequency(per, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
 
 
