@@ -39,6 +39,7 @@ _BEST = regex.compile(
     re.IGNORECASE,
 )
 """Names of the best value so far."""
+_STOPS = "breakpoint"
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
 
@@ -51,6 +52,8 @@ class Frequency:
     every: float = 1
     stated: bool = False
     """The number is written in the code."""
+    at_steps: bool = False
+    """Of what ends a run, or holds it up, at whichever step gets there first."""
     lasts: bool = False
     """A share of the whole run is lost, not some time in it."""
 
@@ -58,7 +61,7 @@ class Frequency:
     def phrase(self) -> str:
         """As a part of a sentence."""
         if self.per == "run":
-            return "the whole run" if self.lasts else "once per run"
+            return "the whole run" if self.lasts else "at every step" if self.at_steps else "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}"
@@ -83,7 +86,9 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         # What is set up in front of an epoch's steps concerns each of them.
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
-        return Frequency(per, lasts=per == "run" and kind.share is not None)
+        stops = cost is not None and cost.kind == _STOPS
+        at_steps = per == "run" and stops and Role.STEP in subject.roles
+        return Frequency(per, at_steps=at_steps, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
 
 
