@@ -16,7 +16,7 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
 ```json
 "impact": {
   "level": "high",
-  "basis": "once per run, 2 of 8 GPUs in use, 8 GPUs",
+  "basis": "the whole run, 2 of 8 GPUs in use, 8 GPUs",
   "gpu_share": [0.75, 0.75],
   "gpu_hours": null
 }

@@ -54,12 +54,14 @@ class Frequency:
     """The number is written in the code."""
     at_steps: bool = False
     """Of what ends a run, or holds it up, at whichever step gets there first."""
+    lasts: bool = False
+    """A share of the whole run is lost, not some time in it."""
 
     @property
     def phrase(self) -> str:
         """As a part of a sentence."""
         if self.per == "run":
-            return "at every step" if self.at_steps else "once per run"
+            return "the whole run" if self.lasts else "at every step" if self.at_steps else "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}"
@@ -85,7 +87,8 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
         stops = cost is not None and cost.kind == _STOPS
-        return Frequency(per, at_steps=per == "run" and stops and Role.STEP in subject.roles)
+        at_steps = per == "run" and stops and Role.STEP in subject.roles
+        return Frequency(per, at_steps=at_steps, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
 
 

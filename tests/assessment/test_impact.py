@@ -18,7 +18,7 @@ from gpulint.finding import Finding
 from gpulint.impact import Cost, Impact
 from gpulint.project import Project
 from gpulint.source import Span
-from tests.assessment.scans import HEAD, IMAGES, TRAINING, scan
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, impacts, scan
 
 
 def test_json_has_level_and_basis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,10 +31,26 @@ def test_json_has_level_and_basis(tmp_path: Path, capsys: pytest.CaptureFixture[
     (impact,) = (finding["impact"] for finding in found if finding["code"] == "GPU103")
     assert impact == {
         "level": "high",
-        "basis": "once per run, 2 of 8 GPUs in use, 8 GPUs",
+        "basis": "the whole run, 2 of 8 GPUs in use, 8 GPUs",
         "gpu_share": [0.75, 0.75],
         "gpu_hours": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("code", "job", "line", "basis"),
+    [
+        ("GPU414", "python train.py", "torch.autograd.set_detect_anomaly(True)", "the whole run, a debug mode"),
+        ("GPU105", "python train.py\nsleep infinity", "", "once per run, GPUs wait after the work"),
+        ("GPU401", "pip install timm\npython train.py", "", "once per run, "),
+    ],
+)
+def test_a_share_of_the_run_is_no_time_in_it(tmp_path: Path, code: str, job: str, line: str, basis: str) -> None:
+    files = {
+        "job.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{job}\n",
+        "train.py": HEAD + IMAGES + line + "\n" + TRAINING,
+    }
+    assert [impact.basis.startswith(basis) for impact in impacts(tmp_path, files)[code]] == [True]
 
 
 def test_jobs_that_hold_gpus_are_listed_with_their_files(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _is_used_as_torch(module: ModuleIndex, tensor: ast.Name) -> bool:
     for use in module.named.get(tensor.id, []):
         if module.function(use) is not function:
             continue
-        part = use
+        part: ast.expr = use
         while isinstance(up := module.syntax.parents.get(part), ast.Subscript) and up.value is part:
             part = up
         if isinstance(up, ast.Attribute) and up.attr in _OF_TORCH:
