@@ -148,9 +148,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
-    if use == "listed" and is_needed_in_step(module, sync.node, context):
-        return _ON_HOST
-    return _OF_USE[use]
+    return _OF_USE["computes" if use == "listed" and is_needed_in_step(module, sync.node, context) else use]
 
 
 def text_of(module: ModuleIndex, sync: SyncPoint) -> str:
