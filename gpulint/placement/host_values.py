@@ -222,8 +222,9 @@ class HostValues:
         if name in _COPIES or leaves_gpu(self._project, module, call):
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
-            kept = isinstance(func, ast.Attribute) and self._project.fact(Devices).only_converts(module, call)
-            return kept and self._is_host(module, func.value, path)
+            if not isinstance(func, ast.Attribute) or not self._project.fact(Devices).only_converts(module, call):
+                return False
+            return self._is_host(module, func.value, path)
         resolver = self._project.fact(Resolver)
         if self._is_known(module, call) or _makes_tokens(module, call):
             return True
