@@ -112,7 +112,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
     Circumstance("imports a module that was moved", TO_LOW, moved_imports.cannot_start),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
-    Circumstance("nothing is seen to import it", 1, unused_modules.is_unused),
+    Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
     Circumstance("no GPU program is seen to run it by default", TO_LOW, reached_places.is_unreached, kinds=_STOP),

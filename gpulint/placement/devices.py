@@ -117,6 +117,12 @@ class Devices:
             node.value in _DTYPES if isinstance(node, ast.Constant) else last_name(node) in _DTYPES for node in named
         )
 
+    def only_converts(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Return whether a move only changes the type of the values: ``lengths.to(torch.long)``."""
+        if call.keywords or len(call.args) != 1 or last_name(call.func) not in ("to", "type"):
+            return False
+        return self.is_dtype(module, call.args[0])
+
 
 def _named(text: str) -> Device:
     head = text.split(":", 1)[0].strip().lower()

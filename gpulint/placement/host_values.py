@@ -12,6 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches, words
 from gpulint.libraries.operations import HostResult
+from gpulint.placement.devices import Devices
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
 from gpulint.placement.record_fields import given_field
@@ -221,7 +222,9 @@ class HostValues:
         if name in _COPIES or leaves_gpu(self._project, module, call):
             return True
         if name in _MOVES or any(keyword.arg == "device" for keyword in call.keywords):
-            return False
+            if not isinstance(func, ast.Attribute) or not self._project.fact(Devices).only_converts(module, call):
+                return False
+            return self._is_host(module, func.value, path)
         resolver = self._project.fact(Resolver)
         if self._is_known(module, call) or _makes_tokens(module, call):
             return True

@@ -16,7 +16,7 @@ from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
 from gpulint.workload.worker_supply import handles
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -26,6 +26,12 @@ SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
 INNER = "a lambda, or a function or class that is local to a function"
 _LOCKS = ("threading.*Lock", "threading.Condition", "threading.*Semaphore", "threading.Event", "threading.Thread")
 _PICKLES = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
+_USES_UP = frozenset(
+    "next sum any all min max len sorted list tuple set frozenset dict Counter join fromiter apply applymap agg "
+    "aggregate sort sort_values groupby read_csv read_json read_table sub".split()
+)
+"""Functions and methods whose results keep nothing of the generators and lambdas that they are given."""
+_LAZY = frozenset({"map", "filter", "zip", "enumerate", "reversed", "iter"})
 _MOST = 40
 """Most expressions that are looked at for what a worker could not be sent."""
 _NAMES_MAC = regex.compile(r"""["']mps["']""")
@@ -206,9 +212,27 @@ def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[No
 def _parts(node: ast.AST) -> Iterable[ast.expr]:
     match node:
         case ast.Call(args=args, keywords=keywords):
-            return [*args, *(keyword.value for keyword in keywords)]
+            given = [*args, *(keyword.value for keyword in keywords)]
+            return [part for part in given if not _is_used_up(part)] if _uses_up(node) else given
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return elements
         case ast.Dict(values=values):
             return values
     return ()
+
+
+def _uses_up(call: ast.Call) -> bool:
+    """Return whether a call reads what it is given and keeps only values: ``sorted(files, key=lambda ...)``,
+    ``table["label"].map(lambda ...)``, which a pipeline of samples keeps instead."""
+    match call.func:
+        case ast.Attribute(attr="map" | "transform", value=ast.Subscript(slice=ast.Constant(value=str()))):
+            return True
+    return last_name(call.func) in _USES_UP
+
+
+def _is_used_up(part: ast.expr) -> bool:
+    """Return whether nothing is left of a value that was read to its end, or called: ``list(map(lambda ...))``."""
+    if isinstance(part, ast.Dict):
+        return all(map(_is_used_up, part.values))
+    lazy = isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _LAZY
+    return lazy or isinstance(part, ast.Lambda | ast.GeneratorExp)

@@ -242,10 +242,10 @@ def test_a_module_that_may_be_imported_from_a_folder_on_the_path_is_none_that_no
     program = f"{HEAD}\n\ndef train(paths):\n" + "".join(f"    {line}\n" for line in (IMAGES + TRAINING).split("\n"))
     files = {"net.py": "", "models/models/detector.py": program}
     (alone,) = impacts(tmp_path, files)["GPU303"]
-    assert "nothing is seen to import it" in alone.basis
+    assert "nothing is seen to run it" in alone.basis
     files["run.py"] = "import sys\n\nsys.path.insert(0, folder)\nfrom lib.detector import train\n\ntrain(paths)\n"
     (found,) = impacts(tmp_path, files)["GPU303"]
-    assert "nothing is seen to import it" not in found.basis
+    assert "nothing is seen to run it" not in found.basis
 
 
 EITHER = """\

@@ -459,3 +459,66 @@ if __name__ == "__main__":
 def test_what_cannot_be_pickled_is_named(job: MakeJob, module: str, opened: str, what: str) -> None:
     offered = job({"train.py": FRAMES.format(module=module, opened=opened)}).offer("GPU303")
     assert f"`dataset` holds {what}, for which processes have to be forked" in offered.description
+
+
+@pytest.mark.parametrize(
+    ("kept", "forked"),
+    [
+        ("sorted(os.listdir(root), key=lambda name: int(name[:-4]))", False),
+        ("next((each for each in (root, 'birds') if os.path.isdir(each)), root)", False),
+        ("table['label'].apply(lambda text: int(text == 'owl'))", False),
+        ("table['label'].map(lambda text: int(text == 'owl'))", False),
+        ("list(map(lambda name: os.path.join(root, name), os.listdir(root)))", False),
+        ("pd.read_csv(root, converters={'label': lambda text: text.strip()})", False),
+        ("map(lambda name: os.path.join(root, name), os.listdir(root))", True),
+        ("Pipeline(root).map(lambda name: os.path.join(root, name))", True),
+        ("list([lambda image: image.rotate(90)])", True),
+        ("(each for each in os.listdir(root))", True),
+    ],
+)
+def test_only_what_a_data_set_keeps_is_sent_to_workers(job: MakeJob, kept: str, forked: bool) -> None:
+    offered = job({"train.py": KEPT, "birds.py": KEEPS.format(kept=kept)}).offer("GPU303")
+    assert ("have to be forked" in offered.description) is forked
+
+
+KEPT = """\
+import sys
+
+from torch.utils.data import DataLoader
+from torchvision.models import resnet18
+
+from birds import Birds
+
+
+def main():
+    model = resnet18().cuda()
+    loader = DataLoader(Birds(sys.argv[1]), batch_size=64)
+    for epoch in range(10):
+        for images in loader:
+            model(images.cuda()).mean().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+KEEPS = """\
+import os
+
+import pandas as pd
+from PIL import Image
+
+from pipelines import Pipeline
+
+
+class Birds:
+    def __init__(self, root):
+        table = pd.read_csv(root + "/birds.csv")
+        self.files = list(table["file"])
+        self.kept = {kept}
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, at):
+        return Image.open(self.files[at]).resize((224, 224))
+"""

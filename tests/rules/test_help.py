@@ -720,3 +720,35 @@ def test_a_debug_mode_says_what_it_costs_itself(tmp_path: Path, setting: str, co
     (finding,) = found_in(tmp_path, "GPU414", program)
     assert cost in finding.help
     assert "cuDNN" not in f"{finding.rule.why} {finding.help}"
+
+
+LISTED = """\
+def starts_of(masks, kept):
+    starts = []
+    for mask in masks:
+        start = torch.nonzero(mask)[0].item()
+        {0}
+    {1}
+
+
+for x in loader:
+    x = x.cuda()
+    starts = starts_of(x > 0, kept)
+    model(x, starts).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("adds", "ends", "later"),
+    [
+        ("starts.append(start)", "return [one - min(starts) for one in starts]", False),
+        ("starts.append(int(start) - 1)", "width = max(starts)", False),
+        ("starts.append(start)", "return starts", True),
+        ("kept.append(start)", "return starts", True),
+    ],
+)
+def test_what_a_step_works_with_is_not_read_later(tmp_path: Path, adds: str, ends: str, later: bool) -> None:
+    program = "import torch\n\n" + LISTED.format(adds, ends)
+    finding = next(one for one in found_in(tmp_path, "GPU305", program) if "nonzero" in one.message)
+    assert ("every N iterations" in finding.help) is later

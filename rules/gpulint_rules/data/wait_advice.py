@@ -24,6 +24,7 @@ from gpulint_rules.data.read_uses import is_whole_copy, use_of_read
 from gpulint_rules.data.repeated_waits import tests_parameters
 from gpulint_rules.data.short_texts import shortened
 from gpulint_rules.data.shown_values import draws, followed, is_shown
+from gpulint_rules.data.step_lists import is_needed_in_step
 from gpulint_rules.data.stored_tables import is_of_stored_table
 from gpulint_rules.data.unread_totals import unread_total
 
@@ -146,7 +147,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         if one_by_one:
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
-    return _OF_USE[use]
+    return _OF_USE["computes" if use == "listed" and is_needed_in_step(module, sync.node, context) else use]
 
 
 def text_of(module: ModuleIndex, sync: SyncPoint) -> str:
