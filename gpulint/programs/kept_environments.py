@@ -23,8 +23,8 @@ _FRESH = regex.compile(
 )
 """Environments that are made again in every run."""
 _DATA = regex.compile(
-    r"^[ \t]*(?:#|(?:cp|df|du|echo|ln|ls|mkdir|mv|rsync|unzip)[ \t]|export (?:\w*(?:CACHE|TMP|TEMP)\w*|(?:LD_)?LIBRARY_PATH"
-    r"|HF_HOME|TORCH_HOME|MPLCONFIGDIR|WANDB_DIR)=)[^\n;&|]*$",
+    r"^[ \t]*(?:#|(?:cp|df|du|echo|ln|ls|mkdir|mv|rsync|unzip)[ \t]"
+    r"|export (?:\w*(?:CACHE|TMP|TEMP)\w*|(?:LD_)?LIBRARY_PATH|HF_HOME|TORCH_HOME|MPLCONFIGDIR|WANDB_DIR)=)[^\n;&|]*$",
     re.MULTILINE,
 )
 """Lines that lay out files, or say where programs keep theirs, and comments: no environment comes of them."""
