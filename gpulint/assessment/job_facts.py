@@ -222,7 +222,7 @@ def keeps_environment(subject: Subject) -> bool:
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
     if not _INSTALLER.search(text) or _AGAIN.search(text):
         return False
-    return all(keeps(subject.project.models, job) for job in subject.jobs)
+    return all(keeps(subject.project.models, job, text) for job in subject.jobs)
 
 
 def makes_environment_on_node(subject: Subject) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,15 @@ _FRESH = regex.compile(
     r"\$\{?(?:SLURM_TMPDIR|TMPDIR|PBS_JOBFS|LOCAL_SCRATCH)\b|[= '\"]/(?:tmp|dev/shm)/|\brm\s+-rf?\s+\S*env\b"
 )
 """Environments that are made again in every run."""
+_DATA = regex.compile(
+    r"^[ \t]*(?:#|(?:cp|df|du|echo|ln|ls|mkdir|mv|rsync|unzip)[ \t]"
+    r"|export (?:\w*(?:CACHE|TMP|TEMP)\w*|(?:LD_)?LIBRARY_PATH|HF_HOME|TORCH_HOME|MPLCONFIGDIR|WANDB_DIR)=)[^\n;&|]*$",
+    re.MULTILINE,
+)
+"""Lines that lay out files, or say where programs keep theirs, and comments: no environment comes of them."""
+_IN_HOME = "--user"
+"""The option of ``pip`` for the folder of the person, which all machines of a cluster share."""
+_HOMES = regex.compile(r"\b(?:HOME|PYTHONUSERBASE)=")
 _CREATES = frozenset({"conda", "mamba", "micromamba"})
 _PRESENCE = regex.compile(r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] ")
 """Tests for what is there already."""
@@ -36,14 +46,22 @@ def runs_without_image(models: Models, job: Job) -> bool:
     return not any(document.matches(_IMAGES) for document in _documents(job))
 
 
-def keeps_environment(models: Models, job: Job) -> bool:
-    """Return whether packages that a job installs are still there in its next run."""
+def keeps_environment(models: Models, job: Job, install: str = "") -> bool:
+    """Return whether packages that a job installs, by the command ``install``, are still there in its next run."""
     if job.task.system == "github":
         return job.task.image is None and job.gpus is not None and _OWN_MACHINE in job.gpus.text
-    fresh = any(document.matches(_FRESH) for document in _documents(job)) or any(
+    if not runs_without_image(models, job):
+        return False
+    if _IN_HOME in install.split() and not any(document.matches(_HOMES) for document in _documents(job)):
+        return True
+    return not any(map(_is_fresh, _documents(job))) and not any(
         _creates(item.command) and not is_only_if_missing(item.command) for item in job.commands
     )
-    return runs_without_image(models, job) and not fresh
+
+
+def _is_fresh(document: Document) -> bool:
+    """Return whether a script makes or uses an environment in a folder of the run."""
+    return document.matches(_FRESH) and bool(_FRESH.search(_DATA.sub("", document.source.text)))
 
 
 def _creates(command: Command) -> bool:

@@ -28,8 +28,8 @@ Settings = Mapping[str, tuple[object, Span]]
 _WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _SIZE = regex.compile(r"batch|(^|_)(bs|bsz)($|_)", re.IGNORECASE)
 _PER_DEVICE = frozenset("per device gpu node local dataloader loader size".split())
-_NOT_ALONE = frozenset("micro global num max steps sampler norm".split())
-"""Words of sizes that something else bounds, and of what is no size."""
+_NOT_ALONE = frozenset("micro global num max steps sampler norm batches".split())
+"""Words of sizes that something else bounds, and of what is no size, such as how many batches there are."""
 _TRAINER = regex.compile(r"per_(device|gpu)_eval_batch_size$")
 """An option of Hugging Face's ``Trainer``, which evaluates only if it is asked to."""
 _ASKS = regex.compile(

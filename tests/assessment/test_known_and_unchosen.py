@@ -247,3 +247,55 @@ def test_choices_may_be_numbered_but_counters_choose_nothing(
 ) -> None:
     files = {"net.py": "", "train.py": NUMBERED.format(default=default, test=test)}
     assert bool(levels(tmp_path, files, "GPU305")) is chosen
+
+
+ASKED = """\
+import argparse
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, loader, optimizer):
+    total = 0
+    for images, labels in loader:
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        total += loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return total
+
+def main(args):
+    model = make().cuda()
+    if args.{option}:
+        for epoch in range(10):
+            train(model, DataLoader(data, num_workers=8), torch.optim.SGD(model.parameters()))
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--{option}", {kind})
+main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "command", "note", "level"),
+    [
+        ("train", 'action="store_true"', "train.py", "", "low"),
+        ("do_train", "type=bool, default=False", "train.py --epochs=20 --data $DATA", "", "low"),
+        ("train", 'action="store_true"', "train.py --train", "", "medium"),
+        ("train", 'action="store_true"', 'train.py "$@"', "", "medium"),
+        ("train", 'action="store_true"', "train.py $EXTRA", "", "medium"),
+        ("train", 'action="store_true"', "train.py --seed 1 ${ARGS[@]}", "", "medium"),
+        ("do_train", 'action="store_true"', "train.py", "Run `python train.py --do-train` first.", "medium"),
+        ("train", "type=bool, default=True", "train.py", "", "medium"),
+        ("train", 'action="store_true"', "other.py", "", "medium"),
+    ],
+)
+def test_a_training_that_no_job_asks_for_costs_little(
+    tmp_path: Path, option: str, kind: str, command: str, note: str, level: str
+) -> None:
+    files = {
+        "train.py": ASKED.format(option=option, kind=kind),
+        "job.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:1\npython {command}\n",
+        "README.md": note,
+    }
+    assert levels(tmp_path, files, "GPU204") == [level]

@@ -34,6 +34,7 @@ def pod(*commands: str) -> str:
         ("conda activate train", "pip install wandb", "activates an environment"),
         ("source venv/bin/activate", "pip install wandb", "activates an environment"),
         ("export PATH=/opt/conda/bin:$PATH", "pip install wandb", "activates an environment"),
+        ("export PATH=$HOME/.local/bin:$PATH", "pip install --user wandb", "home folder"),
         ("pip uninstall -y torch", "pip install torch==2.3", "uninstalls"),
     ],
 )

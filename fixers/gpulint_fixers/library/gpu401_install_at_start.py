@@ -201,6 +201,8 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
         return "the install is conditional, in a loop or in a function"
     if around.uninstalls:
         return "the script uninstalls packages at start, which would also remove those in the image"
+    if around.chooses_environment and "--user" in words:
+        return "`--user` installs into the home folder, which keeps the packages; install them there once"
     if around.chooses_environment:
         return "the script activates an environment; install the packages there once"
     if tool in ("pip", "uv pip") and any(word.partition("=")[0] in _ELSEWHERE for word in words):
