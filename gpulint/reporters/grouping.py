@@ -66,7 +66,7 @@ class Cause:
         return isinstance(fix, Fix) and fix.changes and fix.safety is Safety.SAFE
 
     def told(self, context: Context) -> str:
-        """What the fix does, with the place if it is not the first one."""
+        """Return what the fix does, with the place if it is not the first one."""
         fix, found = self.repaired.fix, self.repaired.finding
         said = fix.description if isinstance(fix, Fix) else ""
         if not said or self.repaired is self.results[0]:

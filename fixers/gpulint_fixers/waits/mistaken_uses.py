@@ -57,7 +57,7 @@ def _repeated(module: ModuleIndex, around: ast.AST) -> frozenset[str]:
 
 
 def _elements(part: ast.AST) -> list[tuple[str, list[ast.expr]]]:
-    """What a tuple, a list, a dictionary, a text or a call holds."""
+    """Return what a tuple, a list, a dictionary, a text or a call holds."""
     values: list[ast.expr] = []
     match part:
         case ast.Tuple(elts=values, ctx=ast.Load()) | ast.List(elts=values, ctx=ast.Load()) | ast.Dict(values=values):
@@ -70,7 +70,7 @@ def _elements(part: ast.AST) -> list[tuple[str, list[ast.expr]]]:
 
 
 def _handed_on(part: ast.AST) -> Iterator[tuple[str, list[ast.expr]]]:
-    """What the statements of a block hand on under different names: ``writer.add_scalar("a", x)`` and
+    """Yield what the statements of a block hand on under different names: ``writer.add_scalar("a", x)`` and
     ``writer.add_scalar("b", x)``, ``losses.append(x)`` and ``scores.append(x)``."""
     block, seen = getattr(part, "body", None), set[str]()
     for statement in block if isinstance(block, list) else ():

@@ -33,7 +33,7 @@ def _list_of(module: ModuleIndex, use: ast.AST) -> Iterator[ast.Name]:
 
 
 def _is_made_in_step(module: ModuleIndex, kept: ast.Name, context: LoopContext) -> bool:
-    """Return whether each step makes a list anew, in its loop or in a function that the loop calls."""
+    """Return whether each step makes a new list, in its loop or in a function that the loop calls."""
     home = module.function(kept)
     bindings = module.scope(kept).lookup(kept.id)
     return bool(bindings) and all(

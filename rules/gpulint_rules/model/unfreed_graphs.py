@@ -59,7 +59,7 @@ def _is_like(project: Project, module: ModuleIndex, call: ast.Call, loss: ast.Ca
 
 
 def _outputs(module: ModuleIndex, call: ast.Call) -> set[Binding]:
-    """What the names that a call gets are bound to, where calls computed it."""
+    """Return what the names that a call gets are bound to, where calls computed it."""
     names = [part for part in call.args if isinstance(part, ast.Name)]
     found = (one for name in names for one in reaching(module, module.scope(name).lookup(name.id), name))
     return {one for one in found if isinstance(one.value, ast.Call) and not one.path}
