@@ -29,7 +29,7 @@ def _leaves_out(command: Command, block: Block) -> bool:
 
 
 def _value(command: Command, name: str, default: str | None) -> str | None:
-    """What the variable is where nobody sets it; None if that is not known."""
+    """Return what the variable is where nobody sets it; None if that is not known."""
     if all(item.name != name for item in command.script.assignments):
         return default
     found = command.script.expander().variable(name, command)

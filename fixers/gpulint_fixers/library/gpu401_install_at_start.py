@@ -287,7 +287,7 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
 
 
 def _next_of_chain(source: SourceText, span: Span) -> tuple[int, int] | None:
-    """Where the command starts that follows with ``&&``, on the same line or at the start of the next one."""
+    """Return where the command starts that follows with ``&&``, on the same line or at the start of the next one."""
     after = source.line(span.end_line)[span.end_column - 1 :]
     if chained := re.match(r"\s*&&\s*(?=[^\s\\])", after):
         return span.end_line, span.end_column + chained.end()
