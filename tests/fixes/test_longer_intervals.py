@@ -113,7 +113,7 @@ Trainer(callbacks=callbacks).fit(model)
 def test_two_callbacks_do_not_come_to_write_together(job: MakeJob, other: int, changed: bool) -> None:
     made = timed(job, CALLBACKS.replace("OTHER", str(other)))
     reasons = [result.fix.reason for result in made.scan("GPU211") if isinstance(result.fix, Declined)]
-    assert any("the callback in line 5 writes one every 10,000 steps" in reason for reason in reasons) is not changed
+    assert any("another callback writes one every 10,000 steps" in reason for reason in reasons) is not changed
     made.repair("GPU211")
     assert ("every_n_train_steps=10000, save_top_k=1)" in made.text("train.py")) is changed
 

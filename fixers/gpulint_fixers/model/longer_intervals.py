@@ -121,7 +121,7 @@ def _other_callback(project: Project, payload: BlockingCheckpoint, steps: int, l
     for other in project.fact(Checkpoints).in_module(save.call.module) if save.is_callback else ():
         every = interval_of_callback(project, other) if other.node is not save.node else None
         if every is not None and every != steps and every <= longer:
-            return f"the callback in line {other.node.lineno} writes one every {every:,} steps, so choose for both"
+            return f"another callback writes one every {every:,} steps already, so choose for both"
     return None
 
 
