@@ -16,8 +16,9 @@ Fix safety
 Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
 prompt such as ``embed()`` that is the last statement of a script, and for a debugger that is the last of a program
-which no job starts: it may be there to look at the results; and for an ``input()`` of which nothing uses the answer.
-Advice for the rest.
+which no job starts: it may be there to look at the results; for one that stops where an exception is handled, values
+are not finite or sizes disagree, after which the program goes on; and for an ``input()`` of which nothing uses the
+answer. Advice for the rest.
 
 References
 https://docs.python.org/3/library/pdb.html
