@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 2_000
 """Most files that are counted; a folder with more holds no few samples."""
+_EXAMPLES = 4
+"""Files of each class from which on they are a data set, and no examples of what belongs into its folders."""
 MAX_DEPTH = 6
 """Most expressions that lead from a list of files to the text of a folder, and most folders below it."""
 _WRAPS = frozenset({"sorted", "list", "tuple", "set", "natsorted", "tqdm"})
@@ -165,6 +167,9 @@ def _count(project: Project, ref: NodeRef, text: str, *, deep: bool) -> int | No
     folder = _folder(project, ref.module.path.parent, parts[:fixed])
     files = _files(project, folder, MAX_DEPTH if deep or len(below) > 1 else 1) if folder is not None else None
     if folder is None or not files or _is_filled(project, folder, files[0].suffix):
+        return None
+    folders = {path.parent for path in files}
+    if len(folders) > 1 and len(files) < _EXAMPLES * len(folders):
         return None
     return sum(1 for path in files if fnmatch.fnmatchcase(path.name, pattern))
 

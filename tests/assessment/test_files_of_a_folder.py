@@ -73,7 +73,9 @@ def test_a_folder_of_classes_is_counted(tmp_path: Path) -> None:
     )
     few = {f"photos/good/train/{number % 2}/{number}.jpg": "" for number in range(12)}
     many = {f"photos/good/train/{number % 2}/{number}.jpg": "" for number in range(400)}
+    examples = {f"photos/good/train/{number}/{number}.jpg": "" for number in range(3)}
     assert levels(tmp_path / "few", {"train.py": text, **few}, "GPU303") == ["low"]
+    assert levels(tmp_path / "examples", {"train.py": text, **examples}, "GPU303") == ["medium"]
     assert levels(tmp_path / "many", {"train.py": text, **many}, "GPU303") == ["medium"]
 
 
