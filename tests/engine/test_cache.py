@@ -67,15 +67,17 @@ def test_a_kept_report_reads_the_same_in_every_format(tree: Path, scan: Any, nam
 _WAITS = """\
 from torch.utils.data import DataLoader
 
-loader = DataLoader(data, num_workers=4)
+loader = DataLoader(data, num_workers=4, pin_memory=True)
+total = correct = hits = 0
 for images, labels in loader:
-    output = model(images.cuda())
-    loss = criterion(output, labels.cuda())
+    output = model(images.cuda(non_blocking=True))
+    loss = criterion(output, labels.cuda(non_blocking=True))
     loss.backward()
     optimizer.step()
     total += loss.item()
-    correct += (output.argmax(1).cpu() == labels).sum()
-    seen.append(output.cpu().numpy())
+    correct += (output.argmax(1) == labels.cuda(non_blocking=True)).sum().item()
+    hits += (output > 0).sum().item()
+print(total, correct, hits)
 """
 
 
