@@ -84,6 +84,26 @@ def test_starts_may_keep_a_program_on_the_cpu(tmp_path: Path, command: str, code
     assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == codes
 
 
+@pytest.mark.parametrize(
+    ("request_", "arguments", "codes"),
+    [
+        ("--cpus-per-task=8", "--device cpu", []),
+        ("--cpus-per-task=8", "--no_cuda --epochs 3", []),
+        ("--cpus-per-task=8", "trainer.accelerator=cpu", []),
+        ("--nodes=2", "--cpu 4", ["GPU303"]),
+        ("--nodes=2", '--device cpu "$@"', []),
+        ("--nodes=2", "--device $DEVICE", ["GPU303"]),
+        ("--gres=gpu:1", "--device cpu", ["GPU303"]),
+    ],
+)
+def test_jobs_without_gpus_may_tell_a_program_to_use_the_cpu(
+    tmp_path: Path, request_: str, arguments: str, codes: list[str]
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH {request_}\nsrun python train.py {arguments}\n"
+    program = HEAD + LOADER + TRAINING.format(start=EITHER)
+    assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == codes
+
+
 CLASS = """\
 class Trainer:
     def __init__(self):
