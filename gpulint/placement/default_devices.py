@@ -66,7 +66,9 @@ def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
         return False
     programs = [other for user in users if (other := project.module_at(user)) is not None]
     if found is Where.HANDED and users:
-        options = [option for other in programs for option in _device_options(other)]
+        options = [option for other in programs for option in _device_options(other)] or [
+            option for other in _lenders(project, users) for option in _device_options(other)
+        ]
         return (
             bool(options)
             and all(_is_cpu_option(project, *option) for option in options)
@@ -225,6 +227,13 @@ def _is_set_otherwise(project: Project, module: ModuleIndex, part: ast.expr, wan
 # -- options of programs whose devices reach a module in ways that cannot be followed ----------------------------------
 
 
+def _lenders(project: Project, users: list[Path]) -> Iterator[ModuleIndex]:
+    """Yield the modules that programs import, and that may read their options."""
+    paths = dict.fromkeys(path for user in users for path in sorted(project.imported(user)))
+    named = (path for path in islice(paths, MAX_FILES) if project.contains(path, b"add_argument"))
+    yield from (other for path in named if (other := project.module_at(path)) is not None)
+
+
 def _device_options(module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.Call]]:
     for call in module.calls_by_name.get("add_argument", ()):
         if any(map(_OPTION.match, _flags(call))):
@@ -234,7 +243,14 @@ def _device_options(module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.Call
 def _is_cpu_option(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether an option is ``cpu`` by default, and no command of the tree passes it."""
     default = keyword_value(call, "default")
-    if not isinstance(default, ast.Constant) or not _is_cpu(default.value):
+    match default:
+        case ast.Call(args=[ast.Constant(value=value)]) if last_name(default.func) == "device":
+            pass
+        case ast.Constant(value=value):
+            pass
+        case _:
+            return False
+    if not _is_cpu(value):
         return False
     return not any(start.option(_flags(call)) for start in project.fact(JobIndex).launches_of(module.path))
 
