@@ -204,3 +204,53 @@ def test_copies_that_do_not_block_may_be_for_the_gpu_of_a_mac(tmp_path: Path, de
         + TRAINING.format(start=start).replace("images.to(device)", "images.to(device, non_blocking=True)")
     )
     assert shown(tmp_path, {"net.py": "", "train.py": program}) == codes
+
+
+STEPS = """\
+def train(args, loader):
+    model = Net().to(args.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(90):
+        for images, labels in loader:
+            loss = nn.functional.cross_entropy(model(images.to(args.device)), labels.to(args.device))
+            loss.backward()
+            optimizer.step()
+"""
+OPTIONS = """\
+import argparse
+import torch
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    # parser.add_argument("--device", default=torch.device("cuda:0"))
+    parser.add_argument("--device", default={default})
+    args = parser.parse_args()
+    {then}
+    return args
+"""
+MAIN = """\
+from options import read_options
+from steps import loader, train
+
+if __name__ == "__main__":
+    train(read_options(), loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "then", "note", "codes"),
+    [
+        ('torch.device("cpu")', "pass", "", []),
+        ('"cpu"', "pass", "", []),
+        ('torch.device("cpu")', 'args.device = torch.device("cuda")', "", ["GPU303"]),
+        ('torch.device("cuda")', "pass", "", ["GPU303"]),
+        ('torch.device("cpu")', "pass", "python main.py --device cuda:0", ["GPU303"]),
+    ],
+)
+def test_the_device_of_the_options_is_their_default(
+    tmp_path: Path, default: str, then: str, note: str, codes: list[str]
+) -> None:
+    files = {"net.py": "", "steps.py": HEAD + LOADER + STEPS, "main.py": MAIN, "README.md": note}
+    options = OPTIONS.format(default=default, then=then)
+    assert shown(tmp_path, {**files, "options.py": options}) == codes
