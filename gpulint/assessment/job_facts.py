@@ -14,7 +14,7 @@ from gpulint.finding import Severity
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.schedulers import batch_systems
-from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu
+from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu, starts_nothing_on_gpu
 from gpulint.programs.kept_environments import keeps_environment as keeps
 from gpulint.programs.kept_environments import runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
@@ -134,9 +134,11 @@ def requests_no_gpus(subject: Subject) -> bool:
 
 
 def keep_on_cpu(subject: Subject) -> bool:
-    """Return whether the program, or each of its starts, hides the GPUs or tells a framework to use the CPU."""
+    """Return whether the program, or each of its starts, hides the GPUs or tells a framework to use the CPU; of a
+    launcher without GPUs, whether each of its starts does so."""
     if subject.is_launcher:
-        return False
+        held = any(job.gpus is not None and job.gpus.value != 0 for job in subject.jobs)
+        return not held and starts_nothing_on_gpu(subject.project, subject.path)
     own = subject.module is not None and computes_on_cpu(subject.project, subject.module)
     return own or is_kept_on_cpu(subject.project, subject.path)
 

@@ -44,6 +44,8 @@ def _is_of_host(project: Project, module: ModuleIndex, node: ast.expr, steps: in
     match node:
         case ast.Call(func=ast.Attribute(value=base, attr=method)) if method in _SAME_PLACE:
             return steps > 0 and _is_of_host(project, module, base, steps - 1)
+        case ast.Subscript(value=base):
+            return steps > 0 and _is_of_host(project, module, base, steps - 1)
         case ast.Call(func=ast.Attribute(attr="to"), args=[device]):
             return project.fact(Devices).of(module, device) == {Device.CPU}
         case ast.Call():

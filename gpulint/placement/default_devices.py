@@ -37,6 +37,9 @@ MAX_FILES = 60
 _HOLDERS = regex.compile(r"^(self|cls|args|opts?|options|params|flags|config|cfg|conf|hparams|hps|settings|parsed)$", 2)
 """What holds the device of a program; another object's device is that of a tensor."""
 _OPTION = regex.compile(r"^--(\w+[-_])?device([-_]type)?$")
+_SETS_DEVICE = regex.compile(r"(?<!self)\.device\s*=[^=]|setattr\([^\n,]{1,40},\s*[\"']device[\"']")
+_PASSES_GPU = regex.compile(rb"--(?:[\w-]{1,20}[-_])?device[ =][\"']?(?:cuda|gpu|\d)")
+"""Commands of notes that name a GPU."""
 _ITSELF = frozenset({"Accelerator", "Fabric", "Trainer", "Seq2SeqTrainer", "init_distributed", "init_process_group"})
 """Calls that choose a device by themselves, or start processes for GPUs."""
 _MODEL = regex.compile(r"(model|net|network)$", re.IGNORECASE)
@@ -50,6 +53,7 @@ class Where(enum.Enum):
 
     CPU = "on the CPU"
     HANDED = "where its callers say, who cannot be followed"
+    HELD = "where the options say that it is given"
     OTHERWISE = "on a GPU, or unknown"
     SILENT = "it says nothing"
 
@@ -65,17 +69,28 @@ def is_on_cpu(project: Project, module: ModuleIndex) -> bool:
     if len(users) > MAX_USERS:
         return False
     programs = [other for user in users if (other := project.module_at(user)) is not None]
-    if found is Where.HANDED and users:
-        options = [option for other in programs for option in _device_options(other)]
-        return (
-            bool(options)
-            and all(_is_cpu_option(project, *option) for option in options)
-            and Where.OTHERWISE not in {_of_module(project, other) for other in programs}
-        )
+    if found is Where.HELD or (found is Where.HANDED and users):
+        return _is_chosen_by_options(project, module, programs, held=found is Where.HELD)
     verdicts = {_of_module(project, other) for other in programs}
     if Where.CPU in verdicts and verdicts <= {Where.CPU, Where.SILENT, Where.HANDED}:
         return True
     return found is Where.SILENT and _is_put_on_cpu(project, module, users)
+
+
+def _is_chosen_by_options(project: Project, module: ModuleIndex, programs: list[ModuleIndex], *, held: bool) -> bool:
+    """Return whether the options for a device that the programs of a module declare, or what they import, are ``cpu``
+    by default, and nothing sets what they hold later."""
+    declaring = [module, *programs] if held else programs
+    if not any(_device_options(other) for other in declaring):
+        declaring = list(_lenders(project, [other.path for other in (module, *programs)]))
+    options = [option for other in declaring for option in _device_options(other)]
+    if not options or not all(_is_cpu_option(project, *option) for option in options):
+        return False
+    if held and any(_SETS_DEVICE.search(other.syntax.source.text) for other in (module, *programs, *declaring)):
+        return False
+    if held and any(_PASSES_GPU.search(project.data(path)[:MAX_BYTES]) for path in notes(project, module.path)):
+        return False
+    return Where.OTHERWISE not in {_of_module(project, other) for other in programs}
 
 
 def _is_put_on_cpu(project: Project, module: ModuleIndex, users: list[Path]) -> bool:
@@ -119,12 +134,32 @@ def _of_module(project: Project, module: ModuleIndex) -> Where:
     verdicts = {_of_expression(project, module, one) for one in named} - {Where.SILENT}
     if choosing or (moves and not _asks_for_gpu(project, module)):
         verdicts.add(Where.CPU)
+    if verdicts == {Where.OTHERWISE} and not moves and all(_is_held(project, module, one) for one in named):
+        return Where.HELD
     if Where.OTHERWISE in verdicts or not verdicts:
         return Where.OTHERWISE if verdicts else Where.SILENT
     if Where.CPU not in verdicts:
         return Where.HANDED
     follows = any(_follows_tensor(project, module, one) for one in named)
     return Where.CPU if choosing or not follows or _puts_model_on_cpu(project, module) else Where.SILENT
+
+
+def _is_held(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """``args.device`` of options that a parser read, or a function is given, where the value cannot be followed."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return False
+    given = project.fact(Resolver).points_to(module, node.value)
+    found = project.fact(Resolver).points_to(module, node)
+    return (
+        node.attr == "device"
+        and _HOLDERS.match(node.value.id) is not None
+        and all(isinstance(ref.node, ast.arg) or _is_parsed(ref.node) for ref in given)
+        and all(ref.node is node for ref in found)
+    )
+
+
+def _is_parsed(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in ("parse_args", "parse_known_args")
 
 
 @query
@@ -225,16 +260,29 @@ def _is_set_otherwise(project: Project, module: ModuleIndex, part: ast.expr, wan
 # -- options of programs whose devices reach a module in ways that cannot be followed ----------------------------------
 
 
-def _device_options(module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.Call]]:
-    for call in module.calls_by_name.get("add_argument", ()):
-        if any(map(_OPTION.match, _flags(call))):
-            yield module, call
+def _lenders(project: Project, users: list[Path]) -> Iterator[ModuleIndex]:
+    """Yield the modules that programs import, and that may read their options."""
+    paths = dict.fromkeys(path for user in users for path in sorted(project.imported(user)))
+    named = (path for path in islice(paths, MAX_FILES) if project.contains(path, b"add_argument"))
+    yield from (other for path in named if (other := project.module_at(path)) is not None)
+
+
+def _device_options(module: ModuleIndex) -> list[tuple[ModuleIndex, ast.Call]]:
+    calls = module.calls_by_name.get("add_argument", ())
+    return [(module, call) for call in calls if any(map(_OPTION.match, _flags(call)))]
 
 
 def _is_cpu_option(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether an option is ``cpu`` by default, and no command of the tree passes it."""
     default = keyword_value(call, "default")
-    if not isinstance(default, ast.Constant) or not _is_cpu(default.value):
+    match default:
+        case ast.Call(args=[ast.Constant(value=value)]) if last_name(default.func) == "device":
+            pass
+        case ast.Constant(value=value):
+            pass
+        case _:
+            return False
+    if not _is_cpu(value):
         return False
     return not any(start.option(_flags(call)) for start in project.fact(JobIndex).launches_of(module.path))
 

@@ -1,4 +1,5 @@
-"""Starts of programs that keep them on the CPU: hidden GPUs, platforms of JAX, accelerate's ``--cpu``."""
+"""Starts of programs that keep them on the CPU: hidden GPUs, platforms of JAX, accelerate's ``--cpu``, and options of
+the program in jobs without GPUs."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.cpu_options import told_to_use_cpu
 from gpulint.programs.cpu_workers import hides_gpus
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
-    from gpulint.launch.job import JobLaunch
+    from gpulint.launch.job import Job, JobLaunch
     from gpulint.project import Project
 
 MAX_USERS = 20
@@ -54,6 +56,18 @@ def keeps_on_cpu(project: Project, start: JobLaunch) -> bool:
     )
 
 
+def is_without_gpu(project: Project, job: Job, start: JobLaunch) -> bool:
+    """Return whether one start of a program leaves it no GPU, or is told to use none in a job that has none."""
+    return keeps_on_cpu(project, start) or told_to_use_cpu(job, start)
+
+
+@query
+def starts_nothing_on_gpu(project: Project, path: Path) -> bool:
+    """Return whether a launcher starts programs, and each start leaves it no GPU."""
+    starts = [(job, one) for job in project.fact(JobIndex).jobs_in(path) for one in job.launches if one.script is None]
+    return bool(starts) and all(is_without_gpu(project, job, one) for job, one in starts)
+
+
 @query
 def computes_on_cpu(project: Project, module: ModuleIndex) -> bool:
     """Return whether a program hides the GPUs from a module, or is one of JAX alone that sets its platform to the
@@ -79,8 +93,8 @@ def is_kept_on_cpu(project: Project, path: Path) -> bool:
     index = project.fact(JobIndex)
     if not index.jobs():
         return False
-    starts = [item.start for item in index.launches_of(path)]
+    starts = [*index.launches_of(path)]
     if not starts:
         users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
-        starts = [item.start for user in users for item in index.launches_of(user) if item.start.program == user]
-    return bool(starts) and all(keeps_on_cpu(project, start) for start in starts)
+        starts = [item for user in users for item in index.launches_of(user) if item.start.program == user]
+    return bool(starts) and all(is_without_gpu(project, item.job, item.start) for item in starts)

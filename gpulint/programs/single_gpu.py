@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.gpu_counts import processes, visible
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.cpu_options import arguments_of
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
@@ -25,6 +26,7 @@ _ONE = regex.compile(
 )
 """What is one number, whichever it is: a sum, the first line, a process's number on its node."""
 _BOUND = frozenset({"--gpu-bind=single:1", "--gpus-per-task=1"})
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
 _FORKS = ("spawn", "start_processes", "Process", "notebook_launcher")
 """Functions that start processes of a program."""
 _OF_GPU = regex.compile(r"--?(gpu|device|cuda)([-_]?(id|idx|index|num(ber)?))?", re.IGNORECASE)
@@ -109,10 +111,12 @@ def _has_one_of_its_own(start: JobLaunch) -> bool:
 
 def forms_no_group(project: Project, path: Path, span: Span) -> bool:
     """Return whether nothing that gets the environment variable of a place forms a group of processes: each job that
-    gets it holds one GPU, starts one process each time, or starts only programs without a sign of parallel work."""
+    gets it holds one GPU, starts one process each time, or starts only programs that are told to be one process or have
+    no sign of parallel work."""
     if _starts_one(project, path):
         return True
-    if jobs := project.fact(JobIndex).jobs_setting(path, span):
+    index = project.fact(JobIndex)
+    if jobs := index.jobs_setting(path, span) or index.jobs_in(path):
         return all(_holds_one(job) or _is_serial(project, job) for job in jobs)
     return only_on_one_gpu(project, path) or _has_no_sign(project, path)
 
@@ -137,9 +141,23 @@ def _holds_one(job: Job) -> bool:
 def _is_serial(project: Project, job: Job) -> bool:
     starts = [start for start in job.launches if start.script is None]
     return bool(starts) and all(
-        not start.launch.distributed and start.program is not None and _has_no_sign(project, start.program)
+        start.program is not None
+        and (
+            _asks_for_one(project, start.program, start)
+            or (not start.launch.distributed and _has_no_sign(project, start.program))
+        )
         for start in starts
     )
+
+
+def _asks_for_one(project: Project, program: Path, start: JobLaunch) -> bool:
+    """Return whether a program of Lightning, which starts its own processes, is told to start one (``--devices 1``,
+    ``trainer.devices=1``) on one node."""
+    heads = {name.partition(".")[0] for name in project.imports(program)}
+    if start.launch.trains or heads.isdisjoint(_LIGHTNING):
+        return False
+    given = {name.rpartition(".")[2]: value for name, value in arguments_of(start)}
+    return given.get("devices") == "1" and given.get("num-nodes", "1") == "1"
 
 
 @query

@@ -59,6 +59,17 @@ _COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$
 """Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
 
 
+_SAYS_NOTHING = regex.compile(
+    rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\(|\bdevice\s*=).*$"
+    rb"|\bpin_memory\s*=\s*(?:torch\.)?cuda\.is_available\(\)"
+    rb"|\bdevice\s*=\s*(?!self\b|cls\b|\w*(?:args|opts?|params|flags|config|cfg|conf|hps|settings|module|model|net)\b)"
+    rb"\w+\.device\b",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What leaves open where a program computes: code that is taken out, batches that are pinned where there is a GPU, and
+a tensor made where another one is (``torch.zeros(3, device=x.device)``)."""
+
+
 _CAPITALIZED = regex.compile(rb"[A-Z]+[a-z]\w*")
 
 
@@ -97,7 +108,9 @@ class GpuWords:
         return self.computes(_words(text), text)
 
     def names_device(self, text: bytes) -> bool:
-        """Return whether the words of a program name a GPU, a possible one, or a library that chooses one by itself."""
+        """Return whether the words of a program name a GPU, a possible one, or a library that chooses one by itself.
+        Code that is commented out does not count, nor what is on a device only if something else is."""
+        text = _SAYS_NOTHING.sub(b"", text)
         return bool(_words(text) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
 
     def computes_on_gpu(self, text: bytes) -> bool:

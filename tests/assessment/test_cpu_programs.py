@@ -84,6 +84,26 @@ def test_starts_may_keep_a_program_on_the_cpu(tmp_path: Path, command: str, code
     assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == codes
 
 
+@pytest.mark.parametrize(
+    ("request_", "arguments", "codes"),
+    [
+        ("--cpus-per-task=8", "--device cpu", []),
+        ("--cpus-per-task=8", "--no_cuda --epochs 3", []),
+        ("--cpus-per-task=8", "trainer.accelerator=cpu", []),
+        ("--nodes=2", "--cpu 4", ["GPU303"]),
+        ("--nodes=2", '--device cpu "$@"', []),
+        ("--nodes=2", "--device $DEVICE", ["GPU303"]),
+        ("--gres=gpu:1", "--device cpu", ["GPU303"]),
+    ],
+)
+def test_jobs_without_gpus_may_tell_a_program_to_use_the_cpu(
+    tmp_path: Path, request_: str, arguments: str, codes: list[str]
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH {request_}\nsrun python train.py {arguments}\n"
+    program = HEAD + LOADER + TRAINING.format(start=EITHER)
+    assert shown(tmp_path, {"net.py": "", "train.py": program, "job.sh": job}) == codes
+
+
 CLASS = """\
 class Trainer:
     def __init__(self):
@@ -184,3 +204,53 @@ def test_copies_that_do_not_block_may_be_for_the_gpu_of_a_mac(tmp_path: Path, de
         + TRAINING.format(start=start).replace("images.to(device)", "images.to(device, non_blocking=True)")
     )
     assert shown(tmp_path, {"net.py": "", "train.py": program}) == codes
+
+
+STEPS = """\
+def train(args, loader):
+    model = Net().to(args.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(90):
+        for images, labels in loader:
+            loss = nn.functional.cross_entropy(model(images.to(args.device)), labels.to(args.device))
+            loss.backward()
+            optimizer.step()
+"""
+OPTIONS = """\
+import argparse
+import torch
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    # parser.add_argument("--device", default=torch.device("cuda:0"))
+    parser.add_argument("--device", default={default})
+    args = parser.parse_args()
+    {then}
+    return args
+"""
+MAIN = """\
+from options import read_options
+from steps import loader, train
+
+if __name__ == "__main__":
+    train(read_options(), loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "then", "note", "codes"),
+    [
+        ('torch.device("cpu")', "pass", "", []),
+        ('"cpu"', "pass", "", []),
+        ('torch.device("cpu")', 'args.device = torch.device("cuda")', "", ["GPU303"]),
+        ('torch.device("cuda")', "pass", "", ["GPU303"]),
+        ('torch.device("cpu")', "pass", "python main.py --device cuda:0", ["GPU303"]),
+    ],
+)
+def test_the_device_of_the_options_is_their_default(
+    tmp_path: Path, default: str, then: str, note: str, codes: list[str]
+) -> None:
+    files = {"net.py": "", "steps.py": HEAD + LOADER + STEPS, "main.py": MAIN, "README.md": note}
+    options = OPTIONS.format(default=default, then=then)
+    assert shown(tmp_path, {**files, "options.py": options}) == codes

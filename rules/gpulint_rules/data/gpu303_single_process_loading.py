@@ -48,6 +48,7 @@ from gpulint.launch.program_launches import Launch, launches
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.drawn_batches import drawn_batch_makers
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
@@ -56,7 +57,6 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training import batch_makers
 from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import Loader, loader_argument, only_predicts
 from gpulint.training.loader_flow import LoaderFlow
@@ -200,7 +200,7 @@ def _is_exception(project: Project, workers: NodeRef) -> bool:
 
 def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
-    for call in batch_makers.calls(project.models, module):
+    for call in drawn_batch_makers(project, module):
         argument = project.fact(Arguments).of(module, call, "num_workers")
         known = project.fact(Arguments).value(module, call, "num_workers")
         if argument.is_absent or not known.every(lambda number: number == 0):

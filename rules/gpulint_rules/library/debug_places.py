@@ -13,6 +13,7 @@ from gpulint.launch.job import JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device
+from gpulint.programs.cpu_starts import starts_nothing_on_gpu
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
 from gpulint.programs.evaluation_programs import only_runs_trained_models
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -68,8 +69,11 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     if document.kind is not Kind.SHELL:
         return True
     index = project.fact(JobIndex)
-    starts = [start for job in index.jobs_in(document.path) for start in job.launches if start.script is None]
+    jobs = index.jobs_in(document.path)
+    starts = [start for job in jobs for start in job.launches if start.script is None]
     if starts and all(_stays_on_cpu(project, start) for start in starts):
+        return False
+    if starts_nothing_on_gpu(project, document.path):
         return False
     trains = [start for start in starts if _may_train(project, start)]
     trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
