@@ -13,6 +13,7 @@ from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.absent_keys import is_absent_key
+from gpulint.training.parameter_tests import fails_for_calls, is_handed_on
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, dotted
 
@@ -45,7 +46,7 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
     constants = project.fact(Constants)
     if (found := _fails_for_environment(project, module, test, wanted)) is not None:
         return found
-    if wanted and is_absent_key(project, test):
+    if (wanted and is_absent_key(project, test)) or fails_for_calls(project, module, test, wanted):
         return True
     match test:
         case ast.Call(args=[ast.Constant(value=str()), *_]):
@@ -239,9 +240,7 @@ def _is_handed_on(module: ModuleIndex, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
         return False
     parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return any(one.arg == node.id for one in parameters) and any(
-        getattr(module.syntax.parents.get(use), "func", None) is not use for use in module.uses.get(function.name, ())
-    )
+    return any(one.arg == node.id for one in parameters) and is_handed_on(module, function)
 
 
 def _reads_environment(call: ast.Call) -> bool:

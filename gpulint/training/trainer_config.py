@@ -66,3 +66,24 @@ def trains_on_cpu(project: Project, modules: tuple[ModuleIndex, ...]) -> bool:
     """Return whether modules make Trainers or Fabrics, all of them for the CPU."""
     found = [on_cpu for module in modules for on_cpu in trainers_on_cpu(project, module)]
     return bool(found) and all(found)
+
+
+@stored("intervals of the trainers' logs")
+def _log_intervals(project: Project, path: Path) -> tuple[bool, ...]:
+    """Return for each trainer of a module whether it logs every step; each kind of answer once."""
+    module = project.module_at(path)
+    calls = module.calls_by_name.get("Trainer", []) if module is not None else []
+    return tuple(sorted({_logs_each_step(project, module, call) for call in calls})) if module is not None else ()
+
+
+def _logs_each_step(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    given = project.fact(Arguments).of(module, made, "log_every_n_steps")
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in given.refs]
+    return bool(known) and all(one.every(lambda value: value == 1) for one in known)
+
+
+@stored("all trainers log every step")
+def all_log_each_step(project: Project) -> bool:
+    """Return whether every Trainer of the tree writes its log in every step, for which it reads what is logged."""
+    found = {each for path in project.training_files() for each in _log_intervals(project, path)}
+    return found == {True}

@@ -117,6 +117,58 @@ def test_norms_of_all_gradients_are_read_once(job: MakeJob, square: str) -> None
     assert after == before and len(before.splitlines()) == 6
 
 
+FROZEN = (
+    PROGRAM[: PROGRAM.index("def parts(")].replace(
+        "optimizer =", "frozen = nn.Linear(2, 2).to(device).requires_grad_(False)\noptimizer ="
+    )
+    + """\
+def shown_norms(part):
+    picked = []
+    for p in filter(lambda p: p.grad is not None, part.parameters()):
+        picked.append(p.grad.norm().item())
+    passed = []
+    for p in part.parameters():
+        if p.grad is None:
+            continue
+        passed.append(p.grad.norm().item())
+    listed = [p.grad.norm().item() for p in part.parameters() if p.grad is not None]
+    weights = [p.norm().item() for p in part.parameters()]
+    return [round(value, 4) for value in (*picked, *passed, *listed, *weights)]
+
+
+def shown_table(norms):
+    for name, value in norms.items():
+        norms[name] = value.item()
+    return {name: round(value, 4) for name, value in norms.items()}
+
+
+seen = []
+for x, y in train_loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    for part in (model, frozen):
+        seen.append(shown_norms(part))
+        seen.append(shown_table({n: p.grad.norm() for n, p in part.named_parameters() if p.grad is not None}))
+    optimizer.step()
+print(*seen, sep="\\n")
+"""
+)
+
+
+def test_lists_of_a_frozen_model_stay_empty(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": FROZEN})
+    fixes, before, after = made.repaired("train.py", "GPU305")
+    text = made.text("train.py")
+    assert fixes == 5
+    for name in ("picked", "passed", "listed"):
+        assert f"{name} = torch.stack({name}).tolist() if {name} else []\n" in text
+    assert "weights = torch.stack([p.norm() for p in part.parameters()]).tolist()\n" in text
+    assert "    if norms:\n        norms.update(" in text
+    assert after == before and "{}" in before
+
+
 ROWS = (
     PROGRAM[: PROGRAM.index("def parts(")]
     + """\

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.project import Project
+from gpulint.training.trainer_config import all_log_each_step
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning"})
@@ -14,15 +17,33 @@ _LOGGED = frozenset({"log", "progress_bar"})
 
 def is_handed_to_lightning(module: ModuleIndex, node: ast.expr) -> bool:
     """Return whether the value is for ``self.log`` or ``pl_module.log_dict`` of a Lightning module."""
-    if module.packages.isdisjoint(_LIGHTNING):
+    return _log_of(module, node) is not None
+
+
+def is_read_anyway(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether Lightning reads a value that is handed to it in every step: for its progress bar, or for a log
+    that is written as often; not where it only keeps the mean of an epoch."""
+    log = _log_of(module, node)
+    if log is None or _is_set(log, "on_step", False):
         return False
+    return _is_set(log, "prog_bar", True) or all_log_each_step(project)
+
+
+def _is_set(call: ast.Call, name: str, wanted: bool) -> bool:
+    given = keyword_value(call, name)
+    return isinstance(given, ast.Constant) and given.value is wanted
+
+
+def _log_of(module: ModuleIndex, node: ast.expr) -> ast.Call | None:
+    if module.packages.isdisjoint(_LIGHTNING):
+        return None
     for up in module.syntax.ancestors(node):
         match up:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "pl_module"), attr="log" | "log_dict")):
-                return True
+                return up
             case ast.stmt():
-                return False
-    return False
+                return None
+    return None
 
 
 def is_in_result(module: ModuleIndex, node: ast.expr) -> bool:

@@ -24,6 +24,7 @@ from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import called_wait, place_of_wait
 from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
+from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
@@ -136,8 +137,9 @@ def _group_of(
     syncs, needed = [sync for sync, _ in found], [sync for sync, _ in found if sync.node in at_needed]
     shown, others = _shown(project, module, found, needed), _others(project, module, found)
     staying = [*(own := [*needed, *shown]), *others]
+    logged = [sync for sync in syncs if sync not in own and is_read_anyway(project, module, sync.node)]
     single = single_rounds(project, module, found)
-    saved = waits(module, [*syncs, *others], loop, single) - waits(module, staying, loop, single)
+    saved = waits(module, [*syncs, *others], loop, single) - waits(module, [*staying, *logged], loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm, either = surely_reached(project, module, [*needed, *others], deciding, loop)

@@ -84,6 +84,31 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
     sources = [(one.target, one.iter) for one in inner.generators]
     if inner.elt is not read.whole or not is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
+    full = not tests and all(_is_never_empty(one.iter) for one in inner.generators)
+    below = None if full else _read_below(module, inner, torch)
+    edits = below or (None if tests else _read_inline(module, inner, read, torch))
+    if edits is None:
+        return None
+    some = "" if full or below else ", and there has to be at least one"
+    description = f"read the values in one copy instead of one by one; {_ONE_TYPE}{some}"
+    return Fix(description, Safety.UNSAFE, (read.replaced(module, ""), *edits))
+
+
+def _read_below(module: ModuleIndex, inner: ast.ListComp, torch: str) -> tuple[Edit, ...] | None:
+    """``norms = torch.stack(norms).tolist() if norms else []`` below ``norms = [...]``, for ``torch.stack`` takes no
+    empty list; None where the list has no name."""
+    match module.syntax.parents.get(inner):
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) as statement:
+            below = insert_after(module, statement, _read_of_all(name, torch))
+            return None if below is None else (below,)
+    return None
+
+
+def _read_of_all(name: str, torch: str, *, full: bool = False) -> str:
+    return f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
+
+
+def _read_inline(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> tuple[Edit, ...] | None:
     syntax = module.syntax
     start, end = syntax.offsets(inner)
     line = syntax.source.line(inner.lineno)
@@ -95,16 +120,14 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
             return None
         indent = line[: len(line) - len(line.lstrip())]
         before, after = f"\n{indent}{indentation_step(syntax, statement)}", f"\n{indent}"
-    edits = (
+    return (
         Edit(module.path, syntax.span_at(start, start), f"{torch}.stack({before}"),
-        read.replaced(module, ""),
         Edit(module.path, syntax.span_at(end, end), f"{after}).tolist()"),
     )
-    return Fix(f"read the values in one copy instead of one by one; {_ONE_TYPE}", Safety.UNSAFE, edits)
 
 
 def _is_usual(test: ast.expr) -> bool:
-    """``p.grad is not None``, ``p.requires_grad``, which some parameters of a model always meet."""
+    """``p.grad is not None``, ``p.requires_grad``, which a model's parameters meet unless they are frozen."""
     match test:
         case ast.Compare(left=ast.Attribute(attr="grad"), ops=[ast.IsNot()]) | ast.Attribute(attr="requires_grad"):
             return True
@@ -123,9 +146,9 @@ def _appended(
         return None
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 1:
         return None
-    full = _is_of_parameters(loop.iter) and any(one is read.whole for part in loop.body for one in _given(part))
-    line = f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
-    after = insert_after(module, loop, line)
+    left = any(isinstance(part, ast.Continue | ast.Break) for part in walk(loop))
+    always = not left and any(one is read.whole for part in loop.body for one in _given(part))
+    after = insert_after(module, loop, _read_of_all(name, torch, full=always and _is_never_empty(loop.iter)))
     if after is None:
         return None
     clamped = ", and clamp the factor instead of testing it" if tests else ""
@@ -148,10 +171,17 @@ def _is_empty_list(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _is_of_parameters(source: ast.expr) -> bool:
-    """Return whether a loop goes through a model's parameters, which are never none."""
-    named = (part for part in walk(source) if isinstance(part, ast.Name | ast.Attribute))
-    return any(last_name(part) in ("parameters", "named_parameters") for part in named)
+def _is_never_empty(source: ast.expr) -> bool:
+    """Return whether a loop goes through all parameters of a model, which are never none, or a list of some values;
+    not through parameters that are picked (``filter(lambda p: p.requires_grad, model.parameters())``)."""
+    match source:
+        case ast.Call(func=ast.Attribute(attr="parameters" | "named_parameters")):
+            return True
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate" | "reversed"), args=[inner, *_]):
+            return _is_never_empty(inner)
+        case ast.List(elts=values) | ast.Tuple(elts=values):
+            return any(not isinstance(value, ast.Starred) for value in values)
+    return False
 
 
 def _detached(read: DeviceRead) -> str:
@@ -173,11 +203,27 @@ def _overwritten(
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 2:
         return None
     line = f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"
+    if not _has_entry(module, loop, name):  # `torch.stack` takes no empty list
+        lead = module.syntax.source.line(loop.lineno)[: loop.col_offset]
+        line = f"if {name}:\n{lead}{indentation_step(module.syntax, loop)}{line}"
     after = insert_after(module, loop, line)
-    if after is None or loop.col_offset + len(line) > max(module.syntax.source.width, WIDTH):
+    if after is None or max(map(len, line.split("\n"))) > max(module.syntax.source.width, WIDTH):
         return None
     return Fix(
         f"read the values of the table in one copy after the loop; {_ONE_TYPE}",
         Safety.UNSAFE,
         (read.replaced(module, ".detach()"), after),
     )
+
+
+def _has_entry(module: ModuleIndex, loop: ast.For, name: str) -> bool:
+    """Return whether a statement above a loop, in the same block, gives a table an entry: ``terms["sum"] = total``."""
+    place, parent = module.syntax.place(loop), module.syntax.parents.get(loop)
+    above: list[ast.stmt] = getattr(parent, place[0])[: place[1]] if place is not None else []
+    for statement in reversed(above):
+        match statement:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=own))]) if own == name:
+                return True
+            case ast.Assign(targets=[ast.Name(id=own)], value=value) if own == name:
+                return isinstance(value, ast.Dict) and any(value.keys)
+    return False
