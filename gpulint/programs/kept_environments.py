@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gpulint.libraries import Models
 
 _IMAGES = regex.compile(r"--container-image|\b(?:singularity|apptainer|enroot|shifter|podman|docker|charliecloud)\b")
+_IMAGE_FILES = regex.compile(r"\b(?:singularity|apptainer)[ \t]+(?:-\S+[ \t]+)*(?:exec|run|shell|instance)\b")
+"""Commands that start programs in an image file of Apptainer."""
 _FRESH = regex.compile(
     r"\$\{?(?:SLURM_TMPDIR|TMPDIR|PBS_JOBFS|LOCAL_SCRATCH)\b|[= '\"]/(?:tmp|dev/shm)/|\brm\s+-rf?\s+\S*env\b"
 )
@@ -30,6 +32,8 @@ _DATA = regex.compile(
 """Lines that lay out files, or say where programs keep theirs, and comments: no environment comes of them."""
 _IN_HOME = "--user"
 """The option of ``pip`` for the folder of the person, which all machines of a cluster share."""
+_IN_FOLDER = ("uv sync", "uv run", "poetry install", "pdm install", "pdm sync", "pixi install")
+"""Commands that fill an environment in the project's folder, or in the home folder; Apptainer shows programs both."""
 _HOMES = regex.compile(r"\b(?:HOME|PYTHONUSERBASE)=")
 _CREATES = frozenset({"conda", "mamba", "micromamba"})
 _PRESENCE = regex.compile(r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] ")
@@ -46,10 +50,19 @@ def runs_without_image(models: Models, job: Job) -> bool:
     return not any(document.matches(_IMAGES) for document in _documents(job))
 
 
+def runs_in_image_file(models: Models, job: Job) -> bool:
+    """Return whether a batch job starts programs in images that are files, which no Dockerfile makes."""
+    if job.task.system not in batch_systems(models) or job.task.image is not None:
+        return False
+    return any(document.matches(_IMAGE_FILES) for document in _documents(job))
+
+
 def keeps_environment(models: Models, job: Job, install: str = "") -> bool:
     """Return whether packages that a job installs, by the command ``install``, are still there in its next run."""
     if job.task.system == "github":
         return job.task.image is None and job.gpus is not None and _OWN_MACHINE in job.gpus.text
+    if runs_in_image_file(models, job) and install.lstrip().startswith(_IN_FOLDER):
+        return not any(map(_is_fresh, _documents(job)))
     if not runs_without_image(models, job):
         return False
     if _IN_HOME in install.split() and not any(document.matches(_HOMES) for document in _documents(job)):

@@ -241,6 +241,16 @@ CASES = {
         },
         "partition 'a100_normal_q' seems to have GPUs",
     ),
+    "a partition that all other jobs use with GPUs": (
+        "GPU106",
+        {
+            "merge.sh": "#!/bin/bash\n#SBATCH -p full_node\n#SBATCH --gpus-per-node=4\npython merge.py\n",
+            "merge.py": "import pandas as pd\n\npd.read_csv('a.csv').to_parquet('b')\n",
+            "train.sh": "#!/bin/bash\n#SBATCH --partition=full_node\n#SBATCH --gres=gpu:4\npython train.py\n",
+            "train.py": "import torch\n\nmodel = torch.nn.Linear(8, 8).cuda()\n",
+        },
+        "train.sh asks for GPUs in partition 'full_node' too",
+    ),
     "an evaluation in a loop over the one model that there is, detached at once": (
         "GPU203",
         {

@@ -162,6 +162,16 @@ def test_help_fetches_what_the_program_loads(tmp_path: Path, call: str, part: st
         ("#SBATCH --gres=gpu:2", "pip install torch", "before the job, in an environment that it activates, or build"),
         ("#SBATCH --gres=gpu:2", "pip install $WHEELS/torch.whl", "build an image once that has them"),
         ("#SBATCH --gres=gpu:2", "pip install /sw/torch.whl", "build an image once that has them"),
+        (
+            "#SBATCH --gres=gpu:2",
+            "apptainer exec --nv jax.sif bash -c 'curl -LsSf https://astral.sh/uv/install.sh | sh'",
+            "once with `curl -LsSf https://astral.sh/uv/install.sh | sh` in the `%post` section of its definition file",
+        ),
+        (
+            "#SBATCH --container-image=a/b --gres=gpu:2",
+            "wget -qO- https://example.com/install.sh | bash -s -- -y",
+            "`RUN wget -qO- https://example.com/install.sh | bash -s -- -y` in its Dockerfile",
+        ),
         ("#SBATCH --gres=gpu:2", "time enroot import -o a.sqsh docker://a/b", "make the image once before the job"),
         (
             "#SBATCH --container-image=a/b --gres=gpu:2",

@@ -9,6 +9,7 @@ from gpulint_rules.job.gpu103_fewer_processes_than_gpus import TooFew
 from gpulint import regex
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.package_lists import requires
 from gpulint.project import Project
 from gpulint_fixers.edits.comments import comment_beside
 
@@ -19,6 +20,9 @@ _SPEAKS = regex.compile(r"\b(gpus?|process(es)?|devices?|cards?|tasks?|memory|oo
 _JSON = regex.compile(r"(?<![\w./-])[\w./-]+\.json\b")
 _BATCH = re.compile(rb"[\"']train_batch_size[\"']\s*:\s*\d")
 """DeepSpeed refuses a size of the global batch that does not fit the number of processes."""
+_TORCH = ("torch", "pytorch")
+_TAKES_NAMES = (1, 9)
+"""The release of PyTorch from which on `torch.distributed.launch` takes `gpu` for the number of processes."""
 _NEAR = 40
 """Lines behind the option in which the program of an ``srun`` is written, where a script has it inline."""
 
@@ -52,6 +56,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"no whole number here starts {found.gpus} processes on each node")
     option = source.line(span.line)[: span.column - 1] + number[1]
     by_node = found.launcher == "torchrun" and value == found.processes and "nproc" in option
+    by_node = by_node and (not found.old_launcher or requires(project, found.place.path, _TORCH, _TAKES_NAMES))
     if number[2] and not by_node:
         return Declined(f"the number of processes is set elsewhere: {written!r}")
     text = number[1] + ("gpu" if by_node else str(value * found.gpus // found.processes))

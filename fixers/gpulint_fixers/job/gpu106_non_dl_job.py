@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from gpulint import regex
+from gpulint.documents import Document
 from gpulint.documents.shell.scheduler_directives import Flag, flags
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.job_writers import is_stamped, writer_of
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import Span
 
@@ -58,10 +62,42 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
     if _OF_GPUS.search(partition):
         return Declined(f"partition {partition!r} seems to have GPUs; choose one without them, and request none")
+    if partition and (other := _job_with_gpus(project, document, partition)) is not None:
+        return Declined(
+            f"{other} asks for GPUs in partition {partition!r} too, as do all jobs there; choose one without them, and "
+            "request none"
+        )
     if not edits:
         return Declined("the GPU request shares its line with something else")
     where = f"; partition {partition!r} has to take jobs without them" if partition else ""
     return Fix(f"request no GPUs{where}", Safety.UNSAFE, tuple(edits))
+
+
+def _job_with_gpus(project: Project, own: Document, partition: str) -> str | None:
+    """Return the first job of another script in a partition that no job without GPUs uses, as far as the tree shows."""
+    found = _partitions(project).get(partition, ())
+    others = [path for path, _ in found if path != own.path]
+    return project.place(others[0]) if others and all(asks for _, asks in found) else None
+
+
+@query
+def _partitions(project: Project) -> dict[str, list[tuple[Path, bool]]]:
+    """The scripts of Slurm jobs by their partition, each with whether it requests GPUs."""
+    found: dict[str, list[tuple[Path, bool]]] = {}
+    documents = dict.fromkeys(job.document for job in project.fact(JobIndex).jobs() if job.task.system == "slurm")
+    for document in documents:
+        given = [
+            flag
+            for script in document.scripts
+            for item in script.directives
+            if item.leading and item.prefix == "#SBATCH"
+            for flag in flags(script, item)
+        ]
+        for flag in given:
+            if flag.name in ("--partition", "-p"):
+                asks = any(one.name in _SIZES or _asks(one) for one in given)
+                found.setdefault(flag.value, []).append((document.path, asks))
+    return found
 
 
 def _asks(flag: Flag) -> bool:

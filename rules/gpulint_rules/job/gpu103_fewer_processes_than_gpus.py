@@ -61,7 +61,8 @@ _TRAINS = regex.compile(
     r"(?:pre|fine)?_?-?t(?:rain|une)|main_(?:pre|fine)?t(?:rain|une)|run_(?:pre|fine)?t(?:rain|une)"
 )
 """Names of programs that train, which one process of a launcher for several does on one GPU."""
-_LAUNCHERS = frozenset({"torch.distributed.run", "torch.distributed.launch", "torchrun"})
+_OLD = "torch.distributed.launch"
+_LAUNCHERS = frozenset({"torch.distributed.run", _OLD, "torchrun"})
 _GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
 _PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
 _OF_DEVICES = regex.compile(r"-{0,2}\w{0,20}(gpu|device|cuda)", re.IGNORECASE)
@@ -81,6 +82,8 @@ class TooFew:
     launcher: str
     serial: bool = False
     """Whether each of several processes would do the whole work."""
+    old_launcher: bool = False
+    """Whether it is the older launcher of PyTorch, which took only numbers before PyTorch 1.9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +249,7 @@ def _finding(
         advice = f"request {count} GPU{'s' if count > 1 else ''}: nothing in the program divides work among processes"
     else:
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
+    old = start.launch.launcher == "torchrun" and _OLD in [word.text for word in start.launch.command.argv]
     fixable = written is not None and at is None and where == start.place
     return RULE.finding(
         place.path,
@@ -253,7 +257,7 @@ def _finding(
         f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial) if fixable else None,
+        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial, old) if fixable else None,
         related=tuple(related),
         cost=idle(count, gpus.value, found.unproven),
     )

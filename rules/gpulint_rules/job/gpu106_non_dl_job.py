@@ -85,6 +85,8 @@ _LONG = frozenset({"install", "create", "update", "clone", "pull", "download", "
 _INSTALLERS = frozenset({"conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "virtualenv"})
 _SETUP = (60.0, 1800.0)
 """Seconds that it takes to make an environment (assumed)."""
+_MANY = 4
+"""GPUs that are worth another queue even for the minutes of one job (assumed)."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -96,7 +98,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     what, cost = _idle(job, project), _cost(job, project)
     if what is not None and cost is None and _sets_up(job, project):
-        cost = Cost("idle-gpus", seconds=_SETUP, basis="GPUs without work while an environment is set up, once")
+        kind = "idle-setup" if 0 < (job.gpus.value or 0) < _MANY else "idle-gpus"
+        cost = Cost(kind, seconds=_SETUP, basis="GPUs without work while an environment is set up, once")
     elif what is None or (cost is not None and any(item.command.name in _SHOWS_GPUS for item in job.commands)):
         return  # a short job that shows its GPUs tests the allocation
     count = (

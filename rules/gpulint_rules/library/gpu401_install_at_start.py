@@ -58,8 +58,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, source_text
-from gpulint_rules.library.install_advice import advice
-from gpulint_rules.library.install_words import is_build, items, listed, pip, short
+from gpulint_rules.library import install_costs
+from gpulint_rules.library.install_advice import OF_NEWER_CODE, advice
+from gpulint_rules.library.install_words import is_build, listed, pip, short
 
 _RUNNERS = frozenset(
     (
@@ -74,11 +75,6 @@ _NOTHING = frozenset({("pip", "install"), ("pip3", "install")})
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _ELSEWHERE = regex.compile(r"find_spec|installed|colab|kaggle|\bwhich\(|missing", re.IGNORECASE)
 """Tests for packages that are missing, or for services of notebooks."""
-_UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
-"""What it does is unknown; many such scripts find that nothing is missing (assumed)."""
-_OWN_CODE = regex.compile(r"\.{0,2}(/|$)")
-_OWN = Cost("install", seconds=(2, 10), basis="code of the tree alone")
-"""Without what it needs (assumed)."""
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 
@@ -136,6 +132,14 @@ def _line(held: GpuJobCommand) -> str:
     return " ".join(word.text for word in held.command.argv)
 
 
+def _with_pipe(held: GpuJobCommand) -> str:
+    """Return the words of a command, and those of the shell that runs what it prints (``curl ... | sh``)."""
+    line, piped = _line(held), held.command.piped_to
+    if held.command.name not in ("curl", "wget") or piped is None:
+        return line
+    return f"{line} | {' '.join(word.text for word in piped.argv)}"
+
+
 def _is_other_target(held: GpuJobCommand) -> bool:
     """Return whether a target of a Makefile starts no Python program and asks for no GPUs: another target does."""
     job = held.job
@@ -153,7 +157,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             document,
             held.command.span,
             f"`{short(line)}` runs while the job holds its GPUs",
-            Installed(tool, (f"RUN {line}",), held),
+            Installed(tool, (f"RUN {_with_pipe(held)}",), held),
             held,
         )
 
@@ -286,25 +290,17 @@ def _finding(
     payload: Installed,
     held: GpuJobCommand | None = None,
 ) -> Finding:
+    cost = install_costs.cost(payload.lines, held, project)
     return RULE.finding(
         document.path,
         span,
         message,
-        help=advice(payload.lines, held, project),
+        help=OF_NEWER_CODE if cost is install_costs.KEPT else advice(payload.lines, held, project),
         payload=payload,
-        cost=_cost(payload, held),
+        cost=cost,
         related=(held.evidence,) if held is not None else (),
         cause=held.job.place if held is not None else None,
     )
-
-
-def _cost(payload: Installed, held: GpuJobCommand | None) -> Cost:
-    if held is not None and held.command.name.endswith(".sh"):
-        return _UNSEEN
-    named = items(payload.lines)
-    if held is not None and "--no-deps" in words_of(held.command) and named and all(map(_OWN_CODE.match, named)):
-        return _OWN
-    return Cost("install", items=named)
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpulint import regex
 from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
-from gpulint.programs.kept_environments import runs_without_image
+from gpulint.programs.kept_environments import runs_in_image_file, runs_without_image
 from gpulint.project import Project
 
 _OF_THE_JOB = regex.compile(r"\$(?!HOME\b|\{HOME\})|(?<![\w.:/-])/\S+\.(?:whl|tar\.gz)\b")
@@ -15,20 +15,29 @@ _MADE = regex.compile(r"^(?:time )?(?:singularity (?:pull|build)|apptainer (?:pu
 _CONTAINER_KEYS = {"github": "container", "gitlab": "image"}
 """Keys that name an image in a job of continuous integration."""
 
+OF_NEWER_CODE = (
+    "build the image again when the code changes, or name the folder of the newer code in `PYTHONPATH`; the image has "
+    "the packages that it needs"
+)
+"""What to do about an install of the project over the one that the image has."""
+
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
     """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
     if held is not None and _MADE.search(" ".join(words_of(held.command)[:3])):
         return "make the image once before the job (login node, a job without GPUs), and start the job from it"
+    pulled = held is not None and runs_in_image_file(project.models, held.job)
+    written = "; ".join(line.removeprefix("RUN ") if pulled else line for line in lines)
+    where = "the `%post` section of its definition file" if pulled else "its Dockerfile"
     image = (
         "build an image once that has them and start the job from it"
         if any(_OF_THE_JOB.search(line) for line in lines)
-        else f"build an image once with `{'; '.join(lines)}` in its Dockerfile and start the job from it"
+        else f"build an image once with `{written}` in {where} and start the job from it"
     )
     if held is None or held.job.task.image is not None:
         return image
     if (key := _CONTAINER_KEYS.get(held.job.task.system)) is not None:
         return f"install them once on the runner, or {image} (`{key}:`)"
-    if runs_without_image(project.models, held.job):
+    if pulled or runs_without_image(project.models, held.job):
         return f"install them once before the job, in an environment that it activates, or {image}"
     return image

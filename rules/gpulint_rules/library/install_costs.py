@@ -1,0 +1,83 @@
+"""How long an install at start takes: what the image has already, the code of the tree alone, a single program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpulint import regex
+from gpulint.documents.base import Document
+from gpulint.documents.shell import Command
+from gpulint.impact import Cost
+from gpulint.launch.transfer_commands import install_tool, words_of
+from gpulint.programs.gpu_jobs import GpuJobCommand
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint_rules.library.install_words import items
+
+_UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
+"""What it does is unknown; many such scripts find that nothing is missing (assumed)."""
+_OWN_CODE = regex.compile(r"\.{0,2}(/|$)")
+_PROJECT = regex.compile(r"\.(?:\[|/?$)")
+"""The project in the folder of the command."""
+_LISTS = regex.compile(r"\.(?:txt|lock|toml)$")
+"""Files that list what a project needs."""
+_OWN = Cost("install", seconds=(2, 10), basis="code of the tree alone")
+"""Without what it needs (assumed)."""
+KEPT = Cost("install", seconds=(2, 10), basis="code of the tree, whose packages the image has")
+_PROGRAM = Cost("install", seconds=(1, 10), basis="the download of one program")
+_SCRIPTS = regex.compile(
+    r"\b(?:astral\.sh/(?:uv|ruff)|pixi\.sh|install\.python-poetry\.org|pdm-project\.org|get\.pnpm\.io|mise\.run|just\.systems"
+    r"|micro\.mamba\.pm|rclone\.org)(?:[/\s\"']|$)"
+)
+"""Install scripts that put one program without packages in place."""
+
+
+def cost(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> Cost:
+    """Return how long the lines of a Dockerfile take that do the work of a command at start."""
+    named = items(lines)
+    if held is None:
+        return Cost("install", items=named)
+    if held.command.name.endswith(".sh"):
+        return _UNSEEN
+    if held.command.name in ("curl", "wget") and any(map(_SCRIPTS.search, lines)):
+        return _PROGRAM
+    if "--no-deps" in words_of(held.command) and named and all(map(_OWN_CODE.match, named)):
+        return _OWN
+    if named and all(map(_PROJECT.match, named)) and _has_project(held, project):
+        return KEPT
+    return Cost("install", items=named)
+
+
+def _has_project(held: GpuJobCommand, project: Project) -> bool:
+    """Return whether the job's image is one that the tree builds with the project and what it needs."""
+    task = held.job.task
+    image = _name(task.image or "")
+    if not image and not task.build:
+        return False
+    return any(
+        _name(document.tasks[-1].image or "") != image and any(map(_is_of_project, _builds(document, project)))
+        for path in project.files
+        if project.kind(path) is Kind.DOCKERFILE
+        and (document := project.document(path)) is not None
+        and document.tasks
+    )
+
+
+def _name(image: str) -> str:
+    """An image without its digest and tag."""
+    head, slash, last = image.partition("@")[0].rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}"
+
+
+def _builds(document: Document, project: Project) -> Iterator[Command]:
+    """Yield the commands that install packages into an image."""
+    for task in document.tasks:
+        for command in (one for script in task.scripts if task.role == "build" for one in script.commands):
+            if install_tool(project.models, command):
+                yield command
+
+
+def _is_of_project(command: Command) -> bool:
+    """Return whether a command installs the project, its lock file or its requirements."""
+    named = items((" ".join(word.text for word in command.argv),))
+    return any(_PROJECT.match(name) or _LISTS.search(name) for name in named)
