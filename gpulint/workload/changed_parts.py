@@ -80,13 +80,8 @@ def parts_change_within_pass(project: Project, loader: Loader) -> bool:
 
 @query
 def _parts(project: Project, loader: Loader) -> _Parts:
-    resolver = project.fact(Resolver)
-    given = [ref for ref in project.fact(HostToDevice).sources(loader) if isinstance(ref.node, ast.expr)]
-    if (collate := keyword_value(loader.node, "collate_fn")) is not None:
-        given.append(NodeRef(loader.module, collate))
-    origins = [one for ref in given if isinstance(ref.node, ast.expr) for one in held(project, ref.module, ref.node)]
-    makers = dict.fromkeys(maker for origin in origins for maker in _makers(project, origin))
-    used = [(maker.module, part) for maker in makers for part in walk(maker.node)]
+    resolver, origins = project.fact(Resolver), _origins(project, loader)
+    used = [(maker.module, part) for maker in makers_of(project, loader) for part in walk(maker.node)]
     objects = [
         (module, part.value)
         for module, part in used
@@ -98,6 +93,19 @@ def _parts(project: Project, loader: Loader) -> _Parts:
         frozenset(name for _, part in used if (name := _name_read(part))),
         frozenset((module, part.id) for module, part in used if isinstance(part, ast.Name)),
     )
+
+
+def _origins(project: Project, loader: Loader) -> list[NodeRef]:
+    """Return what makes the objects that samples are made of."""
+    given = [ref for ref in project.fact(HostToDevice).sources(loader) if isinstance(ref.node, ast.expr)]
+    if (collate := keyword_value(loader.node, "collate_fn")) is not None:
+        given.append(NodeRef(loader.module, collate))
+    return [one for ref in given if isinstance(ref.node, ast.expr) for one in held(project, ref.module, ref.node)]
+
+
+def makers_of(project: Project, loader: Loader) -> list[NodeRef]:
+    """Return the functions with which the samples of a loader are made."""
+    return list(dict.fromkeys(maker for one in _origins(project, loader) for maker in _makers(project, one)))
 
 
 def _makers(project: Project, origin: NodeRef) -> Iterator[NodeRef]:

@@ -102,3 +102,100 @@ def test_workers_do_not_stay_alive_where_an_older_release_is_allowed(job: MakeJo
 def test_a_release_of_too_many_digits_is_none(job: MakeJob) -> None:
     lock = f'[[package]]\nname = "torch"\nversion = "{"9" * 5000}"\n'
     assert job({"train.py": LOADER, "poetry.lock": lock}).offer("GPU304").changes
+
+
+NEXT = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64, pin_memory=True)
+batches = iter(loader)
+for step in range(90000):
+    try:
+        x, y = batches.next()
+    except StopIteration:
+        batches = iter(loader)
+        x, y = batches.next()
+    loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
+    loss.backward()
+    optimizer.step()
+"""
+FLIPS = """\
+import numpy as np
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import Compose, ToTensor
+
+
+class Flip:
+    def __call__(self, image):
+        return image[:, ::-1] if np.random.rand() < 0.5 else image
+
+
+loader = DataLoader(ImageFolder("data", transform=Compose([ToTensor(), Flip()])), batch_size=64, shuffle=True)
+for epoch in range(90):
+    for x, y in loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+"""
+WITHOUT = LOADER.replace(", num_workers=4", "")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": WITHOUT, "README.md": "## Requirements\n- Python 3.6+\n- PyTorch 1.0\n"},
+        {"train.py": WITHOUT, "README.md": "* **PyTorch** >= 1.2\n"},
+        {"train.py": WITHOUT, "README.md": "- [PyTorch](https://pytorch.org) (1.4.0)\n"},
+        {"train.py": WITHOUT, "README.md": "| torch | 1.3.1 |\n"},
+        {"train.py": NEXT},
+    ],
+)
+def test_workers_do_not_stay_alive_where_a_text_or_old_code_allows_an_older_release(
+    job: MakeJob, files: dict[str, str]
+) -> None:
+    (edit, *_) = job(files).offer("GPU303").edits
+    assert "num_workers=4" in edit.text
+    assert "persistent_workers" not in edit.text
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": WITHOUT, "README.md": "- PyTorch 1.12\n- torchvision 0.13\n"},
+        {"train.py": WITHOUT, "README.md": "- torchvision 0.2.2\n- PyTorch Lightning 1.1\n"},
+        {"train.py": WITHOUT, "README.md": "- PyTorch 1.0\n", "requirements.txt": "torch>=2.0\n"},
+        {"train.py": NEXT.replace("batches.next()", "next(batches)")},
+    ],
+)
+def test_workers_stay_alive_in_newer_releases(job: MakeJob, files: dict[str, str]) -> None:
+    assert any("persistent_workers=True" in edit.text for edit in job(files).offer("GPU303").edits)
+
+
+def test_workers_that_a_text_says_cannot_stay_alive_are_left_alone(job: MakeJob) -> None:
+    files = {"train.py": LOADER, "README.md": "- PyTorch 1.0\n"}
+    check_declined(job, "GPU304", files, "README.md:1 says PyTorch 1.0, and `persistent_workers` needs 1.7")
+
+
+@pytest.mark.parametrize(
+    "older", [{"README.md": "- Python 3\n- PyTorch 1.8\n"}, {"requirements.txt": "torch==1.8.1\n"}]
+)
+def test_workers_that_would_repeat_the_draws_of_numpy_are_left_alone(job: MakeJob, older: dict[str, str]) -> None:
+    check_declined(
+        job, "GPU303", {"train.py": FLIPS, **older}, "all workers draw the same numbers from `numpy.random.rand`"
+    )
+
+
+def test_a_fix_says_that_older_releases_repeat_the_draws_of_numpy(job: MakeJob) -> None:
+    said = "before PyTorch 1.9 all of them draw the same numbers from `numpy.random.rand`"
+    older = {"requirements.txt": "torch>=1.4\n"}
+    assert said in job({"train.py": FLIPS, **older}).offer("GPU303").description
+    for program, texts in (
+        (FLIPS, {}),
+        (FLIPS, {"requirements.txt": "torch==1.9.0\n"}),
+        (FLIPS, {"README.md": "- PyTorch 2.1\n"}),
+        (FLIPS.replace("shuffle=True", "shuffle=True, worker_init_fn=seed"), older),
+        (FLIPS.replace("np.random.rand()", "torch.rand(1)"), older),
+    ):
+        assert "draw the same" not in job({"train.py": program, **texts}).offer("GPU303").description

@@ -13,6 +13,7 @@ from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.api_releases import may_lack
+from gpulint.programs.stated_releases import LASTING_WORKERS, may_predate
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.source import Span
@@ -33,6 +34,7 @@ from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
+from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
@@ -90,6 +92,9 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
+    repeated = repeats_draws(project, loader)
+    if isinstance(repeated, Declined):
+        return repeated
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     workers, why = worker_count(project, loader.module.path)
@@ -102,7 +107,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
     lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
     lost = lost or may_lack(project, loader.module.path, "persistent_workers")
-    lost = lost or predates_lasting_workers(loader.module)
+    lost = lost or predates_lasting_workers(loader.module) or bool(may_predate(project, loader.module, LASTING_WORKERS))
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
@@ -130,7 +135,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}",
+        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )

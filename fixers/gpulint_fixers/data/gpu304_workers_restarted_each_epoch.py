@@ -8,6 +8,7 @@ from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.programs.stated_releases import LASTING_WORKERS, predates
 from gpulint.project import Project
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint_fixers.edits.calls import set_keyword
@@ -22,6 +23,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader, workers = payload.loader, payload.workers.node
     if has_few_batches(project, loader):
         return Declined(ONE_BATCH)
+    if reason := predates(project, loader.module, LASTING_WORKERS):
+        return Declined(f"{reason}, and `persistent_workers` needs 1.7")
     syntax = loader.module.syntax
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     value = "True"

@@ -39,6 +39,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = document.python
     if module is None or found.node is None:
         return Declined("the code that selects the CPU is not visible here")
+    if found.unmoved is not None:
+        return Declined(f"the model is not ready for a GPU: {found.unmoved.message}")
     if isinstance(found.node, ast.Constant):
         quote = module.text(found.node)[-1]
         edit = Edit(finding.path, module.span(found.node), f"{quote}gpu{quote}")

@@ -9,11 +9,16 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, last_name
 
 MAX_STEPS = 4
 """Most expressions between a tensor and what gives it an axis."""
-_MAKES_AXIS = frozenset({"zeros", "ones", "empty", "full"})
+_MAKES_AXIS = frozenset(
+    "zeros ones empty full rand randn new_zeros new_ones new_empty new_full FloatTensor DoubleTensor Tensor".split()
+)
+"""What takes a shape."""
+_TAKES_NUMBERS = frozenset("tensor as_tensor new_tensor FloatTensor DoubleTensor LongTensor Tensor".split())
+"""What takes numbers, of which a list of one makes an axis."""
 _KEEPS_SHAPE = frozenset({"detach", "clone", "float", "double", "half", "to", "cuda", "contiguous", "type_as"})
 _GIVES_AXIS = frozenset({"unsqueeze", "view", "reshape", "expand"})
 
@@ -23,24 +28,47 @@ def keeps_axis(project: Project, module: ModuleIndex, tensor: ast.expr, steps: i
     """Return whether a tensor may have an axis of length 1, by what computes it, also in functions of the tree."""
     if not steps:
         return False
+    if not isinstance(tensor, ast.Call):
+        return any(keeps_axis(project, module, part, steps - 1) for part in _origins(module, tensor))
+    if _makes_axis(tensor):
+        return True
+    owner = [tensor.func.value] if isinstance(tensor.func, ast.Attribute) else []
+    callees = project.fact(Resolver).callees(module, tensor)
+    if any(isinstance(one.node, FUNCTIONS) and _returns_axis(one.node) for one in callees):
+        return True
+    return any(keeps_axis(project, module, part, steps - 1) for part in (*owner, *tensor.args[:1]))
+
+
+def _origins(module: ModuleIndex, tensor: ast.expr) -> list[ast.expr]:
+    """Return the expressions of which any may give a tensor its shape: all values that reach a variable, both branches
+    of a choice, both sides of a sum."""
     match tensor:
         case ast.Name(id=name):
             bound = reaching(module, module.scope(tensor).lookup(name), tensor)
-            values = (one.value for one in bound if one.value is not None and one.value is not tensor)
-            return any(keeps_axis(project, module, value, steps - 1) for value in values)
+            return [part for one in bound for part in _bound(one) if part is not tensor]
         case ast.BinOp(left=left, right=right):
-            return any(keeps_axis(project, module, part, steps - 1) for part in (left, right))
-        case ast.Subscript(value=inner):
-            return keeps_axis(project, module, inner, steps - 1)
-        case ast.Call(func=func, args=args):
-            if _makes_axis(tensor):
-                return True
-            owner = [func.value] if isinstance(func, ast.Attribute) else []
-            callees = project.fact(Resolver).callees(module, tensor)
-            if any(isinstance(one.node, FUNCTIONS) and _returns_axis(one.node) for one in callees):
-                return True
-            return any(keeps_axis(project, module, part, steps - 1) for part in (*owner, *args[:1]))
-    return False
+            return [left, right]
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.BoolOp(values=values):
+            return values
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return [inner]
+        case ast.NamedExpr(value=inner) | ast.Attribute(attr="data", value=inner):
+            return [inner]
+    return []
+
+
+def _bound(binding: Binding) -> list[ast.expr]:
+    """Return what a variable gets: ``total += loss`` adds to what it has."""
+    match binding.node:
+        case ast.AugAssign(target=target, value=value):
+            return [target, value]
+    value = binding.value
+    for at in binding.path:
+        if isinstance(value, ast.Tuple) and at < len(value.elts):
+            value = value.elts[at]
+    return [value] if isinstance(value, ast.expr) else []
 
 
 @query
@@ -49,21 +77,12 @@ def is_unreduced(project: Project, module: ModuleIndex, tensor: ast.expr, steps:
     (``x.view(-1, 1).sum(0)``), or it is one of a list of criteria which nobody sees."""
     if not steps:
         return False
-    parts = list[ast.expr]()
+    parts = _origins(module, tensor)
     match tensor:
-        case ast.Name(id=name):
-            bound = reaching(module, module.scope(tensor).lookup(name), tensor)
-            parts += (one.value for one in bound if isinstance(one.value, ast.expr) and one.value is not tensor)
-        case ast.BinOp(left=left, right=right):
-            parts += (left, right)
-        case ast.IfExp(body=body, orelse=orelse):
-            parts += (body, orelse)
-        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
-            parts.append(inner)
         case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner):
-            parts.append(inner)
+            parts = [inner]
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            parts += elements
+            parts = elements
         case ast.Call():
             return _is_unreduced_call(project, module, tensor, steps)
     return any(is_unreduced(project, module, part, steps - 1) for part in parts)
@@ -84,7 +103,8 @@ def _is_unreduced_call(project: Project, module: ModuleIndex, call: ast.Call, st
             return is_unreduced(project, module, call.func.value, steps - 1)
         if name in ("sum", "mean"):
             return _keeps(call) or (_reduces_one(call) and _has_axes(call.func.value))
-        return name in _GIVES_AXIS and _makes_axis(call)
+    if _makes_axis(call):
+        return True
     return not resolver.call_names(module, call) and _is_one_of_several(project, module, call.func)
 
 
@@ -109,10 +129,15 @@ def _is_one_of_several(project: Project, module: ModuleIndex, criterion: ast.exp
 
 
 def _makes_axis(call: ast.Call) -> bool:
-    name, first = last_name(call.func), [part.value for part in call.args[:1] if isinstance(part, ast.Constant)]
-    if name in _MAKES_AXIS:
-        return first == [1]
-    return _keeps(call) or (name in _GIVES_AXIS and first in ([0], [1]))
+    """Return whether a call makes one number with an axis: ``torch.zeros(1)``, ``torch.tensor([0.0])``."""
+    name = last_name(call.func)
+    first = [*call.args[:1], *(word.value for word in call.keywords if word.arg in ("size", "data"))][:1]
+    match first:
+        case [ast.List(elts=[_]) | ast.Tuple(elts=[_])]:
+            return name in _MAKES_AXIS or name in _TAKES_NUMBERS or name in _GIVES_AXIS
+        case [ast.Constant(value=value)]:
+            return (name in _MAKES_AXIS and value == 1) or (name in _GIVES_AXIS and value in (0, 1)) or _keeps(call)
+    return _keeps(call)
 
 
 def _returns_axis(function: ast.AST) -> bool:

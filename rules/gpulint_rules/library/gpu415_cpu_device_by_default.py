@@ -17,9 +17,10 @@ Availability checks that fall back; options that the launcher or a configuration
 purpose.
 
 Fix safety
-Unsafe: the launcher's line passes the device, Lightning's ``accelerator`` becomes ``"gpu"``, and calls and variables
-that hide the GPUs are removed. The program's own default stays for those who start it elsewhere. A build for the CPU is
-left to you: which one is right depends on the driver.
+Unsafe: the launcher's line passes the device, Lightning's ``accelerator`` becomes ``"gpu"`` unless the model holds
+tensors that would stay in host memory, and calls and variables that hide the GPUs are removed. The program's own
+default stays for those who start it elsewhere. A build for the CPU is left to you: which one is right depends on the
+driver.
 
 References
 https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
@@ -37,6 +38,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch, Launched
+from gpulint.placement.unmoved_tensors import first_unmoved
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -52,6 +54,7 @@ _SWITCHES = frozenset(
     {"--cuda", "--gpu", "--use_cuda", "--use-cuda", "--use_gpu", "--use-gpu", "--with-cuda", "--enable-cuda"}
 )
 _TRAINERS = frozenset({word_of("Trainer"), word_of("Fabric")})
+_MODELS = frozenset({word_of("LightningModule"), word_of("Module")})
 _OTHERS = frozenset({"torch", "vllm", "sglang", "cupy", "lightning", "pytorch_lightning", "transformers", "warp"})
 """Packages that compute on GPUs whatever platform JAX or TensorFlow has."""
 _JAX_GPU = regex.compile(r"""["'](gpu|cuda|rocm|tpu)(:\d+)?["']|\btorch\b|\btensorflow\b|\bdevice_put\b""")
@@ -67,6 +70,8 @@ class OnCpu:
     option: str = ""
     node: ast.expr | None = None
     variable: str = ""
+    unmoved: Place | None = None
+    """What would fail on a GPU as it is."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -187,7 +192,17 @@ def _trainers(job: Job, module: ModuleIndex, program: Program, project: Project)
             if value is not None and not project.fact(Guards).is_conditional(module, call):
                 place = Place(module.path, module.syntax.span(value))
                 message = f"{name}(accelerator='cpu') does not use the GPUs"
-                yield _finding(job, place, message, "use `accelerator='gpu'`", OnCpu(node=value))
+                advice = "use `accelerator='gpu'`, or request no GPU"
+                if (unmoved := _unmoved(project, program)) is not None:
+                    at = f"{unmoved.path.name}:{unmoved.span.line}"
+                    advice = f"request no GPU, or use `accelerator='gpu'` once {at} is ready for it: {unmoved.message}"
+                yield _finding(job, place, message, advice, OnCpu(node=value, unmoved=unmoved))
+
+
+def _unmoved(project: Project, program: Program) -> Place | None:
+    """Return what would fail if a trainer moved the program's models to a GPU."""
+    modules = program.modules_where(lambda project, path: project.word_index.holds_one(path, _MODELS))
+    return next((place for module in modules if (place := first_unmoved(project, module)) is not None), None)
 
 
 def _is_cpu(value: ast.expr | None) -> bool:

@@ -1,0 +1,123 @@
+"""Which release of PyTorch a program is written for, as its documentation and its own code say where no list of
+packages does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.numerals import whole
+from gpulint.programs.package_lists import Release, is_too_old, may_be_too_old, requires
+from gpulint.query import query
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.project import Project
+
+_PACKAGES = ("torch", "pytorch")
+_TEXTS = regex.compile(r"(README|INSTALL|REQUIREMENTS)(\.(md|rst|txt))?", re.IGNORECASE)
+_ITEM = regex.compile(
+    r"^[ \t]{0,9}[-*+•|][ \t|*`_\[]{0,9}(py)?torch\b[\]*`_ \t|]{0,9}(\(https?://[^()\s]{1,200}\))?[*`_ \t|(]{0,9}"
+    r"(?P<how>==|>=|=|≥|>|version|v)?[*`_ \t]{0,4}v?(?P<release>\d{1,4}\.\d{1,4})(\.(\d{1,4}|x))?[*`_]{0,4}"
+    r"[ \t]{0,4}(?P<more>\+|or (newer|later|higher|above)|and (newer|later|above)|(up|on)wards?)?",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""An item of a list of requirements: ``- PyTorch 1.0``, ``* **pytorch** >= 1.1``, ``- [PyTorch](https://...) 1.2+``."""
+_VOLATILE = regex.compile(r"\bVariable\([^()\n]*\bvolatile\s*=\s*True")
+LASTING_WORKERS: Release = (1, 7)
+"""The first release with ``persistent_workers``."""
+SEEDED_NUMPY: Release = (1, 9)
+"""The first release that seeds NumPy in each worker."""
+_LAST_NEXT: Release = (1, 13)
+"""The first release whose loaders' iterators have no method ``next``."""
+
+
+def predates(project: Project, module: ModuleIndex, since: Release) -> str:
+    """Return what says that a program runs with an older release of PyTorch than ``since``; empty if nothing does."""
+    if bound := is_too_old(project, module.path, _PACKAGES, since):
+        return f"the program is installed with `{bound}`"
+    if _is_settled(project, module.path, since):
+        return ""
+    where, release, at_least = _stated(project, module.path)
+    return f"{where} says PyTorch {_shown(release)}" if release and release < since and not at_least else ""
+
+
+def may_predate(project: Project, module: ModuleIndex, since: Release) -> str:
+    """Return what allows that a program runs with an older release of PyTorch than ``since``, or says that it does;
+    empty if nothing speaks of releases."""
+    if reason := predates(project, module, since):
+        return reason
+    if may_be_too_old(project, module.path, _PACKAGES, since):
+        return "its list of packages allows older releases"
+    if _is_settled(project, module.path, since):
+        return ""
+    where, release, _ = _stated(project, module.path)
+    if release:
+        return f"{where} says PyTorch {_shown(release)}" if release < since else ""
+    if since <= _LAST_NEXT and _has_old_code(module):
+        return "the program is written for PyTorch before 1.13"
+    return ""
+
+
+def _is_settled(project: Project, path: Path, since: Release) -> bool:
+    return requires(project, path, _PACKAGES, since)
+
+
+def _shown(release: Release) -> str:
+    return ".".join(map(str, release))
+
+
+def _stated(project: Project, path: Path) -> tuple[str, Release, bool]:
+    """Return where the documentation nearest to a program names a release of PyTorch, the release, and whether newer
+    ones do as well."""
+    for folder in path.parents:
+        found = _stated_in(project, folder)
+        if found[1] or folder == project.root:
+            return found
+    return "", (), False
+
+
+@query
+def _stated_in(project: Project, folder: Path) -> tuple[str, Release, bool]:
+    for name in sorted(project.entries(folder)):
+        if not _TEXTS.fullmatch(name) or not project.is_file(folder / name):
+            continue
+        text = project.data(folder / name).decode("utf-8", "replace")
+        matches = list(_ITEM.finditer(text))
+        found = [(tuple(whole(part) or 0 for part in match["release"].split(".")), match) for match in matches]
+        if found:
+            release, match = max(found, key=lambda one: one[0])
+            line = text.count("\n", 0, match.start("release")) + 1
+            where = f"{(folder / name).relative_to(project.root).as_posix()}:{line}"
+            return where, release, match["how"] in (">=", "≥", ">") or bool(match["more"])
+    return "", (), False
+
+
+@query
+def _has_old_code(module: ModuleIndex) -> bool:
+    """Return whether a module takes the next batch with a method that the iterators of loaders have lost
+    (``batches.next()``), or has variables without gradients of PyTorch before 0.4."""
+    if "torch" not in module.packages:
+        return False
+    if _VOLATILE.search(module.syntax.source.text):
+        return True
+    return any(
+        isinstance(call.func, ast.Attribute) and not call.args and _is_iterator(module, call.func.value)
+        for call in module.calls_by_name.get("next", ())
+    )
+
+
+def _is_iterator(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is ``iter(loader)``, as it is or by the name of a variable."""
+    match node:
+        case ast.Call():
+            return last_name(node.func) == "iter" and len(node.args) == 1
+        case ast.Name(id=name):
+            bound = reaching(module, module.scope(node).lookup(name), node)
+            return any(isinstance(one.value, ast.Call) and _is_iterator(module, one.value) for one in bound)
+    return False
