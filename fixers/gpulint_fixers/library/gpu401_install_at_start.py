@@ -196,7 +196,8 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
-        return f"`{tool}` sets up more than packages; put it into your own image"
+        name = tool if " " in tool else f"`{tool}`"
+        return f"{name} sets up more than packages; put it into your own image"
     if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
         return "the install is conditional, in a loop or in a function"
     if around.uninstalls:
