@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from gpulint import regex
 from gpulint.finding import Finding, Place
 from gpulint.fix import Fix, changes
 from gpulint.impact import Level
@@ -19,6 +20,10 @@ SAME_CODE, SAME_LOOP = "the same code", "in a copy of the loop"
 """What is said of places in other files that a finding stands for."""
 BESIDE = "gradients are enabled here as well"
 """What a rule says of another place of the same function that is changed by itself, and may have low impact."""
+_COUNTED = regex.compile(r"\b\d{1,9} waits\b")
+"""What the basis of a finding says where it counts the places of its file."""
+_NAMED = regex.compile(r"\bline (\d{1,9}) waits\b")
+_IS_COPY = regex.compile(rf"\b(?:{SAME_CODE} as|{SAME_LOOP} around) ")
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -36,9 +41,31 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
             groups.setdefault((cause.path, cause.span, finding.rule.cost.kind), []).append(number)
     found = list(results)
     for numbers in groups.values():
+        leader = min(numbers, key=lambda number: _rank(found[number], number))
+        kept = _kept(results, leader) if _COUNTED.search(found[leader].finding.impact.basis) else []
         if len(numbers) > 1:
-            _fold(found, numbers, project)
+            _fold(found, leader, numbers, project)
+        if kept:
+            lines = f"line{'s' if len(kept) > 1 else ''} {_joined([*map(str, kept)])}"
+            found[leader] = _changed(found[leader], f"also {lines} of low impact")
     return _without_shown(found)
+
+
+def _kept(results: Sequence[Result], leader: int) -> list[int]:
+    """Return the other lines of the leader's file that wait in the same loop and have low impact by themselves: they
+    are counted as well. A line that the basis names is left out."""
+    first = results[leader].finding
+    lines = {
+        one.finding.span.line
+        for one in results
+        if one.finding.rule is first.rule
+        and one.finding.path == first.path
+        and one.finding.cause == first.cause
+        and one.finding.impact.level == Level.LOW
+        and not _IS_COPY.search(one.finding.impact.basis)
+    }
+    named = {int(line) for line in _NAMED.findall(first.impact.basis)}
+    return sorted(lines - named - {first.span.line})[:MOST]
 
 
 def _without_shown(results: list[Result]) -> list[Result]:
@@ -60,8 +87,7 @@ def _without_shown(results: list[Result]) -> list[Result]:
     return found
 
 
-def _fold(found: list[Result], numbers: Sequence[int], project: Project) -> None:
-    leader = min(numbers, key=lambda number: _rank(found[number], number))
+def _fold(found: list[Result], leader: int, numbers: Sequence[int], project: Project) -> None:
     first = found[leader].finding
     others = [number for number in numbers if number != leader]
     place = f"{project.place(first.path)}:{first.span.line}"
@@ -117,7 +143,7 @@ def _rank(result: Result, number: int) -> tuple[int, int, float, bool, int]:
 
 
 def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:
-    """``also lines 98 and 104``; places in other files with their path."""
+    """Return ``also lines 98 and 104``; places in other files with their path."""
     here = sorted({found[number].finding.span.line for number in others if found[number].finding.path == first.path})
     there = sorted(
         {
@@ -127,13 +153,22 @@ def _also(found: Sequence[Result], others: Sequence[int], first: Finding, projec
         }
     )
     lines = [str(line) for line in here if line != first.span.line]
-    names = [*lines, *there]
-    if not names:
+    if not lines and not there:
         return "also in the same line"
-    if len(names) > MOST:
-        names[MOST:] = [f"{len(names) - MOST} more"]
-    text = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"also {'at' if not lines else 'line' if len(lines) == 1 else 'lines'} {text}"
+    lines, more = lines[:MOST], len(lines[MOST:])
+    there, further = there[: MOST - len(lines)], len(there[MOST - len(lines) :])
+    said = [f"also {'line' if len(lines) == 1 and not more else 'lines'} {_joined(lines, more)}"] if lines else []
+    if there or further:
+        # A count of waits is of one file.
+        elsewhere = _joined(there, further) if there else f"{further} more places"
+        said.append(f"also {'in another file at' if lines else 'at'} {elsewhere}")
+    return ", ".join(said)
+
+
+def _joined(names: Sequence[str], more: int = 0) -> str:
+    """``3, 4 and 5``, or ``3, 4 and 2 more``."""
+    listed = [*names, f"{more} more"] if more else [*names]
+    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
 
 
 def _changed(result: Result, said: str, places: tuple[Place, ...] = (), *, level: Level | None = None) -> Result:

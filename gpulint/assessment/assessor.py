@@ -50,7 +50,8 @@ def assess(finding: Finding, project: Project) -> Impact:
     subject = Subject(finding, project, cost)
     parts: list[str] = []
     in_process = cost is not None and cost.kind == _IN_PROCESS
-    gpus = None if subject.tries_itself else most_gpus(project, subject.path, in_process)
+    named = frozenset((place.path, place.span) for place in finding.related)
+    gpus = None if subject.tries_itself else most_gpus(project, subject.path, in_process, named)
     if cost is None:
         level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
     else:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import has_line, original
-from gpulint.assessment.jobs import MANY_GPUS, gpus_of
+from gpulint.assessment.jobs import MANY_GPUS
+from gpulint.launch.gpu_counts import gpus_of
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_roles import Role

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.file_facts import is_of_others_or_measures
-from gpulint.assessment.jobs import gpus_of
+from gpulint.launch.gpu_counts import gpus_of
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import stored

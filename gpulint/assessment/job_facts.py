@@ -7,10 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.jobs import MANY_GPUS, gpus_of
+from gpulint.assessment.jobs import MANY_GPUS
 from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Severity
+from gpulint.launch.gpu_counts import gpus_of
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.schedulers import batch_systems

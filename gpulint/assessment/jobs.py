@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.launch.gpu_counts import processes, visible
+from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.launch.job import Job
     from gpulint.project import Project
+    from gpulint.source import Span
 
 MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
@@ -51,31 +53,37 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
 
 
 @query
-def most_gpus(project: Project, path: Path, one_node: bool = False) -> int | None:
-    """Most GPUs of a job that runs a file, or that it has on one node; None if none says how many it holds."""
-    known = [(job, gpus_of(job)) for job in jobs_running(project, path)]
+def most_gpus(
+    project: Project, path: Path, one_node: bool = False, named: frozenset[tuple[Path, Span]] = frozenset()
+) -> int | None:
+    """Return the most GPUs of a job that runs a file, or that it has on one node; None if none says how many it holds.
+    Where requests of such jobs are among the places ``named``, it is about these jobs."""
+    jobs = jobs_running(project, path)
+    own = [job for job in jobs if job.gpus is not None and (job.gpus.place.path, job.gpus.place.span) in named]
+    known = [(job, gpus_of(job)) for job in own or jobs]
     of_node = {job: job.gpus.value for job, _ in known if job.gpus is not None}
     counts = [of_node[job] if one_node else count for job, count in known if count is not None and count > 0]
     return max((count for count in counts if count is not None), default=None)
 
 
-def gpus_of(job: Job) -> int | None:
-    """GPUs of all nodes of a job; None if it does not say."""
-    if job.gpus is None or job.gpus.value is None or job.task.resources.fractional:
-        return None
-    nodes = 1
-    for count in (job.nodes, job.task.replicas):
-        if count is not None and count.value is None:
-            return None
-        nodes = max(nodes, count.value or 1) if count is not None else nodes
-    return job.gpus.value * nodes
-
-
 def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
-    """The jobs of a launcher that hold GPUs."""
-    for job, evidence in project.fact(GpuJobs).held_in(path):
+    """Yield the jobs of a launcher that hold GPUs. What runs before the containers of a pod, while it has its GPUs, is
+    part of the job of the container that requests them."""
+    held = [*project.fact(GpuJobs).held_in(path)]
+    requests = {_place(job, evidence) for job, evidence in held if job.task.role != "init"}
+    before: dict[Place, list[Job]] = defaultdict(list)
+    for job, evidence in held:
+        if job.task.role == "init" and _place(job, evidence) in requests:
+            before[_place(job, evidence)].append(job)
+    for job, evidence in held:
+        place = _place(job, evidence)
+        if job in before.get(place, ()):
+            continue
         gpus = gpus_of(job) if job.gpus is not None else _started_gpus(project, job)
-        yield JobSummary(_place(job, evidence), _name(job), gpus, job.programs, _files(project, job))
+        parts = [*before.get(place, ()), job]
+        programs = dict.fromkeys(program for part in parts for program in part.programs)
+        files = dict.fromkeys(file for part in reversed(parts) for file in _files(project, part))
+        yield JobSummary(place, _name(job), gpus, (*programs,), (*files,))
 
 
 def _started_gpus(project: Project, job: Job) -> int | None:

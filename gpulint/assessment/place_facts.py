@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.choices import is_of_other_class, is_other_choice, is_way_of_choice
-from gpulint.assessment.jobs import gpus_of
 from gpulint.assessment.subject import node_at
 from gpulint.documents.python import walk
+from gpulint.launch.gpu_counts import gpus_of
 from gpulint.placement.default_devices import is_on_cpu
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query

@@ -23,6 +23,18 @@ PER_NODE = "gpus-per-node"
 """Text of a count that the settings state."""
 
 
+def gpus_of(job: Job) -> int | None:
+    """Return the GPUs of all nodes of a job; None if it does not say."""
+    if job.gpus is None or job.gpus.value is None or job.task.resources.fractional:
+        return None
+    nodes = 1
+    for count in (job.nodes, job.task.replicas):
+        if count is not None and count.value is None:
+            return None
+        nodes = max(nodes, count.value or 1) if count is not None else nodes
+    return job.gpus.value * nodes
+
+
 def devices(value: str) -> tuple[str, ...]:
     """Devices of ``CUDA_VISIBLE_DEVICES``; an invalid index hides those after it, as CUDA has it."""
     found: list[str] = []

@@ -16,6 +16,8 @@ from gpulint.query import asked_once
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
 
+INSTALL_SCRIPT = "an install script"
+"""What a command runs that fetches a script of unknown content."""
 _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
@@ -91,7 +93,7 @@ def _install_tool(tools: Tools, command: Command) -> str:
         return found
     piped = command.piped_to
     if name in ("curl", "wget") and piped is not None and words_of(piped)[:1] and words_of(piped)[0] in _SHELLS:
-        return "an install script"
+        return INSTALL_SCRIPT
     return ""
 
 

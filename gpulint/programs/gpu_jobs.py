@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
 from gpulint.finding import Place
+from gpulint.launch.gpu_counts import gpus_of
 from gpulint.launch.image_runs import ImageRuns
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
@@ -109,6 +110,11 @@ def _ways_to(command: Command) -> list[tuple[Block, ...]]:
     return [(*command.blocks, *call.blocks) for call in calls] or [command.blocks]
 
 
+def _least(job: Job) -> int:
+    """Return what sorts jobs by their GPUs, the most first."""
+    return -(gpus_of(job) or 0)
+
+
 def _is_not_chosen(job: Job, item: JobCommand) -> bool:
     """Return whether a script that a job calls runs a command only for another argument (``case $1 in cpu)``, called
     with gpu)."""
@@ -174,7 +180,7 @@ class GpuJobs:
 
     def holding(self, program: Path) -> Place | None:
         """Return what requests the GPUs of a job that starts a program, whether the program can use them or not."""
-        for launched in self._project.fact(JobIndex).launches_of(program):
+        for launched in sorted(self._project.fact(JobIndex).launches_of(program), key=lambda one: _least(one.job)):
             job, start = launched.job, launched.start
             if start.program != program or start.launch.uncalled or start.launch.submitted:
                 continue
@@ -232,9 +238,9 @@ class GpuJobs:
 
     @query
     def commands_of(self, document: Document) -> list[GpuJobCommand]:
-        """Commands in a document that run in a GPU job, each once and in order."""
+        """Return the commands in a document that run in a GPU job, in order; each once, in the job of most GPUs."""
         found: dict[tuple[int, int], GpuJobCommand] = {}
-        for job in self._project.fact(JobIndex).jobs_with(document.path):
+        for job in sorted(self._project.fact(JobIndex).jobs_with(document.path), key=_least):
             evidence = self.evidence(job)
             with self._project.containing(job.document.path, "commands of jobs"):
                 for item in job.commands if evidence is not None else ():

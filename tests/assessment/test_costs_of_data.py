@@ -306,7 +306,7 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
         (
             "    total += loss.item()\n    bar.set_postfix(loss=loss.item())\n",
             "low",
-            "every step, 2 waits, line 11 waits in any case",
+            "every step, 2 waits, line 11 waits in any case (`loss.item()`)",
         ),
         (
             "    total += loss.item()\n    real = critic(labels)\n    real.backward()\n    other += real.item()\n",

@@ -370,7 +370,7 @@ print(f"{{total / len(train_loader):.3f}}", {use})
     [
         ("perplexity", "other / len(train_loader)", "`perplexity` is taken for a tensor"),
         ("perplexity", "f'{other:.2f}'", "`perplexity` is taken for a tensor"),
-        ("perplexity", "other", "`other` becomes a float"),
+        ("perplexity", "other", "`other` is turned back into a float"),
     ],
 )
 def test_what_a_sum_takes_for_granted_is_said_where_it_matters(job: MakeJob, read: str, use: str, told: str) -> None:

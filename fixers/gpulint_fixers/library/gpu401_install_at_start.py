@@ -17,7 +17,7 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
-from gpulint.launch.transfer_commands import words_of
+from gpulint.launch.transfer_commands import INSTALL_SCRIPT, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
 from gpulint.query import query
@@ -196,7 +196,8 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
-        return f"{tool if tool.startswith('an ') else f'`{tool}`'} sets up more than packages; put it into your own image"
+        name = tool if tool == INSTALL_SCRIPT else f"`{tool}`"
+        return f"{name} sets up more than packages; put it into your own image"
     if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
         return "the install is conditional, in a loop or in a function"
     if around.uninstalls:

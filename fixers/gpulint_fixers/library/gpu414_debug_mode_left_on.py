@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
@@ -47,11 +48,21 @@ _DEFAULT = regex.compile(
 )
 """``NAME="${NAME:-1}"``"""
 _CAUGHT = "the program catches the error that it raises for NaN, and would go on with such gradients"
+_NAN = "; NaN in a backward pass no longer stops the run"
+"""What is no longer done without anomaly detection."""
 _SEEDS = regex.compile(r"seed|determin|reproduc", re.IGNORECASE)
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    made, mode = _without(finding, project), finding.payload
+    if isinstance(made, Fix) and isinstance(mode, DebugMode) and mode.what == "anomaly detection" and made.edits:
+        return replace(made, description=f"{made.description}{_NAN}")
+    return made
+
+
+def _without(finding: Finding, project: Project) -> Fix | Declined:
+    """Return the removal of a switch, or why it has to stay."""
     mode, document = finding.payload, project.document(finding.path)
     if not isinstance(mode, DebugMode) or document is None:
         return Declined("the finding does not say which switch is on")

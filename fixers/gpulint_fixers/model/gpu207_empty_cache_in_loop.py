@@ -20,6 +20,8 @@ from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.model.memory_helpers import freeing_run, without_calls
 
+_MEMORY = "; what the program holds has to fit into the GPU's memory without it"
+"""What is supposed of a program that frees memory."""
 _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|frag|memory fix|\boom\b|out[- ]of[- ]memory", re.IGNORECASE
 )
@@ -93,7 +95,7 @@ def _empty_clause(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
         edit for one in _freeing(run) if last_name(one.func) == "collect" for edit in drop_import(module, one.func)
     )
     edit = Edit(syntax.path, Span(above, 1, last + 1, 1), "")
-    return Fix(f"remove {names}", Safety.UNSAFE, (*dict.fromkeys(unused), edit))
+    return Fix(f"remove {names}{_MEMORY}", Safety.UNSAFE, (*dict.fromkeys(unused), edit))
 
 
 def _freeing(run: list[ast.stmt]) -> list[ast.Call]:
@@ -124,7 +126,7 @@ def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     freeing = _freeing(run)
     unused = (edit for call in freeing if last_name(call.func) == "collect" for edit in drop_import(module, call.func))
     names = ", ".join(dict.fromkeys(f"`{last_name(call.func)}()`" for call in freeing))
-    return Fix(f"remove {names}", Safety.UNSAFE, (*dict.fromkeys(unused), *removals))
+    return Fix(f"remove {names}{_MEMORY}", Safety.UNSAFE, (*dict.fromkeys(unused), *removals))
 
 
 def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

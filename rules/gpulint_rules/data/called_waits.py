@@ -27,6 +27,7 @@ from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.handed_values import decided
 from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at, timed_waits
+from gpulint_rules.data.short_texts import shortened
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -222,3 +223,9 @@ def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) ->
         return ""
     line = ref.module.syntax.span(ref.node).line
     return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"
+
+
+def what_waits(module: ModuleIndex, node: ast.expr) -> str:
+    """Return what waits at a place, for who reads its line: a check, else the expression."""
+    checks = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    return "an assertion on a tensor" if isinstance(checks, ast.Assert) else f"`{shortened(node)}`"

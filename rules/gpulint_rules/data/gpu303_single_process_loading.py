@@ -209,7 +209,7 @@ def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterat
             document.path,
             module.syntax.span(call),
             "fastai's DataLoaders load in the training process (num_workers is 0)",
-            help="remove `num_workers`; fastai then uses the machine's cores",
+            help="give it workers, or remove `num_workers`: fastai then uses the machine's cores",
             payload=SingleProcess(Loader(NodeRef(module, call), "fastai.DataLoaders"), argument.refs[0]),
         )
 

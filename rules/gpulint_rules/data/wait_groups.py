@@ -21,7 +21,7 @@ from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
-from gpulint_rules.data.called_waits import called_wait, place_of_wait
+from gpulint_rules.data.called_waits import called_wait, place_of_wait, what_waits
 from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
@@ -86,6 +86,8 @@ class Group:
     """Places that wait for values that the step needs."""
     anyway: str = ""
     """What waits in each round whatever is done, ``line 12`` or ``matcher.py:40``; empty if nothing does."""
+    what: str = ""
+    """The expression there."""
     as_well: bool = False
     """Whether that is a read of another module, which may go as well as these."""
     first: ast.AST | None = None
@@ -166,11 +168,19 @@ def _group_of(
         _times(module, run, loop, single),
         at_needed,
         place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
+        _what(module, called, first),
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
         flat and len(run) < _MANY,
     )
+
+
+def _what(module: ModuleIndex, called: NodeRef | None, first: ast.expr | None) -> str:
+    """Return the expression that waits in each round whatever is done."""
+    if called is not None:
+        return what_waits(called.module, called.node) if isinstance(called.node, ast.expr) else ""
+    return what_waits(module, first) if first is not None else ""
 
 
 def _times(module: ModuleIndex, run: Sequence[SyncPoint], loop: ast.AST, single: frozenset[ast.AST]) -> float:
@@ -280,7 +290,8 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
         parts.append("a wait, work on the host and a copy back")
     beside = group.first is not None and exclude(module, sync.node, group.first)
     if group.anyway and group.anyway != f"line {sync.node.lineno}" and not beside:
-        parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}")
+        what = f" ({group.what})" if group.what else ""
+        parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}{what}")
     return ", ".join(parts)
 
 

@@ -148,7 +148,7 @@ def _note(found: InferenceLoop) -> str:
     if chains_graphs(found.module, found):
         return "gets what the call before made, so that the activations of all calls stay"
     return (
-        "each call here keeps its activations" if _run(found) is found.forward.func else "the model runs in this call"
+        "each call here records its activations" if _run(found) is found.forward.func else "the model runs in this call"
     )
 
 

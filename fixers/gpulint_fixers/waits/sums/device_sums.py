@@ -161,7 +161,7 @@ def added_up(
         reasons.append("the sum is in single precision, as a device named in the tree has no other")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
     if not (known or all(is_float(module, read.tensor) for read in reads) or is_used_as_float(variable)):
-        reasons.append(f"`{variable.name}` becomes a float")
+        reasons.append(f"`{variable.name}` is turned back into a float")
     kept = replace(variable, integers=counts)
     made = defer(project, kept, "int({})" if counts else "float({})", own={*additions(variable)})
     if isinstance(made, Declined):
