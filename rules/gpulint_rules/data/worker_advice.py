@@ -30,6 +30,7 @@ from gpulint.workload.sent_parts import (
     spawns_at_home,
     unpicklable_part,
 )
+from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
 from gpulint.workspace.module_index import NodeRef, last_name
@@ -124,4 +125,5 @@ def _spawned_elsewhere(project: Project, loader: Loader) -> str:
         return f"define what `{part}` holds at the top level of a module (Windows and macOS spawn processes)"
     if would_run_again(project, loader.call):
         return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"
-    return ""
+    work = spawned_work(project, loader)
+    return work.first if work is not None else ""
