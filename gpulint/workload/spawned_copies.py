@@ -94,8 +94,8 @@ def _runs_where_spawned(project: Project, loader: Loader, route: Route) -> bool:
 
 
 def _made_outside(project: Project, loader: Loader, route: Route) -> tuple[str, int] | None:
-    """Return what a program does at its top level before a main guard that only starts the training, and the line: makes
-    the data set of a loader, or moves the model to the GPU. None if the guard covers that."""
+    """Return what a program does at its top level before a main guard that only starts the training, and the line:
+    makes the data set of a loader, or moves the model to the GPU. None if the guard covers that."""
     if not route.starts or not all(map(is_in_main, route.starts)):
         return None
     for part in parts_of(project, loader):
@@ -188,9 +188,9 @@ def _added(module: ModuleIndex, held: ast.expr, scope: ast.AST) -> Iterator[Node
     """Yield what a function or class appends to a list."""
     text = ast.unparse(held)
     for call in module.calls_by_name.get("append", ()):
-        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == text and len(call.args) == 1:
-            if scope in module.syntax.ancestors(call):
-                yield NodeRef(module, call.args[0])
+        adds = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == text and len(call.args) == 1
+        if adds and scope in module.syntax.ancestors(call):
+            yield NodeRef(module, call.args[0])
 
 
 def _is_array(project: Project, ref: NodeRef, steps: int) -> bool:
