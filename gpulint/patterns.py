@@ -96,7 +96,16 @@ class NamePatterns:
             return True
         if any(part.endswith(self._folder_endings) for part in folders):
             return True
-        return self._rest.check_file(path).include if self._rest is not None else None
+        if self._rest is None:
+            return None
+        return self._rest.check_file(path).include if last else self._of_folder(path)
+
+    def _of_folder(self, path: str) -> bool | None:
+        """Return what the last pattern says that matches a folder. pathspec lets ``*`` win over ``!*/`` behind it, as
+        is right for the files below the folder alone."""
+        assert self._rest is not None
+        matching = (one for one in reversed(self._rest.patterns) if one.match_file(path) is not None)
+        return next((one.include for one in matching if one.include is not None), None)
 
 
 @cache

@@ -25,6 +25,7 @@ from gpulint.training.explanations import updates_weights
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.one_item_loops import has_one_round
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
@@ -241,6 +242,7 @@ def has_few_repetitions(subject: Subject) -> bool:
         return False
     return (
         bool(subject.roles)
+        and not all(has_one_round(subject.project, at.loop.module, at.loop.node) for at in subject.contexts)
         and not training_contexts(subject.project, module, node)
         and "evaluation" not in {role.value for role in subject.roles}
     )

@@ -25,6 +25,7 @@ from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, is_one_batch
 from gpulint.workload.sample_effects import changed_for_others, takes_turns
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
+from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -118,9 +119,11 @@ def cannot_start_workers(subject: Subject) -> bool:
     "__main__"``, outside of all functions or in one that it calls there: each worker would run the whole program again,
     and fail."""
     loader = _loader(subject)
-    if loader is None or subject.is_notebook or subject.jobs:
+    if loader is None or subject.is_notebook:
         return False
     route = route_to(subject.project, loader.call)
+    if any(job.document.path.suffix != ".py" for job in subject.jobs):
+        return False
     return route.is_unguarded and (
         any(map(is_of_another_system, route.modules))
         or all(is_of_another_folder(subject.project, start.module.path.parent) for start in route.starts)
@@ -136,6 +139,13 @@ def cannot_be_sent(subject: Subject) -> bool:
     if loader is None or subject.jobs or not spawns_at_home(project, loader.module):
         return False
     return bool(defined_in_notebook(project, loader.call, SENT) or unpicklable(project, loader.call, SENT))
+
+
+def costs_more_when_spawned(subject: Subject) -> bool:
+    """Return whether spawned workers would make the data set again, or be sent all of its samples, in a program that
+    was written on macOS or Windows."""
+    loader = _loader(subject)
+    return loader is not None and spawned_work(subject.project, loader) is not None
 
 
 def pins_in_process(subject: Subject) -> bool:

@@ -84,6 +84,16 @@ def names_linux(project: Project) -> bool:
     return len(files) > MAX_FILES or any(project.matches(path, _LINUX) for path in files)
 
 
+def names_drive(project: Project, path: Path) -> bool:
+    """Return whether a module names a folder that only Windows or macOS has."""
+    return project.matches(path, _DRIVES)
+
+
+def names_linux_folder(project: Project, path: Path) -> bool:
+    """Return whether a module names a folder of Linux."""
+    return project.matches(path, _LINUX)
+
+
 @query
 def may_run_on_macos(module: ModuleIndex) -> bool:
     """Return whether a module asks for a Mac's GPU, perhaps after one of NVIDIA: processes are spawned there."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_CALLERS = 4
 """Calls through which the program that makes a loader is looked for."""
 _MAIN = "__main__"
+_PYTHON = (".py", ".ipynb")
 _HOMES = regex.compile(r"""['"]([A-Z]:(\\{1,2}|/)\w|/Users/\w)|\bos\.name\s*==\s*['"]nt['"]""")
 """Paths of Windows and macOS."""
 _COMPILED = re.compile(rb"[A-Za-z]:\\[^\0\n]{1,200}\.py|/Users/\w[^\0\n]{1,200}\.py")
@@ -41,7 +42,7 @@ class Route(NamedTuple):
     @property
     def is_unguarded(self) -> bool:
         """Whether no program reaches the place through ``if __name__ == "__main__"``."""
-        return bool(self.starts) and not any(map(_is_in_main, self.starts))
+        return bool(self.starts) and not any(map(is_in_main, self.starts))
 
 
 def route_to(project: Project, place: NodeRef) -> Route:
@@ -57,7 +58,7 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
     route = route_to(project, place)
     if not route.is_unguarded or place.module.path.suffix == ".ipynb":
         return False
-    if any(project.fact(JobIndex).launches_of(start.module.path) for start in route.starts):
+    if any(is_started_by_job(project, start.module.path) for start in route.starts):
         return False
     if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in route.modules):
         return True
@@ -81,6 +82,13 @@ def _is_compiled_elsewhere(project: Project, cache: Path) -> bool:
     return any(_COMPILED.search(project.data(path)) for path in compiled[:MAX_COMPILED])
 
 
-def _is_in_main(place: NodeRef) -> bool:
+def is_started_by_job(project: Project, path: Path) -> bool:
+    """Return whether a job or a script of a shell starts a program, and not only another program in Python."""
+    launches = project.fact(JobIndex).launches_of(path)
+    return any(found.job.document.path.suffix not in _PYTHON for found in launches)
+
+
+def is_in_main(place: NodeRef) -> bool:
+    """Return whether a place is behind ``if __name__ == "__main__"``."""
     ancestors = place.module.syntax.ancestors(place.node)
     return any(isinstance(up, ast.If) and _MAIN in ast.unparse(up.test) for up in ancestors)

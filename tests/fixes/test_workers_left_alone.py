@@ -48,6 +48,51 @@ CASES = {
         {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace("\n", "\r\n")},
         "workers need where processes are spawned",
     ),
+    "a main guard that starts the training alone, in a program of Windows": (
+        "GPU303",
+        {
+            "train.py": """\
+            from torch.utils.data import DataLoader
+
+            images = Images(r"D:\\photos")
+
+            def main(model):
+                loader = DataLoader(images, batch_size=64)
+                for x, y in loader:
+                    criterion(model(x.cuda()), y.cuda()).backward()
+
+            if __name__ == "__main__":
+                main(Net().cuda())
+            """
+        },
+        "line 3 makes the data set outside of `if __name__ == '__main__'`",
+    ),
+    "arrays in memory, in a program of a Mac": (
+        "GPU303",
+        {
+            "train.py": """\
+            import numpy as np
+            from torch.utils.data import DataLoader
+
+            class Scans:
+                def __init__(self, path="/Users/me/scans.npy"):
+                    self.scans = np.load(path)
+
+                def __getitem__(self, index):
+                    scan = self.scans[index]
+                    return denoised(scan)
+
+            def main(model):
+                loader = DataLoader(Scans(), batch_size=64)
+                for x in loader:
+                    model(x.cuda()).backward()
+
+            if __name__ == "__main__":
+                main(Net().cuda())
+            """
+        },
+        "the data set holds its samples in memory (`self.scans`)",
+    ),
     "a program without a main guard whose byte code is from Windows": (
         "GPU303",
         {

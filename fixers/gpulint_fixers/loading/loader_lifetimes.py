@@ -19,6 +19,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
+from gpulint.training.one_item_loops import has_one_round
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
@@ -80,7 +81,7 @@ def _handed(argument: ast.expr) -> Iterator[ast.expr]:
 
 def is_short_lived(project: Project, loader: Loader) -> bool:
     """Return whether a loop makes the loader and draws from it once, and is no loop of epochs."""
-    around = [up for up in _within_function(loader) if isinstance(up, LOOPS)]
+    around = list(_loops_around(project, loader))
     if not around:
         return (
             _reads_argument(project, loader)
@@ -91,6 +92,13 @@ def is_short_lived(project: Project, loader: Loader) -> bool:
         return True
     is_epoch = project.fact(LoopContexts).role(loader.module, around[0]) is Role.EPOCH
     return not is_epoch and serves_one_pass(project, loader)
+
+
+def _loops_around(project: Project, loader: Loader) -> Iterator[ast.AST]:
+    """Yield the loops of more than one round around a loader in its function."""
+    for up in _within_function(loader):
+        if isinstance(up, LOOPS) and not has_one_round(project, loader.module, up):
+            yield up
 
 
 def _is_called_for_each(project: Project, loader: Loader) -> bool:
@@ -147,7 +155,8 @@ def _short_loops(project: Project, site: NodeRef) -> Iterator[ast.AST]:
     for up in site.module.syntax.ancestors(site.node):
         if isinstance(up, FUNCTIONS):
             return
-        if isinstance(up, LOOPS) and project.fact(LoopContexts).role(site.module, up) is not Role.EPOCH:
+        short = isinstance(up, LOOPS) and project.fact(LoopContexts).role(site.module, up) is not Role.EPOCH
+        if short and not has_one_round(project, site.module, up):
             yield up
 
 

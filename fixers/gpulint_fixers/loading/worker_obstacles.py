@@ -26,6 +26,7 @@ from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable_part
+from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
@@ -99,7 +100,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
             "the program makes the loader without `if __name__ == '__main__'`, which workers need where processes are "
             "spawned, as on Windows or macOS: put it into a function that is called there"
         )
-    return ""
+    work = spawned_work(project, loader)
+    return work.reason if work is not None else ""
 
 
 def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Path]:

@@ -7,6 +7,7 @@ import ast
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
+from gpulint.semantic.callers import callers
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -30,6 +31,7 @@ from gpulint.workload.sent_parts import (
     spawns_at_home,
     unpicklable_part,
 )
+from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
 from gpulint.workspace.module_index import NodeRef, last_name
@@ -42,6 +44,8 @@ _COUNTS = (
 )
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
+_CALLS = 3
+"""Calls through which the loops are looked for that make a loader anew in each round."""
 _MANY = 16
 """More shards than this leave enough for as many workers as help one GPU."""
 _NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
@@ -52,8 +56,9 @@ def _stays(project: Project, loader: Loader) -> str:
     """Return what keeps the workers of a loader that a loop over epochs draws from; empty where they should end."""
     loops = project.fact(LoopContexts)
     reads = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    made_in = {up for at in callers(project, loader.call, _CALLS) for up in loops.around(at.ref.module, at.ref.node)}
     drawn_again = any(
-        up is not read.node and loops.role(read.module, up) is Role.EPOCH
+        up is not read.node and up not in made_in and loops.role(read.module, up) is Role.EPOCH
         for read in reads
         for up in loops.around(read.module, read.node)
     )
@@ -124,4 +129,5 @@ def _spawned_elsewhere(project: Project, loader: Loader) -> str:
         return f"define what `{part}` holds at the top level of a module (Windows and macOS spawn processes)"
     if would_run_again(project, loader.call):
         return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"
-    return ""
+    work = spawned_work(project, loader)
+    return work.first if work is not None else ""
