@@ -56,8 +56,22 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
     Windows, that was compiled there, whose documentation says how to set it up there, or whose tree names folders of
     Windows or macOS. Jobs run on Linux."""
     route = route_to(project, place)
-    if not route.is_unguarded or place.module.path.suffix == ".ipynb":
-        return False
+    is_program = place.module.path.suffix != ".ipynb"
+    return route.is_unguarded and is_program and _may_run_elsewhere(project, route)
+
+
+def starts_without_guard(project: Project, place: NodeRef) -> list[NodeRef]:
+    """Return the calls outside of all functions that lead to a place without a main guard, in programs."""
+    starts = route_to(project, place).starts
+    return [one for one in starts if not _is_in_main(one) and one.module.path.suffix != ".ipynb"]
+
+
+def may_be_spawned(project: Project, start: NodeRef) -> bool:
+    """Return whether a program that makes its loader outside of all functions may run on Windows or macOS."""
+    return _may_run_elsewhere(project, Route([start], [start.module]))
+
+
+def _may_run_elsewhere(project: Project, route: Route) -> bool:
     if any(is_started_by_job(project, start.module.path) for start in route.starts):
         return False
     if any(may_run_on_macos(module) or module.syntax.source.line_break == "\r\n" for module in route.modules):

@@ -188,14 +188,20 @@ def test_workers_that_would_repeat_the_draws_of_numpy_are_left_alone(job: MakeJo
 
 
 def test_a_fix_says_that_older_releases_repeat_the_draws_of_numpy(job: MakeJob) -> None:
+    files = {"train.py": FLIPS, "requirements.txt": "torch>=1.4\n"}
     said = "before PyTorch 1.9 all of them draw the same numbers from `numpy.random.rand`"
-    older = {"requirements.txt": "torch>=1.4\n"}
-    assert said in job({"train.py": FLIPS, **older}).offer("GPU303").description
-    for program, texts in (
-        (FLIPS, {}),
-        (FLIPS, {"requirements.txt": "torch==1.9.0\n"}),
-        (FLIPS, {"README.md": "- PyTorch 2.1\n"}),
-        (FLIPS.replace("shuffle=True", "shuffle=True, worker_init_fn=seed"), older),
-        (FLIPS.replace("np.random.rand()", "torch.rand(1)"), older),
-    ):
-        assert "draw the same" not in job({"train.py": program, **texts}).offer("GPU303").description
+    assert said in job(files).offer("GPU303").description
+
+
+@pytest.mark.parametrize(
+    ("program", "packages"),
+    [
+        (FLIPS, ""),
+        (FLIPS, "torch==1.9.0\n"),
+        (FLIPS.replace("shuffle=True", "shuffle=True, worker_init_fn=seed"), "torch>=1.4\n"),
+        (FLIPS.replace("np.random.rand()", "torch.rand(1)"), "torch>=1.4\n"),
+    ],
+)
+def test_other_workers_draw_their_own_numbers(job: MakeJob, program: str, packages: str) -> None:
+    fix = job({"train.py": program, "requirements.txt": packages}).offer("GPU303")
+    assert "draw the same" not in fix.description

@@ -37,6 +37,7 @@ from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
+from gpulint_fixers.loading.shared_defaults import told_of_callers
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
@@ -92,9 +93,9 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
-    repeated = repeats_draws(project, loader)
-    if isinstance(repeated, Declined):
-        return repeated
+    repeated, callers = repeats_draws(project, loader), told_of_callers(project, payload.workers)
+    if isinstance(repeated, Declined) or isinstance(callers, Declined):
+        return repeated if isinstance(repeated, Declined) else callers
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     workers, why = worker_count(project, loader.module.path)
@@ -135,7 +136,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}",
+        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}{callers}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
