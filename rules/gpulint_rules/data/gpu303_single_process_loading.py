@@ -203,7 +203,7 @@ def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterat
     for call in batch_makers.calls(project.models, module):
         argument = project.fact(Arguments).of(module, call, "num_workers")
         known = project.fact(Arguments).value(module, call, "num_workers")
-        if argument.is_absent or not known.every(lambda number: number == 0):
+        if argument.is_absent or not known.every(lambda n: n == 0) or worker_reasons.only_predicts(project, module):
             continue
         yield RULE.finding(
             document.path,

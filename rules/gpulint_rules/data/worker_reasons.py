@@ -12,6 +12,7 @@ from gpulint.comments import comments
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.documents.python import walk
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -48,6 +49,8 @@ _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
 _IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
+_DRAWS = regex.compile(r"fit|fine_?tune|lr_find|validate|get_(preds|results)|show_(batch|results)|one_batch|train")
+"""Methods that draw from the loaders of a learner, and functions that may train."""
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
@@ -181,3 +184,14 @@ def _says_zero(project: Project, path: Path) -> bool:
         and not (_RAISES.search(line) or _IF.search(line))
         for line in lines
     )
+
+
+@query
+def only_predicts(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program of fastai predicts single items with a model that it loads, and nothing in it, in what
+    it imports or in what imports it draws from the loaders."""
+    if not all(name in module.calls_by_name for name in ("load", "predict")):
+        return False
+    paths = {*project.fact(GpuPrograms).users(module.path), *project.imported(module.path)}
+    modules = (module, *(one for path in sorted(paths) if (one := project.module_at(path)) is not None))
+    return not any(one.calls_where(_DRAWS.match) for one in modules)
