@@ -63,7 +63,7 @@ def would_run_again(project: Project, place: NodeRef) -> bool:
 def starts_without_guard(project: Project, place: NodeRef) -> list[NodeRef]:
     """Return the calls outside of all functions that lead to a place without a main guard, in programs."""
     starts = route_to(project, place).starts
-    return [one for one in starts if not _is_in_main(one) and one.module.path.suffix != ".ipynb"]
+    return [one for one in starts if not is_in_main(one) and one.module.path.suffix != ".ipynb"]
 
 
 def may_be_spawned(project: Project, start: NodeRef) -> bool:

@@ -21,6 +21,7 @@ from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint_fixers.loading.async_copies import (
     CONVERTED,
+    WITHOUT_WORKERS,
     blocking_copies,
     converts_first,
     loaders_beside,
@@ -33,7 +34,7 @@ from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.loading.moved_copies import DISCARDED, NOT_PINNED, ON_CPU, RAISES, SINGLE, SWAPPED, stays_on_cpu
 from gpulint_fixers.loading.pinning import pin
 
-_NO_WORKERS = "the loader has no workers, so the training process would copy each batch into pinned memory itself"
+_NO_WORKERS = f"{WITHOUT_WORKERS}, so the training process would copy each batch into pinned memory itself"
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -136,6 +137,8 @@ def _no_gain(project: Project, transfers: list[Transfer], copies: list[Fix | Dec
         return f"{_NO_WORKERS}; set `num_workers` first"
     staying = next((copy for copy in copies if isinstance(copy, Declined) and copy.reason != SINGLE), None)
     if staying is not None:
+        if staying.reason.startswith(WITHOUT_WORKERS):
+            return staying.reason
         return f"{_NO_WORKERS}, and the copies to the GPU still wait: {staying.reason}"
     return waits_anyway(project, transfers)
 

@@ -28,7 +28,7 @@ from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword, with_keywords
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
-from gpulint_fixers.edits.versions import predates_lasting_workers
+from gpulint_fixers.edits.versions import is_of_first_fastai, predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
@@ -109,6 +109,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
     lost = lost or may_lack(project, loader.module.path, "persistent_workers")
     lost = lost or predates_lasting_workers(loader.module) or bool(may_predate(project, loader.module, LASTING_WORKERS))
+    lost = lost or is_of_first_fastai(loader.node)
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)

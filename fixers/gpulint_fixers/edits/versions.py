@@ -13,6 +13,8 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 _BEFORE_0_4 = regex.compile(r"\bvolatile\s*=\s*True|\.cuda\([^()]*\basync\s*=")
 """What raises an error, or has no effect, since tensors and variables are one."""
 
+_FIRST_FASTAI = regex.compile(r"^databunch$|DataBunch$")
+
 _SINCE_0_4 = regex.compile(r"\btorch\.(no_grad|device|inference_mode)\b|\bnon_blocking\s*=|\.item\(\)")
 """What only newer releases have: some such code is left beside it."""
 
@@ -51,3 +53,9 @@ def has_newer_neighbours(project: Project, module: ModuleIndex) -> bool:
 def predates_lasting_workers(module: ModuleIndex) -> bool:
     """Return whether a module is for PyTorch before 0.5, which has no ``persistent_workers`` either."""
     return predates_device_argument(module) or any("loss" in last_name(one) for one in _first_elements(module))
+
+
+def is_of_first_fastai(call: ast.Call) -> bool:
+    """Return whether a call makes batches as fastai did before its second version, whose loaders of PyTorch get no
+    other options than its own (fastai1.fast.ai/basic_data.html)."""
+    return any(_FIRST_FASTAI.search(name) for name in ast.unparse(call.func).split("."))

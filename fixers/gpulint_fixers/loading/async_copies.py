@@ -54,6 +54,8 @@ from gpulint_fixers.loading.step_waits import waiting_line
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
 CONVERTED = "what is converted first is no longer in pinned memory: copy it, and convert it on the GPU"
+WITHOUT_WORKERS = "the loader has no workers"
+"""How reasons begin that name what a loader without workers would gain nothing from."""
 
 
 def together(project: Project, payload: Blocking) -> Fix | Declined:
@@ -220,12 +222,12 @@ def waits_anyway(project: Project, transfers: list[Transfer]) -> str:
     reads = (transfer.batch_read for transfer in transfers if transfer.batch_read is not None)
     places = dict.fromkeys(read.where for read in reads)
     if places and all(_evaluates_in_notebook(project, where) for where in places):
-        return "the loader has no workers, and the notebook only evaluates with it: set `num_workers` first"
+        return f"{WITHOUT_WORKERS}, and the notebook only evaluates with it: set `num_workers` first"
     lines = [waiting_line(project, where) for where in places]
     if not lines or None in lines:
         return ""
     return (
-        f"the loader has no workers, and line {lines[0]} waits for each batch: nothing would overlap with the copy; "
+        f"{WITHOUT_WORKERS}, and line {lines[0]} waits for each batch: nothing would overlap with the copy; "
         "set `num_workers` first"
     )
 

@@ -20,8 +20,14 @@ _SURE = frozenset({SyncKind.READ, SyncKind.TEST, SyncKind.BARRIER})
 def waiting_line(project: Project, loop: NodeRef) -> int | None:
     """Return the line of a loop, or of a framework's hook, in which each batch makes the host wait; None if no line is
     known to. Waits in the functions that it calls count."""
-    lines = _lines(project, loop.module, loop.node)
+    lines = _lines(project, loop.module, _repeated(loop))
     return min(lines) if lines else None
+
+
+def _repeated(loop: NodeRef) -> ast.AST:
+    """Return a loop, or the whole comprehension of one of its ``for ... in ...``."""
+    whole = loop.module.syntax.parents.get(loop.node)
+    return whole if isinstance(loop.node, ast.comprehension) and whole is not None else loop.node
 
 
 @query
@@ -69,7 +75,7 @@ def _is_in_each(module: ModuleIndex, node: ast.AST, loop: ast.AST, other: Callab
     inner = node
     for up in module.syntax.ancestors(node):
         if up is loop:
-            return not isinstance(loop, ast.For | ast.AsyncFor) or inner not in (loop.iter, *loop.orelse)
+            return inner not in _outside(loop)
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ExceptHandler)) or (
             isinstance(up, ast.IfExp) and inner is not up.test
         ):
@@ -78,3 +84,18 @@ def _is_in_each(module: ModuleIndex, node: ast.AST, loop: ast.AST, other: Callab
             return False
         inner = up
     return False
+
+
+def _outside(loop: ast.AST) -> list[ast.AST]:
+    """Return the parts of a loop that do not run in each round: of a comprehension what it goes through, and what its
+    conditions choose."""
+    match loop:
+        case ast.For(iter=source, orelse=orelse) | ast.AsyncFor(iter=source, orelse=orelse):
+            return [source, *orelse]
+        case ast.ListComp(generators=[only, *others]) | ast.SetComp(generators=[only, *others]):
+            return [*loop.generators, loop.elt] if others or only.ifs else [only]
+        case ast.GeneratorExp(generators=[only, *others]):
+            return [*loop.generators, loop.elt] if others or only.ifs else [only]
+        case ast.DictComp(generators=[only, *others]):
+            return [*loop.generators, loop.key, loop.value] if others or only.ifs else [only]
+    return []

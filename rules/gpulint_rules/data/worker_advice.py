@@ -45,7 +45,7 @@ _COUNTS = (
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
 _CALLS = 3
-"""Calls through which the loops are looked for that make a loader anew in each round."""
+"""Calls through which the loops are looked for that make a new loader in each round."""
 _MANY = 16
 """More shards than this leave enough for as many workers as help one GPU."""
 _NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
