@@ -40,6 +40,8 @@ _BEST = regex.compile(
 )
 """Names of the best value so far."""
 _STOPS = "breakpoint"
+_MOST_CALLS = 4
+"""Most functions within each other that are followed to where a program calls them."""
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
 
@@ -54,6 +56,8 @@ class Frequency:
     """The number is written in the code."""
     at_steps: bool = False
     """Of what ends a run, or holds it up, at whichever step gets there first."""
+    repeats: bool = False
+    """Of the same, where the program may get there more than once."""
     lasts: bool = False
     """A share of the whole run is lost, not some time in it."""
 
@@ -61,7 +65,8 @@ class Frequency:
     def phrase(self) -> str:
         """As a part of a sentence."""
         if self.per == "run":
-            return "the whole run" if self.lasts else "at every step" if self.at_steps else "once per run"
+            stops = "at every step" if self.at_steps else "each time the program gets there" if self.repeats else ""
+            return "the whole run" if self.lasts else stops or "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}"
@@ -88,8 +93,28 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     if per != "place":
         stops = cost is not None and cost.kind == _STOPS
         at_steps = per == "run" and stops and Role.STEP in subject.roles
-        return Frequency(per, at_steps=at_steps, lasts=per == "run" and kind.share is not None)
+        repeats = per == "run" and stops and _repeats(subject)
+        return Frequency(per, at_steps=at_steps, repeats=repeats, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
+
+
+def _repeats(subject: Subject) -> bool:
+    """Return whether a program may get to a place more than once: in a loop, in a method, or in a function that is not
+    seen to be called once."""
+    module, node = subject.module, subject.node
+    for _ in range(_MOST_CALLS):
+        if module is None or node is None:
+            return False
+        if any(isinstance(up, LOOPS) for up in module.syntax.ancestors(node)):
+            return True
+        function = module.function(node)
+        if function is None:
+            return False
+        sites = [*subject.project.fact(Resolver).first_sites(module, function, 2)]
+        if len(sites) != 1 or module.class_of(function) is not None:
+            return True
+        module, node = sites[0].module, sites[0].node
+    return True
 
 
 def evaluates_once(subject: Subject) -> bool:

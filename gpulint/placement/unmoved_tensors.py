@@ -75,7 +75,7 @@ def _plain_tensors(project: Project, module: ModuleIndex, owner: ast.ClassDef) -
             _meets_others(module, use) for use in uses
         ):
             text = f"`self.{name}` is no buffer, and stays in host memory"
-            yield Place(module.path, module.syntax.span(bindings[0].node), text)
+            yield Place(module.path, module.syntax.span(bindings[0].node), text)  # type: ignore[arg-type]
 
 
 def _is_own(node: ast.Attribute) -> bool:

@@ -94,8 +94,10 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
     repeated, callers = repeats_draws(project, loader), told_of_callers(project, payload.workers)
-    if isinstance(repeated, Declined) or isinstance(callers, Declined):
-        return repeated if isinstance(repeated, Declined) else callers
+    if isinstance(repeated, Declined):
+        return repeated
+    if isinstance(callers, Declined):
+        return callers
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     workers, why = worker_count(project, loader.module.path)
@@ -105,12 +107,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     shards = shards if shards is not None and shards < int(workers) else None
     if shards is not None:
         workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
-    said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
-    lost = lost or may_lack(project, loader.module.path, "persistent_workers")
-    lost = lost or predates_lasting_workers(loader.module) or bool(may_predate(project, loader.module, LASTING_WORKERS))
-    lost = lost or is_of_first_fastai(loader.node)
-    persistent = "" if lost else "persistent_workers=True"
+    persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
     if is_here and (own := option(project, loader)) is not None:
@@ -140,6 +137,20 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}{callers}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
+    )
+
+
+def _may_not_last(project: Project, loader: Loader) -> bool:
+    """Return whether nothing is to be said of workers that last: the call says it, they would gain nothing or stay with
+    what changes, or its library may lack the option."""
+    return (
+        any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
+        or serves_one_pass(project, loader)
+        or bool(against_persistence(project, loader))
+        or may_lack(project, loader.module.path, "persistent_workers")
+        or predates_lasting_workers(loader.module)
+        or bool(may_predate(project, loader.module, LASTING_WORKERS))
+        or is_of_first_fastai(loader.node)
     )
 
 

@@ -232,8 +232,8 @@ def remove_assignment(source: SourceText, place: Place) -> Edit | None:
     return remove_lines(source, Place(place.path, Span(span.line, len(match[1]) + 1, span.end_line, end, span.cell)))
 
 
-def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
-    """Put a line below a loop and the comments that end it."""
+def insert_after(module: ModuleIndex, loop: ast.stmt, line: str) -> Edit | None:
+    """Put a line below a loop, or another statement, and the comments that end it."""
     syntax, source = module.syntax, module.syntax.source
     start, end = syntax.offsets(loop)
     first, last = source.position(start)[0], source.position(end)[0]

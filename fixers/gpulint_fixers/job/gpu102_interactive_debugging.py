@@ -37,7 +37,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, Stop) or document is None or document.python is None:
         return Declined("the finding does not say which statement it is")
     if found.statement is None:
-        return Fix(finding.help, Safety.ADVICE)
+        return Declined("the call is part of a statement that does more, or other calls belong to it")
     module = project.module(document)
     if module is not None and _ends_own_test(project, module, found.statement):
         return Declined("it ends the module's own test, to look at the results")

@@ -47,6 +47,10 @@ _CONVERTS = frozenset(
 )
 """What may go through a list number by number."""
 _STATISTICS = frozenset({"mean", "std", "var", "copy"})
+_UNGUARDED = (
+    "the program makes the loader without `if __name__ == '__main__'`, which workers need where processes are spawned, "
+    "as on Windows or macOS: put it into a function that is called there"
+)
 _HELPERS = 2
 """How many calls deep the helpers of a data set are followed."""
 
@@ -96,10 +100,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
     if reason := not_sent(project, loader.call, sent):
         return reason
     if would_run_again(project, loader.call):
-        return (
-            "the program makes the loader without `if __name__ == '__main__'`, which workers need where processes are "
-            "spawned, as on Windows or macOS: put it into a function that is called there"
-        )
+        return _UNGUARDED
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
 

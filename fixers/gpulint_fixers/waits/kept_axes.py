@@ -64,7 +64,7 @@ def _bound(binding: Binding) -> list[ast.expr]:
     match binding.node:
         case ast.AugAssign(target=target, value=value):
             return [target, value]
-    value = binding.value
+    value: ast.expr | None = binding.value
     for at in binding.path:
         if isinstance(value, ast.Tuple) and at < len(value.elts):
             value = value.elts[at]

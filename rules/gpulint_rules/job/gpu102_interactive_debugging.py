@@ -13,12 +13,12 @@ Behind a debug switch or ``if __debug__``; in tools that do not run in GPU jobs;
 training with a person, who resets a robot or says which result is better.
 
 Fix safety
-Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. An
+Safe for ``breakpoint()``, ``set_trace()`` and ``embed()`` as statements: without a terminal nobody can answer. An
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
 prompt such as ``embed()`` that is the last statement of a script, and for a debugger that is the last of a program
 which no job starts: it may be there to look at the results; for one that stops where an exception is handled, values
 are not finite or sizes disagree, after which the program goes on; and for an ``input()`` of which nothing uses the
-answer. Advice for the rest.
+answer. No fix for calls within other statements, and for those that other calls prepare (``wait_for_client()``).
 
 References
 https://docs.python.org/3/library/pdb.html
@@ -56,6 +56,8 @@ _DEBUGGERS = frozenset(
     torch.distributed.breakpoint debugpy.breakpoint pdb.post_mortem""".split()
 )
 _PROMPTS = frozenset({"IPython.embed", "code.interact", "IPython.start_ipython", "debugpy.wait_for_client"})
+_REMOVABLE = frozenset({"embed", "interact"})
+"""Prompts that no other call prepares."""
 _DEBUGS = regex.compile(r"debug|(^|_)i?pdb($|_)|set_trace|breakpoint", re.IGNORECASE)
 _NEEDS_PERSON = regex.compile(
     r"\brobots?\b|\brospy\b|\brclpy\b|pyrealsense|\bserial\.Serial\b|teleop|preference", re.IGNORECASE
@@ -228,14 +230,15 @@ def _is_session(call: ast.Call) -> bool:
 
 def _stop(project: Project, module: ModuleIndex, call: ast.Call, debugger: bool, prompt: bool) -> Stop:
     statement = _statement(module, call)
-    if debugger:
+    if prompt and statement is not None and statement is module.syntax.tree.body[-1]:
+        return Stop(statement, is_prompt=True)
+    if debugger or last_name(call.func) in _REMOVABLE:
         last = statement is not None and statement in _last_statements(module)
         started = last and any(True for _ in project.fact(JobIndex).launches_of(module.path))
         return Stop(statement, is_last=last and not started)
     if not prompt:
         return Stop(statement, asks=statement is not None)
-    last = statement is not None and statement is module.syntax.tree.body[-1]
-    return Stop(statement if prompt and last else None, is_prompt=prompt)
+    return Stop(None, is_prompt=True)
 
 
 def _last_statements(module: ModuleIndex) -> list[ast.stmt]:
