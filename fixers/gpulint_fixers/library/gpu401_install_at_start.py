@@ -196,7 +196,9 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
-        return f"{tool if tool.startswith('an ') else f'`{tool}`'} sets up more than packages; put it into your own image"
+        return (
+            f"{tool if tool.startswith('an ') else f'`{tool}`'} sets up more than packages; put it into your own image"
+        )
     if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
         return "the install is conditional, in a loop or in a function"
     if around.uninstalls:

@@ -57,9 +57,7 @@ def _has_project(held: GpuJobCommand, project: Project) -> bool:
     return any(
         _name(document.tasks[-1].image or "") != image and any(map(_is_of_project, _builds(document, project)))
         for path in project.files
-        if project.kind(path) is Kind.DOCKERFILE
-        and (document := project.document(path)) is not None
-        and document.tasks
+        if project.kind(path) is Kind.DOCKERFILE and (document := project.document(path)) is not None and document.tasks
     )
 
 
