@@ -135,6 +135,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=frozenset({"gradients"})),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
+    Circumstance("of a few batches each time", TO_LOW, few_rounds.evaluates_few, kinds=frozenset({"gradients"})),
+    Circumstance("a person looks at each of them", TO_LOW, desktops.shows_each, kinds=frozenset({"gradients"})),
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-    from gpulint.workspace.module_index import ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _OPENS = frozenset(
     {
@@ -27,6 +27,7 @@ _OPENS = frozenset(
         "pygame.display.set_mode",
     }
 )
+_WAITS = frozenset({"matplotlib.pyplot.show", "builtins.input"})
 _NAMES = frozenset(name.rpartition(".")[2] for name in _OPENS)
 _COMMAND = regex.compile(r"^(xdg-open|gnome-open|kde-open|open|evince|explorer(\.exe)?|start)(?=\s|$)")
 _RUNS = ("call", "run", "Popen", "check_call", "check_output", "system")
@@ -39,6 +40,41 @@ def waits_for_person(subject: Subject) -> bool:
         return False
     asks = any(isinstance(part, ast.Call) and last_name(part.func) == "input" for part in walk(node))
     return asks and (_opens_window(subject, module) or any(_starts_viewer(call) for call in _runs(module)))
+
+
+def shows_each(subject: Subject) -> bool:
+    """Return whether each round of the loop, or of the one around the place, waits until a person has looked at what it
+    shows (``plt.show()``) or pressed a key."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook:
+        return False
+    around = (up for up in (node, *module.syntax.ancestors(node)) if isinstance(up, (*LOOPS, *FUNCTIONS)))
+    loop = next(around, None)
+    return isinstance(loop, LOOPS) and any(
+        _waits(subject, module, call)
+        or any(_waits(subject, one.module, own) for one in _called(subject, module, call) for own in _plain(one.node))
+        for call in _plain(loop)
+    )
+
+
+def _plain(block: ast.AST) -> list[ast.Call]:
+    """The calls that each round of a loop, or each run of a function, does: statements of their own."""
+    calls = (one.value for one in getattr(block, "body", []) if isinstance(one, ast.Expr | ast.Assign))
+    return [call for call in calls if isinstance(call, ast.Call)]
+
+
+def _called(subject: Subject, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
+    return [one for one in subject.project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
+
+
+def _waits(subject: Subject, module: ModuleIndex, call: ast.Call) -> bool:
+    """``plt.show()``, ``input()``, ``cv2.waitKey(0)``; other numbers are milliseconds."""
+    if any(keyword.arg == "block" for keyword in call.keywords):
+        return False
+    names = subject.project.fact(Resolver).call_names(module, call)
+    if "cv2.waitKey" in names:
+        return not call.args or (isinstance(call.args[0], ast.Constant) and call.args[0].value in (0, -1))
+    return bool(names & _WAITS) or (isinstance(call.func, ast.Name) and call.func.id == "input")
 
 
 def _opens_window(subject: Subject, module: ModuleIndex) -> bool:

@@ -17,6 +17,8 @@ from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex,
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
 
@@ -106,12 +108,35 @@ class _Search:
     def _method(self, module: ModuleIndex, above: ast.ClassDef, method: FunctionNode, steps: int) -> bool:
         if method.name.startswith("__") or method.name in _CALLED_BY_LIBRARIES:
             return self._uses(module, above, steps)
+        if not self._is_used(module, above):
+            return False
         uses = [use for use in self._attributes(method.name) if _owner(use.module, use.node) is not method]
         if uses:
             return any(self._leads(use, steps) for use in uses)
         users = map(self._project.module_at, self._project.word_index.mentioning(word_of(above.name)))
         chosen = any(user is not None and not _COMMANDS.isdisjoint(user.calls_by_name) for user in users)
         return not chosen and any(last_name(base) not in _PLAIN_BASES for base in above.bases)  # a library may call it
+
+    def _is_used(self, module: ModuleIndex, above: ast.ClassDef) -> bool:
+        """Return whether anything names a class but its own body, other than to annotate or test: nobody makes
+        an instance else."""
+        if above.decorator_list or _outer(module, above) is not None:
+            return True
+        named = (use for use in self._named(module, above.name) if not _is_idle(use))
+        if any(not any(up is above for up in use.module.syntax.ancestors(use.node)) for use in named):
+            return True
+        if any(self._holds_text(path, above.name) for path in self._project.word_index.mentioning(word_of(above.name))):
+            return True
+        whole = re.compile(rb"(?<!\w)%b(?!\w)" % re.escape(above.name.encode()))
+        return any(
+            path.suffix not in (".py", ".pyc", ".md", ".rst") and self._project.finds(path, whole)
+            for path in self._project.files_with(above.name.encode())
+        )
+
+    def _holds_text(self, path: Path, name: str) -> bool:
+        """Return whether a module has a text that ends in a name: ``"models.nets.Net"``."""
+        module = self._project.module_at(path)
+        return module is not None and any(text.endswith(name) for text in module.strings)
 
     def _attributes(self, name: str) -> list[NodeRef]:
         found = (

@@ -12,6 +12,28 @@ from tests.fixes.training_jobs import STEP, check_declined, loop
 MakeJob = Callable[..., Any]
 
 CASES = {
+    "an override of the step that is there for the memory alone": (
+        "GPU207",
+        {
+            "train.py": """\
+            import gc
+            import torch
+            from transformers import Trainer
+
+
+            class PairTrainer(Trainer):
+                def training_step(self, model, inputs):
+                    loss = super().training_step(model, inputs)
+                    gc.collect()
+                    torch.cuda.empty_cache()
+                    return loss
+
+
+            PairTrainer(torch.nn.Linear(8, 8).cuda(), train_dataset=rows).train()
+            """
+        },
+        "`training_step` overrides another one only to free memory",
+    ),
     "a permutation on whose order nothing depends": (
         "GPU306",
         {

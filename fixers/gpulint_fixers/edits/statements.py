@@ -12,7 +12,7 @@ from gpulint.documents.python import PythonModule
 from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
-from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 _LINE_END = regex.compile(r"[\r\n]")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
+
+from gpulint_rules.model.freed_memory import in_each_branch, override_for
 
 from gpulint import reasons, regex
 from gpulint.documents.python import walk
@@ -44,6 +47,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("each step generates text with a model, beside which the call takes no time")
     if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
+    if (method := override_for(project, module, call)) is not None:
+        return Declined(f"`{method}` overrides another one only to free memory; check whether that is still needed")
     if (made := without_calls(project, module, call, _SPEAKS)) is not None:
         return made
     if (told := _told_in(module, call)) is not None:
@@ -61,6 +66,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made = _without(module, run)
     if made is None or (any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement)):
         return Declined(_advice(module, statement))
+    if kept := in_each_branch(project, module, call):
+        lines = " and ".join(dict.fromkeys(f"{one.lineno}" for one in kept))
+        return replace(made, description=f"{made.description}; those of the same step in lines {lines} stay")
     return made
 
 

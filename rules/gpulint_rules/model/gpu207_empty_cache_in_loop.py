@@ -16,8 +16,9 @@ back to the host, and in programs of MinkowskiEngine, whose documentation says t
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
 a job near the limit of its memory may fail without it; objects in cycles that ``gc.collect`` frees may hold GPU
-memory. Both stay where a comment says what they are for, and in functions that report how much memory is in use. A
-function that does nothing else stays as it is: the loop no longer calls it.
+memory. Both stay where a comment says what they are for, in functions that report how much memory is in use, and in a
+method that overrides another one for them alone, as somebody did so on purpose. A function that does nothing else stays
+as it is: the loop no longer calls it.
 
 References
 https://pytorch.org/docs/stable/notes/cuda.html#memory-management
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
@@ -45,10 +47,10 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import outermost_loop
+from gpulint_rules.model.freed_memory import CALLS, in_each_branch, override_for
 
+_INSTEAD = "if memory is short, use a smaller batch with accumulation, or activation checkpointing"
 _COLLECTS = Cost("allocator-flush", basis="Python looks for garbage")
-_CALLS = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "gc.collect"})
-
 _TURNS = frozenset({"wake_up", "resume_memory_occupation", "release_memory_occupation"})
 """How vLLM and SGLang take memory back and give it away."""
 
@@ -58,7 +60,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in [*module.calls_by_name.get("empty_cache", []), *module.calls_by_name.get("collect", [])]:
-        names = project.fact(Resolver).call_names(module, call) & _CALLS
+        names = project.fact(Resolver).call_names(module, call) & CALLS
         contexts = training_contexts(project, module, call) if names else []
         step = next((context for context in contexts if context.role is Role.STEP), None)
         if (
@@ -75,16 +77,28 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if any(_is_told_to(project, one) for one in (module, step.loop.module)):
             continue
+        loop = Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop")
+        beside = in_each_branch(project, module, call)
+        others = [Place(module.path, module.syntax.span(one), "empties it in the same step") for one in beside]
+        gone = f"it and the other{'s' if len(others) > 1 else ''} of the step" if others else "it"
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
             f"{min(names)} runs on every training iteration",
-            help="remove it; if memory is short, use a smaller batch with accumulation, or activation checkpointing",
+            help=f"remove {gone}; {_INSTEAD}",
             payload=call,
-            cost=_COLLECTS if min(names) == "gc.collect" else None,
+            cost=_cost(min(names), bool(others), override_for(project, module, call)),
             cause=outermost_loop(step),
-            related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
+            related=(loop, *others),
         )
+
+
+def _cost(name: str, has_others: bool, override: str | None) -> Cost | None:
+    """Return what a call costs; ``override`` is the method that is there for such calls alone."""
+    cost = _COLLECTS if name == "gc.collect" else RULE.cost
+    assumed = f"assuming that memory suffices without this `{override}`" if override else ""
+    assumed = assumed or ("assuming that the other calls of the step go as well" if has_others else "")
+    return replace(cost, assumed=assumed) if cost is not None and assumed else cost
 
 
 def _emptied(models: Models) -> frozenset[str]:
