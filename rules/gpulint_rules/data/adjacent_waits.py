@@ -18,7 +18,7 @@ def are_beside(
 ) -> bool:
     """Return whether a wait stays beside which all others are nearly free: one for a value that each step needs, or,
     for the reads of an inner loop at its end, shows. Those of inner loops have few rounds, and are right before or
-    behind it."""
+    behind it, or each round of their loops has a wait that stays."""
     loop = found[0][1].loop.node
     if firm and _are_few_beside(module, deep, firm, found):
         return True
@@ -32,10 +32,19 @@ def _are_few_beside(module: ModuleIndex, deep: Sequence[SyncPoint], firm: Sequen
     loop = found[0][1].loop.node
     waits = _places(module, found, firm)
     return all(
-        runs_few(module, sync.node, loop)
-        and any(is_beside_one(module, waits, place) for place in _places(module, found, [sync.node]))
+        _waits_in_each(module, sync, firm, loop)
+        or (
+            runs_few(module, sync.node, loop)
+            and any(is_beside_one(module, waits, place) for place in _places(module, found, [sync.node]))
+        )
         for sync in deep
     )
+
+
+def _waits_in_each(module: ModuleIndex, sync: SyncPoint, firm: Sequence[ast.expr], loop: ast.AST) -> bool:
+    """Return whether each round of the innermost loop around a read waits for something else as well."""
+    around = inner_loops(module, sync.node, loop)
+    return bool(around) and any(around[0] in inner_loops(module, one, loop) for one in firm if one is not sync.node)
 
 
 def _places(module: ModuleIndex, found: Found, nodes: Sequence[ast.expr]) -> list[ast.expr]:

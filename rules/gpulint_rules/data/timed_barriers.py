@@ -15,6 +15,10 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _TIMER = regex.compile(r"[Tt]imer|[Ss]top_?[Ww]atch")
 _CLOCKS = frozenset({"time", "perf_counter", "perf_counter_ns", "monotonic", "default_timer", "elapsed_time"})
+_STEPS = frozenset({"backward", "step", "forward", "item", "cpu", "tolist"})
+"""Calls that give the GPU work, or wait for it."""
+MAX_BELOW = 4
+"""Most statements between a barrier and the one that takes the time, with that one."""
 _PEAKS = frozenset({"max_memory_allocated", "max_memory_reserved"})
 
 
@@ -34,11 +38,15 @@ def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
         if isinstance(body, list) and inner in body:
             at = body.index(inner)
             beside = (*body[max(at - 1, 0) : at], *body[at + 1 : at + 2])
-            return _starts_clock(body[:at]) or any(
-                isinstance(part, ast.Call)
-                and last_name(part.func) in (_CLOCKS | _PEAKS if isinstance(one, ast.Return) else _CLOCKS)
-                for one in beside
-                for part in walk(one)
+            return (
+                _starts_clock(body[:at])
+                or _stops_clock(body[at + 1 : at + 1 + MAX_BELOW])
+                or any(
+                    isinstance(part, ast.Call)
+                    and last_name(part.func) in (_CLOCKS | _PEAKS if isinstance(one, ast.Return) else _CLOCKS)
+                    for one in beside
+                    for part in walk(one)
+                )
             )
     return False
 
@@ -74,6 +82,24 @@ def _starts_clock(above: Sequence[ast.stmt]) -> bool:
                 later = (part for one in above[at + 1 :] for part in walk(one))
                 if not any(isinstance(part, ast.Name) and part.id == name for part in later):
                     return True
+    return False
+
+
+def _stops_clock(below: Sequence[ast.stmt]) -> bool:
+    """Return whether one of some statements takes the time since another, and none before it runs a step:
+    ``batch_time.update(time.time() - end)``."""
+    for statement in below:
+        parts = [part for part in walk(statement) if isinstance(part, ast.BinOp | ast.Call)]
+        if any(
+            isinstance(part, ast.BinOp)
+            and isinstance(part.op, ast.Sub)
+            and isinstance(part.left, ast.Call)
+            and last_name(part.left.func) in _CLOCKS
+            for part in parts
+        ):
+            return True
+        if any(isinstance(part, ast.Call) and last_name(part.func) in _STEPS for part in parts):
+            return False
     return False
 
 

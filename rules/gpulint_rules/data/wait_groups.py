@@ -17,22 +17,22 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import LOOPS, ModuleIndex
 from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
-from gpulint_rules.data.called_waits import called_wait, place_of_wait, what_waits
+from gpulint_rules.data.called_waits import place_of_wait, what_waits
 from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
-from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.repeated_waits import is_repeated, times_called
 from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number, picks
 from gpulint_rules.data.timed_barriers import takes_time_beside
+from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
     in_one_round,
     inner_loops,
@@ -150,8 +150,8 @@ def _group_of(
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     called = read = None
-    if saved > 0 and shallow and not firm and (called := _called_wait(project, module, found, at_needed)) is None:
-        called = read = _called_read(project, module, found, at_needed)
+    if saved > 0 and shallow and not firm and (called := wait_in_calls(project, module, found, at_needed)) is None:
+        called = read = read_in_calls(project, module, found, at_needed)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
     flat = shallow and all(times_called(context) <= 1 for _, context in found)
@@ -227,7 +227,7 @@ def _shown(
     return [
         sync
         for sync, context in found
-        if not (sync in needed or is_cast(sync))
+        if not (sync in needed or is_cast(sync) or _goes_into_tensor(project, module, sync.node))
         and (
             is_shown(project, module, _read_of(sync), context)
             or is_shown_itself(project, module, sync.value, loop)
@@ -235,6 +235,14 @@ def _shown(
             or any(use in kept for use in same_values(module, sync.value))
         )
     ]
+
+
+def _goes_into_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is computed with a tensor, which needs no read: ``loss.sum() / mask.sum().item()``."""
+    whole = module.syntax.parents.get(node)
+    if not isinstance(whole, ast.BinOp):
+        return False
+    return project.fact(ComputedValues).holds(module, whole.right if node is whole.left else whole.left)
 
 
 def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], context: LoopContext, group: Group) -> Cost:
@@ -293,42 +301,6 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
         what = f" ({group.what})" if group.what else ""
         parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}{what}")
     return ", ".join(parts)
-
-
-def _called_wait(
-    project: Project,
-    module: ModuleIndex,
-    found: Sequence[tuple[SyncPoint, LoopContext]],
-    needed: frozenset[ast.AST],
-    outside: ModuleIndex | None = None,
-) -> NodeRef | None:
-    """Return what else waits for a value in each round of the loop, in what it calls, or in what the function of the
-    reads calls."""
-    sync, context = found[0]
-    if context.role is not Role.STEP:
-        return None
-    beside = context.calls[0].node if context.calls else sync.node
-    saved = frozenset(sync.node for sync, _ in found) - needed
-    found_in_loop = called_wait(project, context.loop.module, context.loop.node, beside, saved, False, outside)
-    function = module.function(sync.node) if context.calls else None
-    if found_in_loop is not None or function is None:
-        return found_in_loop
-    return called_wait(project, module, function, sync.node, saved, True, outside)
-
-
-def _called_read(
-    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
-) -> NodeRef | None:
-    """Return a read of any value that each round of the loop does in another module. It is no reason where the host
-    computes with copies while the GPU waits, or the step calls the function of the reads several times."""
-    if any(_works(module, sync) or times_called(context) > 1 for sync, context in found):
-        return None
-    return _called_wait(project, module, found, needed, module)
-
-
-def _works(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether the host computes with a copy of a tensor while the GPU waits."""
-    return sync.kind is SyncKind.READ and use_of_read(module, sync.node) in ("computes", "handled")
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:
