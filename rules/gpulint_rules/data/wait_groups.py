@@ -167,8 +167,7 @@ def _group_of(
         len(deep),
         _times(module, run, loop, single),
         at_needed,
-        place_of_wait(project, module, called) or (f"line {first.lineno}" if first is not None else ""),
-        _what(module, called, first),
+        *_anyway(project, module, called, first),
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
@@ -176,11 +175,11 @@ def _group_of(
     )
 
 
-def _what(module: ModuleIndex, called: NodeRef | None, first: ast.expr | None) -> str:
-    """Return the expression that waits in each round whatever is done."""
-    if called is not None:
-        return what_waits(called.module, called.node) if isinstance(called.node, ast.expr) else ""
-    return what_waits(module, first) if first is not None else ""
+def _anyway(project: Project, module: ModuleIndex, called: NodeRef | None, first: ast.expr | None) -> tuple[str, str]:
+    """Return the place that waits in each round whatever is done, and the expression there."""
+    if called is not None and isinstance(called.node, ast.expr):
+        return place_of_wait(project, module, called), what_waits(called.module, called.node)
+    return (f"line {first.lineno}", what_waits(module, first)) if first is not None else ("", "")
 
 
 def _times(module: ModuleIndex, run: Sequence[SyncPoint], loop: ast.AST, single: frozenset[ast.AST]) -> float:
