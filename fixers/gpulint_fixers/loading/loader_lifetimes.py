@@ -21,7 +21,7 @@ from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.workload.sample_counts import has_few_batches
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 
 ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
@@ -94,7 +94,7 @@ def is_short_lived(project: Project, loader: Loader) -> bool:
     return not is_epoch and serves_one_pass(project, loader)
 
 
-def _loops_around(project: Project, loader: Loader) -> Iterator[ast.AST]:
+def _loops_around(project: Project, loader: Loader) -> Iterator[LoopNode]:
     """Yield the loops of more than one round around a loader in its function."""
     for up in _within_function(loader):
         if isinstance(up, LOOPS) and not has_one_round(project, loader.module, up):
