@@ -13,7 +13,7 @@ Behind a debug switch or ``if __debug__``; in tools that do not run in GPU jobs;
 training with a person, who resets a robot or says which result is better.
 
 Fix safety
-Safe for ``breakpoint()``, ``set_trace()`` and ``embed()`` as statements: without a terminal nobody can answer. An
+Safe for ``breakpoint()``, ``set_trace()`` and ``embed()`` as statements: without a terminal there is no answer. An
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
 prompt such as ``embed()`` that is the last statement of a script, and for a debugger that is the last of a program
 which no job starts: it may be there to look at the results; for one that stops where an exception is handled, values
