@@ -133,15 +133,13 @@ def _group_of(
     loop = found[0][1].loop.node
     found = [(sync, context) for sync, context in found if _is_of_tensor(project, module, sync, context)] or found
     at_needed = frozenset(deciding := _deciding(project, module, found))
-    found = [
-        (sync, context) for sync, context in found if not is_by_unknown_setting(project, module, sync.node, (context,))
-    ] or found
+    found = [one for one in found if not is_by_unknown_setting(project, module, one[0].node, one[1:])] or found
     syncs, needed = [sync for sync, _ in found], [sync for sync, _ in found if sync.node in at_needed]
     shown, others = _shown(project, module, found, needed), _others(project, module, found)
     staying = [*(own := [*needed, *shown]), *others]
-    logged = [sync for sync in syncs if sync not in own and is_read_anyway(project, module, sync.node)]
     single = single_rounds(project, module, found)
-    saved = waits(module, [*syncs, *others], loop, single) - waits(module, [*staying, *logged], loop, single)
+    anyway = [*staying, *_logged(project, module, syncs, own)]
+    saved = waits(module, [*syncs, *others], loop, single) - waits(module, anyway, loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm, either = surely_reached(project, module, [*needed, *others], deciding, loop)
@@ -234,6 +232,13 @@ def _shown(
             or any(use in kept for use in same_values(module, sync.value))
         )
     ]
+
+
+def _logged(
+    project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], own: Sequence[SyncPoint]
+) -> list[SyncPoint]:
+    """Return the reads of values that Lightning reads in each step anyway, without those that stay."""
+    return [sync for sync in syncs if sync not in own and is_read_anyway(project, module, sync.node)]
 
 
 def _goes_into_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
