@@ -103,8 +103,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
-    shards = most_workers(project, loader)
-    shards = shards if shards is not None and shards < int(workers) else None
+    shards = most if (most := most_workers(project, loader)) is not None and most < int(workers) else None
     if shards is not None:
         workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
     persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"

@@ -17,7 +17,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
-from gpulint.workspace.module_index import LOOPS, ModuleIndex
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
@@ -136,9 +136,8 @@ def _group_of(
     found = [one for one in found if not is_by_unknown_setting(project, module, one[0].node, one[1:])] or found
     syncs, needed = [sync for sync, _ in found], [sync for sync, _ in found if sync.node in at_needed]
     shown, others = _shown(project, module, found, needed), _others(project, module, found)
-    staying = [*(own := [*needed, *shown]), *others]
     single = single_rounds(project, module, found)
-    anyway = [*staying, *_logged(project, module, syncs, own)]
+    anyway = [*(staying := [*(own := [*needed, *shown]), *others]), *_logged(project, module, syncs, own)]
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, anyway, loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
