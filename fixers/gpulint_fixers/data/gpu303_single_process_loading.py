@@ -93,11 +93,8 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
-    repeated, callers = repeats_draws(project, loader), told_of_callers(project, payload.workers)
-    if isinstance(repeated, Declined) or isinstance(callers, Declined):
-        return repeated if isinstance(repeated, Declined) else callers
-    if _forwards_options(loader):
-        return Declined("the call forwards its callers' options, which may include `num_workers`")
+    if isinstance(told := _told(project, payload), Declined):
+        return told
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
@@ -107,8 +104,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
     said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
     lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
-    lost = lost or may_lack(project, loader.module.path, "persistent_workers")
-    lost = lost or predates_lasting_workers(loader.module) or bool(may_predate(project, loader.module, LASTING_WORKERS))
+    lost = lost or _may_end_early(project, loader)
     persistent = "" if lost else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
@@ -136,9 +132,27 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}{callers}",
+        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{told}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
+    )
+
+
+def _told(project: Project, payload: SingleProcess) -> str | Declined:
+    """Return what a fix says of random numbers and other callers, or why they keep it from being made."""
+    if _forwards_options(payload.loader):
+        return Declined("the call forwards its callers' options, which may include `num_workers`")
+    repeated = repeats_draws(project, payload.loader)
+    callers = told_of_callers(project, payload.workers) if isinstance(repeated, str) else ""
+    return f"{repeated}{callers}" if isinstance(repeated, str) and isinstance(callers, str) else callers or repeated
+
+
+def _may_end_early(project: Project, loader: Loader) -> bool:
+    """Return whether the program may run with a release of PyTorch whose workers cannot stay alive."""
+    return (
+        may_lack(project, loader.module.path, "persistent_workers")
+        or predates_lasting_workers(loader.module)
+        or bool(may_predate(project, loader.module, LASTING_WORKERS))
     )
 
 

@@ -62,4 +62,4 @@ def _called(home: ModuleIndex, function: FunctionNode) -> str:
 
 
 def _line(start: NodeRef) -> int:
-    return start.module.syntax.span(start.node).line
+    return getattr(start.node, "lineno", 1)

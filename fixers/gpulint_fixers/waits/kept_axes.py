@@ -62,8 +62,8 @@ def _origins(module: ModuleIndex, tensor: ast.expr) -> list[ast.expr]:
 def _bound(binding: Binding) -> list[ast.expr]:
     """Return what a variable gets: ``total += loss`` adds to what it has."""
     match binding.node:
-        case ast.AugAssign(target=target, value=value):
-            return [target, value]
+        case ast.AugAssign(target=target, value=added):
+            return [target, added]
     value = binding.value
     for at in binding.path:
         if isinstance(value, ast.Tuple) and at < len(value.elts):
