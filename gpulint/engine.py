@@ -148,12 +148,13 @@ class Run:
         from gpulint.launch.job_index import JobIndex
 
         report = Report()
-        for job in () if self.skips(path) else self.project.fact(JobIndex).jobs_in(path):
+        for job in () if (skipped := self.skips(path)) else self.project.fact(JobIndex).jobs_in(path):
             for rule in self.rules:
                 if rule.scope is Scope.JOB:
                     self.check(rule, job, path, report)
-        if not self.skips(path):
-            report.jobs += self.summaries(path, report)
+        # The findings of programs that a launcher named after a test starts belong to its job.
+        held = self.summaries(path, report)
+        report.jobs += (job for job in held if not skipped or not all(map(self.skips, job.programs)))
         return report
 
     def summaries(self, path: Path, report: Report) -> list[JobSummary]:

@@ -293,9 +293,7 @@ class GpuJobs:
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
-        if self._project.is_test(job.document.path) and not self._project.fact(JobIndex).is_submitted(
-            job.document.path
-        ):
+        if self._is_of_test(job):
             return None
         if job.task.role not in ("main", "init", "session"):
             return None
@@ -316,6 +314,16 @@ class GpuJobs:
             return Place(known.place.path, known.place.span, "the GPU program that it runs")
         is_image = job.document.kind is Kind.DOCKERFILE
         return self._project.fact(ImageRuns).on_gpus(job.document.path) if is_image else None
+
+    def _is_of_test(self, job: Job) -> bool:
+        """Return whether a launcher tests the code: nothing submits it, and it requests no GPUs for a program that
+        tests a model (``test_net.sh`` for ``test_net.py``)."""
+        project, path = self._project, job.document.path
+        if not project.is_test(path) or project.fact(JobIndex).is_submitted(path):
+            return False
+        return job.gpus is None or not any(
+            one.stem.startswith("test_") and not project.is_test(one) for one in job.programs
+        )
 
     def _starts_job(self, job: Job) -> bool:
         """Return whether a plain script starts a job on other machines, whatever its arguments."""

@@ -93,6 +93,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
+<<<<<<< HEAD
     repeated, callers = repeats_draws(project, loader), told_of_callers(project, payload.workers)
     if isinstance(repeated, Declined):
         return repeated
@@ -100,13 +101,24 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         return callers
     if _forwards_options(loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
+=======
+    if isinstance(told := _told(project, payload), Declined):
+        return told
+>>>>>>> fixes38
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
     shards = most if (most := most_workers(project, loader)) is not None and most < int(workers) else None
     if shards is not None:
         workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
+<<<<<<< HEAD
     persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"
+=======
+    said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
+    lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
+    lost = lost or _may_end_early(project, loader)
+    persistent = "" if lost else "persistent_workers=True"
+>>>>>>> fixes38
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
     if is_here and (own := option(project, loader)) is not None:
@@ -133,12 +145,13 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{repeated}{callers}",
+        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{told}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
 
 
+<<<<<<< HEAD
 def _may_not_last(project: Project, loader: Loader) -> bool:
     """Return whether nothing is to be said of workers that last: the call says it, they would gain nothing or stay with
     what changes, or its library may lack the option."""
@@ -150,6 +163,23 @@ def _may_not_last(project: Project, loader: Loader) -> bool:
         or predates_lasting_workers(loader.module)
         or bool(may_predate(project, loader.module, LASTING_WORKERS))
         or is_of_first_fastai(loader.node)
+=======
+def _told(project: Project, payload: SingleProcess) -> str | Declined:
+    """Return what a fix says of random numbers and other callers, or why they keep it from being made."""
+    if _forwards_options(payload.loader):
+        return Declined("the call forwards its callers' options, which may include `num_workers`")
+    repeated = repeats_draws(project, payload.loader)
+    callers = told_of_callers(project, payload.workers) if isinstance(repeated, str) else ""
+    return f"{repeated}{callers}" if isinstance(repeated, str) and isinstance(callers, str) else callers or repeated
+
+
+def _may_end_early(project: Project, loader: Loader) -> bool:
+    """Return whether the program may run with a release of PyTorch whose workers cannot stay alive."""
+    return (
+        may_lack(project, loader.module.path, "persistent_workers")
+        or predates_lasting_workers(loader.module)
+        or bool(may_predate(project, loader.module, LASTING_WORKERS))
+>>>>>>> fixes38
     )
 
 
