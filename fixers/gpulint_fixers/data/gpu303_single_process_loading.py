@@ -93,32 +93,15 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
     if reason := obstacle(project, loader, payload.workers, sent):
         return Declined(reason)
-<<<<<<< HEAD
-    repeated, callers = repeats_draws(project, loader), told_of_callers(project, payload.workers)
-    if isinstance(repeated, Declined):
-        return repeated
-    if isinstance(callers, Declined):
-        return callers
-    if _forwards_options(loader):
-        return Declined("the call forwards its callers' options, which may include `num_workers`")
-=======
     if isinstance(told := _told(project, payload), Declined):
         return told
->>>>>>> fixes38
     workers, why = worker_count(project, loader.module.path)
     if workers == "1":
         return Declined(_ONE_CORE)
     shards = most if (most := most_workers(project, loader)) is not None and most < int(workers) else None
     if shards is not None:
         workers, why = str(shards), f"no more than shards, of which each needs one: {shards}"
-<<<<<<< HEAD
     persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"
-=======
-    said = any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-    lost = said or serves_one_pass(project, loader) or bool(against_persistence(project, loader))
-    lost = lost or _may_end_early(project, loader)
-    persistent = "" if lost else "persistent_workers=True"
->>>>>>> fixes38
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
     if is_here and (own := option(project, loader)) is not None:
@@ -151,7 +134,6 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     )
 
 
-<<<<<<< HEAD
 def _may_not_last(project: Project, loader: Loader) -> bool:
     """Return whether nothing is to be said of workers that last: the call says it, they would gain nothing or stay with
     what changes, or its library may lack the option."""
@@ -163,7 +145,9 @@ def _may_not_last(project: Project, loader: Loader) -> bool:
         or predates_lasting_workers(loader.module)
         or bool(may_predate(project, loader.module, LASTING_WORKERS))
         or is_of_first_fastai(loader.node)
-=======
+    )
+
+
 def _told(project: Project, payload: SingleProcess) -> str | Declined:
     """Return what a fix says of random numbers and other callers, or why they keep it from being made."""
     if _forwards_options(payload.loader):
@@ -171,16 +155,6 @@ def _told(project: Project, payload: SingleProcess) -> str | Declined:
     repeated = repeats_draws(project, payload.loader)
     callers = told_of_callers(project, payload.workers) if isinstance(repeated, str) else ""
     return f"{repeated}{callers}" if isinstance(repeated, str) and isinstance(callers, str) else callers or repeated
-
-
-def _may_end_early(project: Project, loader: Loader) -> bool:
-    """Return whether the program may run with a release of PyTorch whose workers cannot stay alive."""
-    return (
-        may_lack(project, loader.module.path, "persistent_workers")
-        or predates_lasting_workers(loader.module)
-        or bool(may_predate(project, loader.module, LASTING_WORKERS))
->>>>>>> fixes38
-    )
 
 
 def _raised_edits(

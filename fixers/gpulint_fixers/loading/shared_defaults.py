@@ -62,8 +62,4 @@ def _called(home: ModuleIndex, function: FunctionNode) -> str:
 
 
 def _line(start: NodeRef) -> int:
-<<<<<<< HEAD
-    return start.module.syntax.span(start.node).line  # type: ignore[arg-type]
-=======
     return getattr(start.node, "lineno", 1)
->>>>>>> fixes38

@@ -64,11 +64,7 @@ def _bound(binding: Binding) -> list[ast.expr]:
     match binding.node:
         case ast.AugAssign(target=target, value=added):
             return [target, added]
-<<<<<<< HEAD
     value: ast.expr | None = binding.value
-=======
-    value = binding.value
->>>>>>> fixes38
     for at in binding.path:
         if isinstance(value, ast.Tuple) and at < len(value.elts):
             value = value.elts[at]
