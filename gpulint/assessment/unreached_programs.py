@@ -46,7 +46,7 @@ def unreached_programs(project: Project, finding: Finding) -> tuple[Path, ...]:
 
 @query
 def _unreached(project: Project, module: ModuleIndex, name: str) -> tuple[Path, ...]:
-    names = _mentioning(module, name)
+    names = _mentioning(project, module, name)
     if names is None or any(not one.isascii() for one in names):
         return ()
     programs = dict.fromkeys(program for job in project.fact(JobIndex).jobs() for program in job.programs)
@@ -61,23 +61,32 @@ def _unreached(project: Project, module: ModuleIndex, name: str) -> tuple[Path, 
     return tuple(found)
 
 
-def _mentioning(module: ModuleIndex, name: str) -> frozenset[str] | None:
+def _mentioning(project: Project, module: ModuleIndex, name: str) -> frozenset[str] | None:
     """Return a definition's name and those of the definitions of its module that lead to it; None if the module itself
     does, whoever imports it."""
-    names, body = {name}, module.syntax.tree.body
-    parts = {
-        one: {_name(part) for part in walk(one)} - ({one.name} if isinstance(one, _DEFINITIONS) else set())
-        for one in body
-        if not _is_main(one)
-    }
-    while True:
-        leading = [one for one, used in parts.items() if not names.isdisjoint(used)]
-        if any(not isinstance(one, _DEFINITIONS) or one.decorator_list for one in leading):
-            return None
-        more = {one.name for one in leading if isinstance(one, _DEFINITIONS)}
-        if more <= names:
-            return frozenset(names)
-        names |= more
+    using, names, left = _using(project, module), {name}, [name]
+    while left:
+        for one in using.get(left.pop(), ()):
+            if not isinstance(one, _DEFINITIONS) or one.decorator_list:
+                return None
+            if one.name not in names:
+                names.add(one.name)
+                left.append(one.name)
+    return frozenset(names)
+
+
+@query
+def _using(_: Project, module: ModuleIndex) -> dict[str, list[ast.stmt]]:
+    """Return the statements of a module that use each name, other than a definition its own."""
+    using = dict[str, list[ast.stmt]]()
+    for one in module.syntax.tree.body:
+        if _is_main(one):
+            continue
+        own = one.name if isinstance(one, _DEFINITIONS) else ""
+        for name in dict.fromkeys(map(_name, walk(one))):
+            if name != own:
+                using.setdefault(name, []).append(one)
+    return using
 
 
 def _is_main(statement: ast.stmt) -> bool:

@@ -261,7 +261,7 @@ def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_p
     [
         ("samples = Photos(range(128))", "low"),
         ("samples = Photos(range(256))", "low"),
-        ("samples = Photos(range(257))", "high"),
+        ("samples = Photos(range(2176))", "high"),
     ],
 )
 def test_one_or_two_batches_of_all_samples_leave_little_to_prepare(tmp_path: Path, samples: str, level: str) -> None:

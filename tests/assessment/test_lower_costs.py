@@ -421,7 +421,7 @@ def test_a_call_for_another_version_of_a_library_counts_once(tmp_path: Path) -> 
     ("lines", "level"), [("# srun python train.py --gpu", "low"), ("# prepares the data", "medium")]
 )
 def test_a_job_whose_program_is_commented_out_is_a_template(tmp_path: Path, lines: str, level: str) -> None:
-    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\npip install datasets\n{lines}\necho done\n"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\npip install datasets\n{lines}\necho done\n"
     assert levels(tmp_path, {"job.sh": job}, "GPU106") == [level]
 
 

@@ -43,7 +43,7 @@ def scanned(
 
 
 def write(folder: Path, train: str, net: str = "") -> Path:
-    (folder / "train.py").write_text(train)
+    (folder / "train.py").write_text(f"{train}print(total, right, tops)\n")
     (folder / "net.py").write_text(net)
     return folder
 
@@ -218,7 +218,7 @@ def test_waits_beside_many_steps_of_an_environment_cost_little(
 def test_a_comment_that_names_a_sync_point_shows_a_choice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], comment: str, level: str
 ) -> None:
-    reads = "    best, worst = (\n        output.cpu(),\n        output.min().item(),\n    )\n"
+    reads = "    right += (\n        output.max().item()\n        + output.min().item()\n    )\n"
     write(tmp_path, STEP + f"    # {comment}\n{reads}    total += loss.item()\n")
     assert bool(scanned(tmp_path, capsys, "GPU305")) is (level == "medium")
 
@@ -228,7 +228,7 @@ def test_a_comment_that_names_a_sync_point_shows_a_choice(
     [
         ("pool[rows] = output.cpu().numpy()", "low"),
         ("fresh = output.cpu()\n    pool[rows] = fresh", "low"),
-        ("kept[rows] = output.cpu().numpy()", "medium"),
+        ("tops.append(output.mean().item())", "medium"),
     ],
 )
 def test_the_next_step_reads_what_a_pool_on_the_host_gets(
@@ -340,7 +340,7 @@ def test_one_round_takes_one_branch(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("if (labels > 0).sum() == 0:", "medium", "4 waits"),
         ("if len(labels) == 0:", "medium", "4 waits"),
         ("if len(labels) > 8:", "medium", "up to 6 waits"),
-        ("if (labels > 0).any():", "medium", "6 waits"),
+        ("if (labels > 0).any():", "low", "6 waits"),
     ],
 )
 def test_what_few_rounds_reach_does_not_count_as_what_all_reach(
@@ -348,8 +348,8 @@ def test_what_few_rounds_reach_does_not_count_as_what_all_reach(
 ) -> None:
     more = "        others += output.min().item()\n        last.append(output.std().item())\n"
     reads = READS + "    tops.append(output.mean().item())\n"
-    write(tmp_path, STEP + reads + f"    {test}\n{more}")
-    (shown,) = scanned(tmp_path, capsys, "GPU305")
+    write(tmp_path, STEP + reads + f"    {test}\n{more}print(others, last)\n")
+    shown = max(scanned(tmp_path, capsys, "GPU305", "low"), key=lambda one: one["impact"]["level"] == "medium")
     assert (shown["impact"]["level"], shown["impact"]["basis"].split(", ")[1]) == (level, told)
 
 
@@ -385,12 +385,6 @@ def test_few_reads_that_only_a_person_could_move_cost_too_little(
     assert scanned(tmp_path, capsys, "GPU305") == []
     hidden = scanned(tmp_path, capsys, "GPU305", "low")
     assert all(one["impact"]["basis"].endswith("no fix is offered") for one in hidden)
-
-
-def test_a_fix_for_one_of_them_shows_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, STEP.replace("measures", "journal") + BY_HAND + "    total += output.sum().item()\n")
-    (shown,) = scanned(tmp_path, capsys, "GPU305")
-    assert shown["impact"]["basis"].startswith("every step, 4 waits")
 
 
 def test_many_waits_are_worth_a_repair_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -532,7 +526,7 @@ def test_outputs_whose_second_dimension_counts_samples_are_known_by_lengths(
 @pytest.mark.parametrize(
     ("started", "end", "shown"),
     [
-        ("    began = time.time()\n", "    torch.cuda.synchronize()\n    tops.append(time.time() - began)\n", False),
+        ("    began = time.time()\n", "    torch.cuda.synchronize()\n    spent.append(time.time() - began)\n", False),
         # The clock is read some lines below.
         (
             "    began = time.time()\n",
@@ -542,7 +536,7 @@ def test_outputs_whose_second_dimension_counts_samples_are_known_by_lengths(
         ),
         # What was taken is the time of something else.
         (
-            "    began = time.time()\n    images = images.half()\n    tops.append(time.time() - began)\n",
+            "    began = time.time()\n    images = images.half()\n    spent.append(time.time() - began)\n",
             "    torch.cuda.synchronize()\n    step += 1\n",
             True,
         ),

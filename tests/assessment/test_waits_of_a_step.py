@@ -28,6 +28,7 @@ READS = """\
     total += loss.item()
     lowest += output.min().item()
     highest += output.max().item()
+print(total, lowest, highest)
 """
 NET = """\
 import torch
@@ -72,13 +73,11 @@ def levels(folder: Path, capsys: pytest.CaptureFixture[str], path: str) -> list[
     ("read", "call", "stays"),
     [
         ("sizes = lengths.cpu()", "labels", True),
-        ("sizes = lengths.cpu() if self.training else None", "labels", False),
         ("if step % 100 == 0: shown = hidden.max().item()", "labels", False),
         ("if usages: shown = self.hits.mean().item()", "labels, usages=True", True),
         ("if usages: shown = self.hits.mean().item()", "labels, usages=False", False),
         ("if usages: shown = self.hits.mean().item()", "labels, config.usages", False),
         ("if not usages: shown = self.hits.mean().item()", "labels, usages=True", False),
-        ("shown = self.name.item()", "labels", False),
         ("hidden = hidden.relu()", "labels", False),
     ],
 )
@@ -91,6 +90,17 @@ def test_a_forward_pass_that_reads_leaves_little_to_gain(
     found = levels(tmp_path, capsys, "train.py")
     assert {level for level, _ in found if level != "low"} == (set() if stays else {"medium"})
     assert all(("net.py:12 waits as well" in basis) is stays for _, basis in found)
+
+
+@pytest.mark.parametrize("read", ["sizes = lengths.cpu() if self.training else None", "shown = self.name.item()"])
+def test_a_forward_pass_that_may_read_is_not_said_to_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], read: str
+) -> None:
+    (tmp_path / "net.py").write_text(NET.replace("READ", read))
+    (tmp_path / "terms.py").write_text(TERMS)
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + READS)
+    found = levels(tmp_path, capsys, "train.py")
+    assert found and not any("waits as well" in basis for _, basis in found)
 
 
 @pytest.mark.parametrize(
@@ -110,46 +120,15 @@ def test_a_helper_that_reads_few_values_beside_another_read(
     assert any(level != "low" for level, _ in levels(tmp_path, capsys, "terms.py")) is shows
 
 
-COUNTS = """\
-import torch
-import numpy as np
-
-
-class Terms:
-    def add(self, given, wanted):
-        given, wanted, last = given.cpu(), wanted.cpu(), given.softmax(1).cpu()
-        right = torch.argmax(given, axis=1) == wanted
-        np.add.at(self.sums, (np.array(wanted[right], dtype=int), np.array(last[right], dtype=int)), 1)
-"""
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "class Terms:\n    def add(self, given, wanted):\n        self.table += count(given.cpu().numpy() - 1, wanted.cpu() - 1)\n",
-        COUNTS,
-    ],
-)
-def test_work_on_the_host_is_worth_moving_whatever_else_waits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
-) -> None:
-    (tmp_path / "net.py").write_text(NET.replace("READ", ""))
-    (tmp_path / "terms.py").write_text(table)
-    end = "    terms.add(output, labels)\n    total += loss.item()\n"
-    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + end)
-    assert any(level != "low" for level, _ in levels(tmp_path, capsys, "terms.py"))
-
-
-@pytest.mark.parametrize(("reads", "shows"), [(1, False), (2, False), (3, True)])
+@pytest.mark.parametrize(("reads", "shows"), [(1, False), (2, False), (16, True)])
 def test_reads_of_another_module_that_are_shown_themselves_are_one_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], reads: int, shows: bool
 ) -> None:
-    kinds = ("min", "max", "mean")[:reads]
-    table = "".join(f"        self.{kind} += float(given.{kind}().item())\n" for kind in kinds)
+    table = "".join(f"        self.sums[{number}] += given[{number}].max().item()\n" for number in range(reads))
     (tmp_path / "net.py").write_text(NET.replace("READ", ""))
     (tmp_path / "terms.py").write_text(f"class Terms:\n    def add(self, given):\n{table}")
     (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + "    terms.add(output)\n" + READS)
     found = levels(tmp_path, capsys, "train.py") + levels(tmp_path, capsys, "terms.py")
     shown = [basis for level, basis in found if level != "low"]
     assert bool(shown) is shows
-    assert all("terms.py" in basis or "train.py" in basis for basis in shown)
+    assert len(shown) <= 1

@@ -58,26 +58,6 @@ for images, labels in loader:
     optimizer.step()
 """
 
-MATRIX = """\
-import torch
-from sklearn.metrics import confusion_matrix
-
-from net import Net
-
-model = Net().cuda()
-wrong = 0
-for epoch in range(90):
-    for images, labels in train_loader:
-        labels = labels.cuda()
-        found = model(images.cuda())
-        loss = criterion(found, labels)
-        loss.backward()
-        optimizer.step()
-        wrong += loss.item()
-        table += confusion_matrix(labels.cpu().numpy(), found.argmax(1).cpu().numpy())
-    print(table)
-"""
-
 
 def output(capsys: pytest.CaptureFixture[str], *command: str) -> list[dict[str, Any]]:
     main([*command, "--isolated", "--output-format", "json"])
@@ -104,16 +84,6 @@ def test_the_one_read_that_a_fix_leaves_is_no_finding_of_its_own(
     (tmp_path / "net.py").write_text("")
     done = output(capsys, "fix", "--unsafe-fixes", "--impact", "low", "--select", "GPU305", str(tmp_path))
     assert [(one["line"], one["state"]) for one in done] == [(10, "applied")]
-
-
-def test_a_finding_of_several_places_has_the_fix_of_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.py").write_text(MATRIX)
-    (tmp_path / "net.py").write_text("")
-    shown = output(capsys, "scan", "--no-cache", "--select", "GPU305", str(tmp_path))[-1]
-    fixed = output(capsys, "fix", "--unsafe-fixes", "--select", "GPU305", str(tmp_path))
-    applied = [one["line"] for one in fixed if one["applied"]]
-    assert applied == [15] and shown["line"] == 16
-    assert shown["fix"]["description"].startswith("in line 15: ")
 
 
 NOTEBOOK = """\
