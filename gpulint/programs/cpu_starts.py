@@ -63,9 +63,11 @@ def is_without_gpu(project: Project, job: Job, start: JobLaunch) -> bool:
 
 @query
 def starts_nothing_on_gpu(project: Project, path: Path) -> bool:
-    """Return whether a launcher starts programs, and each start leaves it no GPU."""
+    """Return whether a launcher that requests no GPUs starts programs, and each start leaves it none."""
     starts = [(job, one) for job in project.fact(JobIndex).jobs_in(path) for one in job.launches if one.script is None]
-    return bool(starts) and all(is_without_gpu(project, job, one) for job, one in starts)
+    return bool(starts) and all(
+        (job.gpus is None or job.gpus.value == 0) and is_without_gpu(project, job, one) for job, one in starts
+    )
 
 
 @query
