@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpulint.finding import Finding
     from gpulint.project import Project
 
@@ -41,13 +44,20 @@ def _line(number: int, path: Path, cell: int | None, now: Project, before: Proje
     """Return where a line was, or the one that it came in the place of; the number itself for a new file."""
     if path not in before.files or now.data(path) == before.data(path):
         return number
-    old, new = (_lines(project, path, cell) for project in (before, now))
-    for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    old, new = (_text(project, path, cell) for project in (before, now))
+    for tag, start, end, first, last in _changes(old, new):
         if first < number <= last:
             return start + number - first if tag == "equal" else min(start + number - first, max(end, start + 1))
     return number
 
 
-def _lines(project: Project, path: Path, cell: int | None) -> list[str]:
+@lru_cache(maxsize=8)
+def _changes(old: str, new: str) -> Sequence[tuple[str, int, int, int, int]]:
+    """Return how the lines of two texts correspond. Lines that come often are no anchors (difflib's default), without
+    which files that repeat a line would take quadratic time."""
+    return difflib.SequenceMatcher(None, old.splitlines(), new.splitlines()).get_opcodes()
+
+
+def _text(project: Project, path: Path, cell: int | None) -> str:
     document = project.document(path)
-    return document.cell_source(cell).text.splitlines() if document is not None else []
+    return document.cell_source(cell).text if document is not None else ""

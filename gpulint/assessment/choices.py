@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
+from gpulint.semantic.callers import is_on_each_way
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
@@ -27,33 +29,29 @@ MAX_BASES = 2
 def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
     """Return whether a place runs only if a value is chosen that is not the default, or one of several entries builds
     it."""
-    if _is_entry(module, node):
-        return True
-    for test, holds in conditions(module, node):
-        if _excludes_default(project, module, test) if holds else _is_default(project, module, test):
-            return True
-    function = module.function(node)
-    if function is None or not depth:
-        return False
-    sites = project.fact(Resolver).call_sites(module, function)
-    return bool(sites) and all(is_other_choice(project, site.module, site.node, depth - 1) for site in sites)
+    return is_on_each_way(project, NodeRef(module, node), partial(_is_other, project), depth)
+
+
+def _is_other(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    return _is_entry(module, node) or any(
+        _excludes_default(project, module, test) if holds else _is_default(project, module, test)
+        for test, holds in conditions(module, node)
+    )
 
 
 def is_never_chosen(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
     """Return whether a place, or each call of its function, runs only if a value is chosen that is none of those which
     the code writes for it (``if self.kind == "mha"``, where all callers pass ``kind="nii"``)."""
-    if any(
+    return is_on_each_way(project, NodeRef(module, node), partial(_is_behind_other_value, project), depth)
+
+
+def _is_behind_other_value(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    return any(
         _is_never(project, module, part)
         for test, holds in conditions(module, node)
         for part, wanted in parts_of(test, holds)
         if wanted
-    ):
-        return True
-    function = module.function(node)
-    if function is None or not depth:
-        return False
-    sites = project.fact(Resolver).call_sites(module, function)
-    return bool(sites) and all(is_never_chosen(project, site.module, site.node, depth - 1) for site in sites)
+    )
 
 
 def _is_never(project: Project, module: ModuleIndex, test: ast.expr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,10 @@ from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
+from gpulint.semantic.callers import is_on_each_way
 from gpulint.semantic.path_conditions import conditions, parts_of
-from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import NodeRef
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -38,18 +40,12 @@ def is_left_out(subject: Subject) -> bool:
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook or not subject.jobs or not subject.contexts:
         return False
-    return _is_left_out(subject.project, module, node, MAX_CALLS)
+    return is_on_each_way(subject.project, NodeRef(module, node), partial(_is_switched_off, subject.project), MAX_CALLS)
 
 
-def _is_left_out(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
+def _is_switched_off(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     parts = (part for test, holds in conditions(module, node) for part, wanted in parts_of(test, holds) if wanted)
-    if any(isinstance(part, ast.Attribute) and _is_never_asked(project, module, part) for part in parts):
-        return True
-    function = module.function(node)
-    if function is None or not calls:
-        return False
-    sites = project.fact(Resolver).call_sites(module, function)
-    return bool(sites) and all(_is_left_out(project, site.module, site.node, calls - 1) for site in sites)
+    return any(isinstance(part, ast.Attribute) and _is_never_asked(project, module, part) for part in parts)
 
 
 @query

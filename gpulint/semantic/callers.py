@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint.semantic.points_to import Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpulint.project import Project
-    from gpulint.workspace.module_index import FunctionNode, NodeRef
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 
 class CallingPlace(NamedTuple):
@@ -38,3 +39,21 @@ def callers(project: Project, place: NodeRef, calls: int) -> Iterator[CallingPla
                 seen.add(function)
                 up += project.fact(Resolver).call_sites(ref.module, function)
         level = up
+
+
+def is_on_each_way(project: Project, place: NodeRef, holds: Callable[[ModuleIndex, ast.AST], bool], calls: int) -> bool:
+    """Return whether something holds of a place, or of all calls that lead to it through at most ``calls`` calls."""
+    known: dict[tuple[FunctionNode, int], bool] = {}
+
+    def is_on_each(ref: NodeRef, left: int) -> bool:
+        if holds(ref.module, ref.node):
+            return True
+        function = ref.module.function(ref.node)
+        if function is None or not left:
+            return False
+        if (function, left) not in known:
+            sites = project.fact(Resolver).call_sites(ref.module, function)
+            known[function, left] = bool(sites) and all(is_on_each(site, left - 1) for site in sites)
+        return known[function, left]
+
+    return is_on_each(place, calls)

@@ -65,14 +65,18 @@ def steers_itself(project: Project, loader: Loader) -> str:
     return ""
 
 
+def _parts_of_samples(owner: ast.ClassDef) -> list[ast.AST]:
+    """Return all nodes of what makes a sample: of ``__getitem__``, and of the methods that it calls."""
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    get = methods.get("__getitem__")
+    return [part for method in reached(methods, get) for part in walk(method)] if get is not None else []
+
+
 @query
 def _steering(project: Project, data_set: NodeRef) -> str:
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
-    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    if (get := methods.get("__getitem__")) is None:
-        return ""
-    parts = [part for method in reached(methods, get) for part in walk(method)]
+    parts = _parts_of_samples(owner)
     counted = {
         part.target.attr
         for part in parts
@@ -106,10 +110,7 @@ def _changes_more(part: ast.AST, counted: set[str]) -> bool:
 def _next_of(project: Project, data_set: NodeRef) -> str:
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
-    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    if (get := methods.get("__getitem__")) is None:
-        return ""
-    parts = [part for method in reached(methods, get) for part in walk(method)]
+    parts = _parts_of_samples(owner)
     counted = {
         part.target.attr for part in parts if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Attribute)
     }

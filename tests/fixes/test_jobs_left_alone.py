@@ -249,7 +249,7 @@ CASES = {
             "train.sh": "#!/bin/bash\n#SBATCH --partition=full_node\n#SBATCH --gres=gpu:4\npython train.py\n",
             "train.py": "import torch\n\nmodel = torch.nn.Linear(8, 8).cuda()\n",
         },
-        "train.sh asks for GPUs in partition 'full_node' too",
+        "train.sh requests GPUs in partition 'full_node' too",
     ),
     "an evaluation in a loop over the one model that there is, detached at once": (
         "GPU203",

@@ -86,6 +86,39 @@ def test_the_one_read_that_a_fix_leaves_is_no_finding_of_its_own(
     assert [(one["line"], one["state"]) for one in done] == [(10, "applied")]
 
 
+ELEMENTS = """\
+import torch
+
+from net import Net
+
+model = Net().cuda()
+counts = [0] * 10
+for epoch in range(90):
+    for images, labels in train_loader:
+        labels = labels.cuda()
+        found = model(images.cuda())
+        loss = criterion(found, labels)
+        loss.backward()
+        optimizer.step()
+        for row in found:
+            for one in row:
+                journal.put(one.item())
+        best = found.argmax(1)
+        for k in range(len(best)):
+            counts[best[k].item()] += 1
+    print(counts)
+"""
+
+
+def test_a_finding_of_several_places_has_the_fix_of_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text(ELEMENTS)
+    (tmp_path / "net.py").write_text("")
+    (shown, *_) = output(capsys, "scan", "--no-cache", "--select", "GPU305", str(tmp_path))
+    fixed = output(capsys, "fix", "--unsafe-fixes", "--select", "GPU305", str(tmp_path))
+    assert [one["line"] for one in fixed if one["applied"]] == [19] and shown["line"] == 16
+    assert shown["fix"]["description"].startswith("in line 19: ")
+
+
 NOTEBOOK = """\
 import torch
 from PIL import Image

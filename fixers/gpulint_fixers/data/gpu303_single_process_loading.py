@@ -152,9 +152,10 @@ def _told(project: Project, payload: SingleProcess) -> str | Declined:
     """Return what a fix says of random numbers and other callers, or why they keep it from being made."""
     if _forwards_options(payload.loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
-    repeated = repeats_draws(project, payload.loader)
-    callers = told_of_callers(project, payload.workers) if isinstance(repeated, str) else ""
-    return f"{repeated}{callers}" if isinstance(repeated, str) and isinstance(callers, str) else callers or repeated
+    if isinstance(repeated := repeats_draws(project, payload.loader), Declined):
+        return repeated
+    callers = told_of_callers(project, payload.workers)
+    return callers if isinstance(callers, Declined) else f"{repeated}{callers}"
 
 
 def _raised_edits(

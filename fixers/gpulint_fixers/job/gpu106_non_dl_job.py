@@ -64,8 +64,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"partition {partition!r} seems to have GPUs; choose one without them, and request none")
     if partition and (other := _job_with_gpus(project, document, partition)) is not None:
         return Declined(
-            f"{other} asks for GPUs in partition {partition!r} too, as do all jobs there; choose one without them, and "
-            "request none"
+            f"{other} requests GPUs in partition {partition!r} too, as do all other jobs there; choose a partition "
+            "without GPUs, and request none"
         )
     if not edits:
         return Declined("the GPU request shares its line with something else")

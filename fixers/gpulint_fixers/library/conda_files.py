@@ -28,7 +28,7 @@ def listed(
 ) -> Fix | Declined:
     """Add what ``commands`` of pip install to a conda file; ``edits`` take them out of the job."""
     named = f"`{file}`" if file else "the job file"
-    elsewhere = f"the commands run in an environment made from {named}, which does not see an image's: list them there"
+    elsewhere = f"the commands run in an environment made from {named}, without the image's packages: list them there"
     path = Path(posixpath.normpath(document.path.parent / file))
     names = [name for words in commands for name in _names(words)]
     if not file or not path.is_relative_to(project.root) or path not in project.files or "" in names:

@@ -137,7 +137,8 @@ def _group_of(
     syncs, needed = [sync for sync, _ in found], [sync for sync, _ in found if sync.node in at_needed]
     shown, others = _shown(project, module, found, needed), _others(project, module, found)
     single = single_rounds(project, module, found)
-    anyway = [*(staying := [*(own := [*needed, *shown]), *others]), *_logged(project, module, syncs, own)]
+    staying = [*(own := [*needed, *shown]), *others]
+    anyway = [*staying, *_logged(project, module, syncs, own)]
     saved = waits(module, [*syncs, *others], loop, single) - waits(module, anyway, loop, single)
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
@@ -146,9 +147,8 @@ def _group_of(
     beside = are_beside(module, always_deep, firm, unconditional(project, module, shown, loop), found)
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
-    called = read = None
-    if saved > 0 and shallow and not firm and (called := wait_in_calls(project, module, found, at_needed)) is None:
-        called = read = read_in_calls(project, module, found, at_needed)
+    looks = saved > 0 and shallow and not firm
+    called, read = _in_calls(project, module, found, at_needed) if looks else (None, None)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
     flat = shallow and all(times_called(context) <= 1 for _, context in found)
@@ -170,6 +170,16 @@ def _group_of(
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
         flat and len(run) < _MANY,
     )
+
+
+def _in_calls(
+    project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], needed: frozenset[ast.AST]
+) -> tuple[NodeRef | None, NodeRef | None]:
+    """Return what else waits in what the loop calls, and the same again if it is only a read."""
+    if (called := wait_in_calls(project, module, found, needed)) is not None:
+        return called, None
+    read = read_in_calls(project, module, found, needed)
+    return read, read
 
 
 def _anyway(project: Project, module: ModuleIndex, called: NodeRef | None, first: ast.expr | None) -> tuple[str, str]:
