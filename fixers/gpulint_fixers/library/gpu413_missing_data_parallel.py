@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
@@ -45,7 +46,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(wrapped, Fix) or found.surplus is None:
         return wrapped
     fewer = without(project, found.surplus)
-    return fewer if isinstance(fewer, Fix) else wrapped
+    if isinstance(fewer, Declined):
+        return wrapped
+    return replace(fewer, description=f"{fewer.description}, which is not wrapped for more as {wrapped.reason}")
 
 
 def _wrap(project: Project, found: Unwrapped) -> Fix | Declined:
