@@ -77,13 +77,15 @@ def test_the_wrapped_program_saves_the_same_checkpoint(job: MakeJob, tmp_path: P
         ("print(loss.item())", "show(model)\n\ndef show(net): print(net.rate)\n", "`.rate`"),
     ],
 )
-def test_what_cannot_be_wrapped_here_is_left_alone(job: MakeJob, before: str, after: str, reason: str | None) -> None:
+def test_what_cannot_be_wrapped_here_gets_one_gpu(job: MakeJob, before: str, after: str, reason: str | None) -> None:
     assert before in PROGRAM
     made = job_of(job, PROGRAM.replace(before, after, 1))
+    offer = made.offer("GPU413")
     if reason is None:
-        assert made.offer("GPU413").edits
+        assert {edit.path.name for edit in offer.edits} == {"train.py"}
     else:
-        assert reason in made.refusal("GPU413")
+        assert reason in offer.description
+        assert [(edit.path.name, edit.text) for edit in offer.edits] == [("job.sh", "--gres=gpu:1")]
 
 
 def test_a_function_that_saves_the_wrapped_model_is_named(job: MakeJob) -> None:

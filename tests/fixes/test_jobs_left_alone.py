@@ -26,21 +26,57 @@ for images, labels in train_loader:
 validate(model, val_loader)
 """
 
+ON_ONE_GPU = """\
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu_id", type=int, default=0)
+args = parser.parse_args()
+model = torch.nn.Linear(8, 8).cuda(args.gpu_id)
+for x in batches:
+    model(x.cuda(args.gpu_id)).sum().backward()
+    optimizer.step()
+"""
+
 CASES = {
-    "one task of a program that divides no work": (
+    "fewer GPUs where cores are counted by them": (
         "GPU103",
         {
-            "train.py": """\
-            import torch
-
-            model = torch.nn.Linear(8, 8).cuda()
-            for x in batches:
-                model(x.cuda()).sum().backward()
-                optimizer.step()
-            """,
-            "job.sh": "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=1\nsrun python train.py\n",
+            "train.py": ON_ONE_GPU,
+            "job.sh": "#!/bin/bash\n#SBATCH --gpus=4\n#SBATCH --cpus-per-gpu=8\nsrun python train.py\n",
         },
-        "each process would do the whole work",
+        "counted by its GPUs",
+    ),
+    "fewer GPUs where the command names another device": (
+        "GPU103",
+        {"train.py": ON_ONE_GPU, "job.sh": "#!/bin/bash\n#SBATCH --gpus=4\nsrun python train.py --gpu_id 2\n"},
+        "names devices itself",
+    ),
+    "fewer GPUs where a comment says why there are more": (
+        "GPU103",
+        {
+            "train.py": ON_ONE_GPU,
+            "job.sh": "#!/bin/bash\n# all 4 of the node, as nobody else may use its memory\n#SBATCH --gres=gpu:4\nsrun python train.py\n",
+        },
+        "the comment beside the request",
+    ),
+    "fewer GPUs where the default is another device": (
+        "GPU103",
+        {
+            "train.py": ON_ONE_GPU.replace("default=0", "default=1"),
+            "job.sh": "#!/bin/bash\n#SBATCH --gpus=4\nsrun python train.py\n",
+        },
+        "depends on the program",
+    ),
+    "fewer GPUs where the total is requested for several nodes": (
+        "GPU103",
+        {
+            "train.py": ON_ONE_GPU,
+            "job.sh": "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus=8\nsrun --ntasks-per-node=1 python train.py\n",
+        },
+        "the request is not a literal here",
     ),
     "tests of a debugger that are all of a loop": (
         "GPU102",

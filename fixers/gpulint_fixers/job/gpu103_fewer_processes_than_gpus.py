@@ -1,10 +1,11 @@
-"""Start as many processes as there are GPUs."""
+"""Start as many processes as there are GPUs, or request as many GPUs as there are processes."""
 
 from __future__ import annotations
 
 import re
 
 from gpulint_rules.job.gpu103_fewer_processes_than_gpus import TooFew
+from gpulint_rules.job.surplus import Surplus
 
 from gpulint import regex
 from gpulint.finding import Finding, Place
@@ -12,6 +13,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.package_lists import requires
 from gpulint.project import Project
 from gpulint_fixers.edits.comments import comment_beside
+from gpulint_fixers.edits.gpu_requests import without
 
 _NUMBER = regex.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?\w+(?::-\d+)?\}?"?)|(\d+))""")
 """An option's name, then a variable or a number."""
@@ -29,12 +31,12 @@ _NEAR = 40
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
+    if isinstance(found, Surplus):
+        return without(project, found)
     if not isinstance(found, TooFew):
-        return Declined("the launcher does not set a number of processes")
+        return Declined("the launcher sets no number of processes, and what to request depends on the program")
     if found.launcher == "jsrun":
         return Declined("more tasks would share the GPUs of a resource set; request more sets with one GPU each")
-    if found.serial:
-        return Declined("each process would do the whole work, as nothing in the program divides it: request fewer")
     document = project.document(found.place.path)
     if document is None or found.place.span.cell is not None:
         return Declined("the launcher is not in a plain file")

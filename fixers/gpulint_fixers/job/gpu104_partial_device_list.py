@@ -7,17 +7,14 @@ import re
 from gpulint_rules.job.gpu104_partial_device_list import Partial
 
 from gpulint import regex
-from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.source import Span
 from gpulint_fixers.edits.comments import comment_beside
+from gpulint_fixers.edits.gpu_requests import request_fewer, text_of
 
 MAX_DEVICES = 1_000
 """More than any machine has; a request for more is a slip."""
-_REQUEST = regex.compile(r"((?:.*[^\w.]|-G)?)(\d+)([\"']?)")
-"""``--gres=gpu:4``, ``-G4``, ``4``: the number comes last."""
 _SPEAKS = regex.compile(r"\b(gpus?|devices?|cards?|memory|oom|only|cuda)\b", re.IGNORECASE)
 _ONE_DEVICE = regex.compile(r"(.*?)(\d+)([\"']?)")
 
@@ -30,7 +27,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"no machine has {found.gpus:,} GPUs")
     if comment_beside(document.source, finding.span, _SPEAKS):
         return Declined("the comment beside it may say why there are fewer")
-    span, text = finding.span, _text(document, finding.span)
+    span, text = finding.span, text_of(document, finding.span)
     if found.request is not None:
         return _fewer(finding, project, found, found.request, text)
     everything = ",".join(map(str, range(found.gpus)))
@@ -48,20 +45,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _fewer(finding: Finding, project: Project, found: Partial, request: Place, text: str) -> Fix | Declined:
     """Request one GPU, and name the first: a job sees no other."""
-    document = project.document(request.path)
-    asked = _REQUEST.fullmatch(_text(document, request.span)) if document is not None else None
+    edit = request_fewer(project, request, found.gpus, 1)
+    if isinstance(edit, Declined):
+        return edit
     listed = _ONE_DEVICE.fullmatch(text)
-    if asked is None or listed is None or int(asked[2]) != found.gpus:
+    if listed is None:
         return Declined("nothing in the program uses several GPUs: request 1")
-    edits = [Edit(request.path, request.span, f"{asked[1]}1{asked[3]}")]
+    edits = [edit]
     if listed[2] != "0":
         edits.append(Edit(finding.path, finding.span, f"{listed[1]}0{listed[3]}"))
     return Fix("request the one GPU that the program uses", Safety.UNSAFE, tuple(edits))
-
-
-def _text(document: Document, span: Span) -> str:
-    source = document.source
-    return source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
 
 
 FIXER = Fixer("GPU104", fix)

@@ -1,10 +1,11 @@
-"""Wrap the model in DataParallel once it is on its GPU (the study's Figure 6)."""
+"""Wrap the model in DataParallel once it is on its GPU (the study's Figure 6), or request one GPU."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
@@ -20,6 +21,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint_fixers.edits.gpu_requests import without
 from gpulint_fixers.edits.statements import insert_below
 
 _SAME = frozenset(
@@ -36,9 +38,22 @@ _MAX_CALLS = 3
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """Add the wrapper, and send what is meant for the model itself to ``.module``."""
+    """Wrap the model where that can be seen to work; else request the GPU that the program uses."""
     found = finding.payload
     if not isinstance(found, Unwrapped):
+        return Declined("what the job requests is unknown")
+    wrapped = _wrap(project, found)
+    if isinstance(wrapped, Fix) or found.surplus is None:
+        return wrapped
+    fewer = without(project, found.surplus)
+    if isinstance(fewer, Declined):
+        return wrapped
+    return replace(fewer, description=f"{fewer.description}, which is not wrapped for more as {wrapped.reason}")
+
+
+def _wrap(project: Project, found: Unwrapped) -> Fix | Declined:
+    """Add the wrapper, and send what is meant for the model itself to ``.module``."""
+    if found.call is None:
         return Declined("the place where the model is moved to the GPU is unknown")
     module, syntax = found.module, found.module.syntax
     torch = _data_parallel(module)

@@ -20,7 +20,8 @@ holds a GPU, as ``use_vllm: true`` says in TRL's recipes (recognized); several l
 GPU is requested only for the memory or the cores that are allocated with it.
 
 Fix safety
-Unsafe: more processes mean a larger global batch, so the learning rate may have to be adjusted.
+Unsafe: more processes mean a larger global batch, so the learning rate may have to be adjusted. Where nothing in the
+program divides work among processes, the fix requests fewer GPUs instead.
 
 References
 https://pytorch.org/docs/stable/elastic/run.html
@@ -29,9 +30,7 @@ https://pytorch.org/docs/stable/elastic/run.html
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import PurePosixPath
 
 from gpulint import regex
@@ -55,6 +54,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 from gpulint_rules.job.idle import idle
+from gpulint_rules.job.surplus import Surplus, of_devices, options, surplus
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _TRAINS = regex.compile(
@@ -65,7 +65,6 @@ _OLD = "torch.distributed.launch"
 _LAUNCHERS = frozenset({"torch.distributed.run", _OLD, "torchrun"})
 _GROUPED = ("--launcher", "--gpus", "--gpu-ids", "--gpu_ids")
 _PASS_ON = "start one process per GPU and pass `--launcher` (`pytorch` for torchrun, `slurm` for tasks of Slurm)"
-_OF_DEVICES = regex.compile(r"-{0,2}\w{0,20}(gpu|device|cuda)", re.IGNORECASE)
 _SEVERAL = regex.compile(r"\[?\d{1,3}(, ?\d{1,3})+\]?")
 """Numbers of several devices."""
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
@@ -80,8 +79,6 @@ class TooFew:
     processes: int
     gpus: int
     launcher: str
-    serial: bool = False
-    """Whether each of several processes would do the whole work."""
     old_launcher: bool = False
     """Whether it is the older launcher of PyTorch, which took only numbers before PyTorch 1.9."""
 
@@ -131,11 +128,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
 
 def _is_told_of_several(start: JobLaunch) -> bool:
     """Return whether a program gets a list of several devices (``--device 0,1,2,3``), which it may drive itself."""
-    words = [word.text for word in start.launch.args]
-    return any(
-        _OF_DEVICES.match(option) is not None and _SEVERAL.fullmatch(value) is not None
-        for option, value in (*pairwise(words), *(word.split("=", 1) for word in words if word.count("=") == 1))
-    )
+    return any(of_devices(option) and _SEVERAL.fullmatch(value) is not None for option, value in options(start))
 
 
 def _is_compared(project: Project, job: Job, start: JobLaunch, count: int) -> bool:
@@ -185,12 +178,14 @@ def _of_program(found: Found, program: Program, project: Project) -> Iterator[Fi
             yield _finding(Found(start, gpus, (number, where), found.unproven), Severity.ERROR, where=where)
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
         alone_there = Found(start, gpus, (1, None), found.unproven)
-        yield _finding(alone_there, Severity.ERROR, at=gpus.place, evidence=program.pinned)
+        fewer = surplus(start, gpus, 1, program)
+        yield _finding(alone_there, Severity.ERROR, at=gpus.place, evidence=program.pinned, fewer=fewer)
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
     elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
         serial = start.launch.launcher == "srun" and not ways and not program.loads_by_name
-        yield _finding(found, Severity.ERROR, serial=serial)
+        fewer = surplus(start, gpus, counted[0], program) if serial else None
+        yield _finding(found, Severity.ERROR, serial=serial, fewer=fewer)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(found, Severity.WARNING)
 
@@ -226,10 +221,10 @@ def _spawners(program: Program, project: Project) -> Iterator[tuple[ModuleIndex,
 
 def _finding(
     found: Found, severity: Severity, *, where: Place | None = None, at: Place | None = None,
-    evidence: Place | None = None, serial: bool = False, advice: str = "",
+    evidence: Place | None = None, serial: bool = False, advice: str = "", fewer: Surplus | None = None,
 ) -> Finding:  # fmt: skip
     """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's;
-    ``serial`` if each of several processes would do the whole work."""
+    ``serial`` if each of several processes would do the whole work; ``fewer`` what the job could request."""
     start, gpus, (count, written) = found.start, found.gpus, found.counted
     place = at or written or start.place
     where = where or start.place
@@ -251,13 +246,14 @@ def _finding(
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
     old = start.launch.launcher == "torchrun" and _OLD in [word.text for word in start.launch.command.argv]
     fixable = written is not None and at is None and where == start.place
+    more = TooFew(place, count, gpus.value or 0, start.launch.launcher, old) if fixable and not serial else None
     return RULE.finding(
         place.path,
         place.span,
         f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher, serial, old) if fixable else None,
+        payload=fewer or more,
         related=tuple(related),
         cost=idle(count, gpus.value, found.unproven),
     )

@@ -20,7 +20,8 @@ Fix safety
 Unsafe, for PyTorch: the model is wrapped in ``torch.nn.DataParallel`` where it has been moved to the GPU, and accesses
 to the model itself in the same scope (its state, its own attributes) use ``model.module``, so that these checkpoints
 keep their keys. Each batch is split along its first dimension, so a larger one is needed to fill the GPUs. Left alone
-where the model returns its loss or functions use attributes that the wrapper lacks. DistributedDataParallel is faster
+where the model returns its loss or functions use attributes that the wrapper lacks: then the fix requests one GPU, as
+it does for other libraries. DistributedDataParallel is faster
 (one process per GPU) but changes launcher, sampler and global batch: the finding shows the lines that it needs.
 
 References
@@ -54,6 +55,7 @@ from gpulint.training.loop_roles import may_train
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.job.idle import idle
+from gpulint_rules.job.surplus import Surplus, surplus
 from gpulint_rules.library import launched_modes
 from gpulint_rules.library.chosen_devices import is_for_another_process
 
@@ -90,11 +92,13 @@ _BY_NAME = regex.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """The call that moves the model to its one GPU, and the GPUs that the job holds."""
+    """The call that moves the model to its one GPU, if it is known, the GPUs that the job holds, and which of them it
+    can do without."""
 
     module: ModuleIndex
-    call: ast.Call
+    call: ast.Call | None
     gpus: int
+    surplus: Surplus | None
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -132,6 +136,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
+        unproven = _unproven(project, job, start, gpus.value, program)
+        fewer = surplus(start, gpus, 1, program) if not unproven else None
         yield RULE.finding(
             place.path,
             place.span,
@@ -139,12 +145,12 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             help=_WRAPPED.format(program=path, model=_name(module, moved))
             if "torch" in program.libraries
             else "build and compile the model under `tf.distribute.MirroredStrategy().scope()`, or request one GPU",
-            payload=Unwrapped(module, moved, gpus.value) if moved is not None else None,
+            payload=Unwrapped(module, moved, gpus.value, fewer),
             related=(
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
-            cost=idle(1, gpus.value, _unproven(project, job, start, gpus.value, program)),
+            cost=idle(1, gpus.value, unproven),
         )
 
 
