@@ -1,12 +1,14 @@
 """What ``gpulint fix --apply`` does to whole trees: run on copies, checked with tools that are not gpulint's.
 
     python benchmarks/fix_checkouts.py TREE... [--diffs FOLDER] [--sample 15] [--processes 2] [--keep FOLDER]
+        [--impact medium]
 
 For safe fixes, and then on a fresh copy with ``--unsafe-fixes``: files changed, files that could be compiled (Python),
 parsed (YAML, notebooks) or checked (``bash -n``) before and no longer can, keywords that a call now gets twice (it
 compiles, and raises TypeError), comments lost, changes to a notebook outside
 of its sources, and files that a second run would change again. Prints Markdown tables. ``--diffs`` keeps the diffs,
-``--sample`` names random fixes of each kind to read, and ``--keep`` goes on where an earlier call was stopped.
+``--sample`` names random fixes of each kind to read, and ``--keep`` goes on where an earlier call was stopped; a folder
+holds the outcomes of one ``--impact``.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--impact", default="medium")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
 
@@ -74,7 +77,7 @@ def main() -> None:
         if kept is not None and kept.exists():
             found: Outcome = pickle.loads(kept.read_bytes())
             return found
-        found = measure(tree, MODES[mode], args.diffs / mode.replace(" ", "-") if args.diffs else None)
+        found = measure(tree, (*MODES[mode], "--impact", args.impact), args.diffs / mode.replace(" ", "-") if args.diffs else None)
         print(f"{tree.name}: {mode}: {found.fixes} fixes", file=sys.stderr, flush=True)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ def main() -> None:
 
 
 def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome:
-    """Fix a copy of ``tree`` and look at the result."""
+    """Fix a copy of ``tree`` with the options of ``gpulint fix``, and look at the result."""
     outcome = Outcome(tree.name.replace("+", "/"))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / tree.name
