@@ -77,7 +77,8 @@ def main() -> None:
         if kept is not None and kept.exists():
             found: Outcome = pickle.loads(kept.read_bytes())
             return found
-        found = measure(tree, (*MODES[mode], "--impact", args.impact), args.diffs / mode.replace(" ", "-") if args.diffs else None)
+        diffs = args.diffs / mode.replace(" ", "-") if args.diffs else None
+        found = measure(tree, (*MODES[mode], "--impact", args.impact), diffs)
         print(f"{tree.name}: {mode}: {found.fixes} fixes", file=sys.stderr, flush=True)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
