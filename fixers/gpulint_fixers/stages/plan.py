@@ -12,6 +12,7 @@ from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.libraries import Models
 from gpulint.records import dataclass, field
 from gpulint.source import Span
+from gpulint_fixers.stages.announcements import announcements
 from gpulint_fixers.stages.kinds import Role, changes_system, differs, handles_files, role, stays
 from gpulint_fixers.stages.pieces import Piece, pieces
 
@@ -95,6 +96,7 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
             made.program = made.program or piece
     made.moved.sort(key=lambda piece: piece.first)
     _keep_installs_together(made, found, models)
+    made.moved = sorted([*made.moved, *announcements(made.moved, found)], key=lambda piece: piece.first)
     made.installs = any(_installs(models, command) for piece in made.moved for command in piece.commands)
     made.context = _needed(made.moved, context)
     made.context += _made_folders(made, found)
