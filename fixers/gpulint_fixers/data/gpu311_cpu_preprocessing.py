@@ -65,8 +65,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         )
     if any("num_proc" in ast.unparse(test) for test, _ in conditions(index, call)):
         return Declined("the program has a branch for several processes already")
-    option = keyword_value(call, "num_proc")
-    if isinstance(option, ast.Attribute) and (place := documented_count(project, finding.path, option.attr)):
+    if place := _documented(project, finding, call):
         return Declined(f"the command at {place} starts several processes already, by an option of the program")
     count, why = worker_count(project, finding.path)
     if count == "1":
@@ -88,6 +87,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         (edit, *others),
     )
+
+
+def _documented(project: Project, finding: Finding, call: ast.Call) -> str:
+    """Return where the documentation passes the option that a map takes its number of processes from."""
+    option = keyword_value(call, "num_proc")
+    return documented_count(project, finding.path, option.attr) if isinstance(option, ast.Attribute) else ""
 
 
 def _is_data_set(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
