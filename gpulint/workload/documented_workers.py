@@ -1,8 +1,9 @@
-"""What the documentation of a tree says of loaders without workers."""
+"""What the documentation of a tree says of loaders without workers, and of the processes that a program starts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,36 @@ def documented_reason(project: Project, path: Path) -> str:
     return ""
 
 
+def documented_count(project: Project, path: Path, option: str) -> str:
+    """Return the line in a folder above a program that passes an option with a number above 1 (``--num_workers 4``);
+    empty if there is none."""
+    for folder in path.parents:
+        if found := _option_in(project, folder, option):
+            return found
+        if folder == project.root:
+            break
+    return ""
+
+
+@query
+def _option_in(project: Project, folder: Path, option: str) -> str:
+    passed = re.compile(rf"--{re.escape(option).replace('_', '[-_]')}[ =]\s{{0,9}}(?:[2-9]|[1-9]\d)\d{{0,7}}(?![\w.])")
+    for name, text in _texts(project, folder):
+        for number, line in enumerate(text.splitlines(), 1):
+            if passed.search(line):
+                return f"{(folder / name).relative_to(project.root).as_posix()}:{number}"
+    return ""
+
+
+def _texts(project: Project, folder: Path) -> Iterator[tuple[str, str]]:
+    for name in sorted(project.entries(folder)):
+        if _TEXTS.fullmatch(name) and project.is_file(folder / name):
+            yield name, project.data(folder / name).decode("utf-8", "replace")
+
+
 @query
 def _reason_in(project: Project, folder: Path) -> str:
-    for name in sorted(project.entries(folder)):
-        if not _TEXTS.fullmatch(name) or not project.is_file(folder / name):
-            continue
-        text = project.data(folder / name).decode("utf-8", "replace")
+    for name, text in _texts(project, folder):
         if _NONE.search(text) is None:
             continue
         for number, line in enumerate(text.splitlines(), 1):

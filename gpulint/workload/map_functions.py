@@ -10,6 +10,7 @@ from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -32,6 +33,8 @@ _STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dr
 _RUNS_PYTHON = frozenset({"py_func", "py_function", "numpy_function"})
 _THREADS = frozenset("omp openmp n_jobs num_threads n_threads nthreads threads workers n_workers max_workers".split())
 """Arguments of functions that spread their work over cores."""
+_STREAMS = regex.compile(r"(^|_)(stream(s|ed|ing)?|is_iterable)(_|$)|IterableDataset", re.IGNORECASE)
+"""Names of settings under which data are read as they come."""
 _FAST = regex.compile(r"AutoTokenizer(?![^)]*use_fast\s*=\s*False)|TokenizerFast|AutoProcessor")
 """Tokenizers written in Rust, which are threaded."""
 
@@ -43,6 +46,23 @@ def tokenises_in_batches(module: ModuleIndex, call: ast.Call) -> bool:
     if not isinstance(batched, ast.Constant) or batched.value is not True:
         return False
     return keyword_value(call, "num_proc") is None and regex.occurs(_FAST, module.syntax.source.text)
+
+
+def is_streamed(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a map is in the branch for data that are read as they come (``if args.streaming:``), where it does
+    its work with each batch and takes no ``num_proc``."""
+    given = {
+        ast.unparse(keyword.value)
+        for loads in module.calls_by_name.get("load_dataset", [])
+        for keyword in loads.keywords
+        if keyword.arg == "streaming" and not isinstance(keyword.value, ast.Constant)
+    }
+    return any(
+        holds and (ast.unparse(one) in given or _STREAMS.search(last_name(one)))
+        for test, outcome in conditions(module, call)
+        for part, holds in parts_of(test, outcome)
+        for one in (part.values if isinstance(part, ast.BoolOp) else [part])
+    )
 
 
 def is_idle(project: Project, module: ModuleIndex, function: ast.expr) -> bool:

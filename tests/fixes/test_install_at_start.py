@@ -91,7 +91,7 @@ def test_an_image_asks_no_questions_and_keeps_what_was_said_of_an_install(job: M
 @pytest.mark.parametrize(
     "other",
     [
-        "apt-get update && apt-get install -y wget",
+        "apt-get upgrade -y && apt-get install -y wget",
         "pip3 config set global.index-url https://mirror.example.com/simple",
         "git clone https://example.com/org/tool.git && pip install -e tool",
         "pip install -r $REQUIREMENTS",

@@ -16,7 +16,8 @@ from gpulint.rule import Kind
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workload.map_functions import tokenises_in_batches
+from gpulint.workload.documented_workers import documented_count
+from gpulint.workload.map_functions import is_streamed, tokenises_in_batches
 from gpulint.workload.sample_preprocessing import TOKENISES
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import set_keyword
@@ -64,6 +65,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         )
     if any("num_proc" in ast.unparse(test) for test, _ in conditions(index, call)):
         return Declined("the program has a branch for several processes already")
+    if place := _documented(project, finding, call):
+        return Declined(f"the command at {place} starts several processes already, by an option of the program")
     count, why = worker_count(project, finding.path)
     if count == "1":
         return Declined("the job has one core for each process; prepare the data set in a separate job")
@@ -84,6 +87,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         (edit, *others),
     )
+
+
+def _documented(project: Project, finding: Finding, call: ast.Call) -> str:
+    """Return where the documentation passes the option that a map takes its number of processes from."""
+    option = keyword_value(call, "num_proc")
+    return documented_count(project, finding.path, option.attr) if isinstance(option, ast.Attribute) else ""
 
 
 def _is_data_set(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -119,12 +128,12 @@ def _origins(project: Project, module: ModuleIndex, call: ast.Call) -> frozenset
 
 def _is_sibling(module: ModuleIndex, one: ast.Call, other: ast.Call) -> bool:
     """Return whether another split is mapped in the same place, in one process: by the same function, or of the same
-    data set (``ds["train"].map(augment)`` and ``ds["test"].map(prepare)``)."""
+    data set (``ds["train"].map(augment)`` and ``ds["test"].map(prepare)``); not one that is read as it comes."""
     if module.function(one) is not module.function(other) or not one.args or not other.args:
         return False
     named = {keyword.arg for keyword in other.keywords}
     same = ast.unparse(one.args[0]) == ast.unparse(other.args[0]) or _split_of(one) == _split_of(other) != ""
-    return same and "num_proc" not in named and None not in named
+    return same and "num_proc" not in named and None not in named and not is_streamed(module, other)
 
 
 def _split_of(call: ast.Call) -> str:

@@ -20,6 +20,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint_fixers.data.searched_models import also_searched, is_chosen_at_run_time, is_only_one_searched
 from gpulint_fixers.data.unread_layers import unread_layer
 from gpulint_fixers.edits.calls import set_keyword
 
@@ -36,24 +37,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     above = source.line(source.position(start)[0] - 1)
     if above.lstrip().startswith("#"):
         return Declined("the comment above it may explain why it is enabled")
-    if _is_chosen_at_run_time(project, document.path, found.call):
+    module = project.module(document)
+    if module is not None and is_chosen_at_run_time(project, module, found.call):
         return Declined("which model is trained is decided at run time; all that it may be need a gradient everywhere")
     if _has_auxiliary_heads(project, document.path):
         return Declined("the model has auxiliary heads, which get no gradient if the loss leaves their outputs out")
     if name := unread_layer(project, document.path, found.call.args[0] if found.call.args else None):
         return Declined(f"`forward` never reads `{name}`, which gets no gradient: remove it first")
-    edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
+    if module is not None and is_only_one_searched(module, found.call):
+        return Declined("another model is wrapped there without a search: this one may have parameters without use")
+    others = also_searched(document, module, found.call) if module is not None else []
+    edits = [set_keyword(document.python, call, found.keyword.arg, found.off) for call in (found.call, *others)]
     return Fix(
-        "disable the search; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
+        "disable the search; DDP raises an error in the second step if a parameter is unused",
+        Safety.UNSAFE,
+        tuple(edits),
     )
-
-
-def _is_chosen_at_run_time(project: Project, path: Path, call: ast.Call) -> bool:
-    """Return whether the model is an attribute of which no class is known: it is made by name, or read from a file."""
-    module = project.module_at(path)
-    if module is None or not call.args or not isinstance(call.args[0], ast.Attribute):
-        return False
-    return not project.fact(Resolver).classes_of(module, call.args[0])
 
 
 @query

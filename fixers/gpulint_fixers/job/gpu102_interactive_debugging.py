@@ -62,6 +62,10 @@ def _without_debugger(
         edit = _on_one_line(syntax, import_, statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
+    if raised := _raised(syntax, import_, statement):
+        unused = () if import_ is not None else _unused_import(module, statement)
+        said = "raise an error in place of the debugger, at which a run without a terminal ends as well"
+        return Fix(said, Safety.UNSAFE, (raised, *unused))
     error = _waits_for_error(syntax, statement)
     if edit.text or (import_ is not None and len(_block(syntax, statement)) == 2):
         edit = _without_test(syntax, statement)
@@ -130,6 +134,39 @@ def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:
                 return True
         inner = up
     return False
+
+
+def _raised(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt) -> Edit | None:
+    """Put an error in place of a debugger, and of its own import, that is the last statement of a test for values that
+    are not finite: without either, the program would train on with them."""
+    parent, text = module.parents.get(statement), module.source.text
+    (start, _), (_, end) = module.offsets(import_ or statement), module.offsets(statement)
+    line_end = text.find("\n", end) if "\n" in text[end:] else len(text)
+    behind = text[end:line_end]
+    if not isinstance(parent, ast.If) or parent.body[-1] is not statement or behind.strip("; \t\r"):
+        return None
+    value = _not_finite(parent.test)
+    if not value or "#" in text[start:end]:
+        return None
+    span = module.span_at(start, end + len(behind.rstrip()))
+    return Edit(module.path, span, f'raise FloatingPointError("{value} is not finite")')
+
+
+def _not_finite(test: ast.expr) -> str:
+    """Return what a test finds to be not finite (``loss`` of ``torch.isnan(loss).any()``, of ``not isfinite(loss)``);
+    empty if the test may hold for other values."""
+    parts = list(walk(test))
+    calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) in _FINITE]
+    turns = sum(isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not | ast.Invert) for part in parts)
+    counts = [part for part in parts if isinstance(part, ast.Compare)]
+    if len(calls) != 1 or any(isinstance(getattr(part, "op", None), ast.Or | ast.BitOr) for part in parts):
+        return ""
+    if turns % 2 != (last_name(calls[0].func) == "isfinite"):
+        return ""
+    if any(not isinstance(one.ops[0], ast.Gt | ast.GtE | ast.NotEq) for one in counts):
+        return ""
+    value = calls[0].args[0] if calls[0].args else getattr(calls[0].func, "value", None)
+    return ast.unparse(value) if isinstance(value, ast.Name | ast.Attribute) else "a value"
 
 
 def _is_check(test: ast.expr) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
@@ -13,7 +12,7 @@ from gpulint_rules.library.install_words import short
 from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell.wrappers import unwrap
-from gpulint.finding import Finding, Place
+from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
@@ -23,13 +22,12 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
-from gpulint.source import SourceText, Span
-from gpulint_fixers.edits.entries import remove_block, remove_entry
+from gpulint_fixers.edits.entries import remove_block
 from gpulint_fixers.edits.images import NAME, Step, addition, built, find, new_dockerfile
-from gpulint_fixers.edits.statements import remove_lines, with_own_comment, without_gaps
+from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.library import conda_files
 from gpulint_fixers.library.declared_packages import move
-from gpulint_fixers.stages.pieces import is_directive
+from gpulint_fixers.library.removed_installs import own_comments, refreshes, removal, removed, without_parts
 from gpulint_fixers.stages.slurm import in_container
 from gpulint_fixers.stages.split import split
 
@@ -53,10 +51,7 @@ _BRINGS = regex.compile(
 """What belongs to the installs beside it."""
 _FEW_JOBS = 3
 """From more jobs with the same install on, a stage for each is more to maintain than it saves."""
-_NO_CHAIN = regex.compile(r"(?:\||(?<!&)&|;)\s*$")
-"""What precedes a command that is no part of a chain of ``&&``."""
 _MAX_MOVED = 100
-_MAX_LINE = 5000
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -106,13 +101,15 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     around = _around(project, document, job)
     own = _installs(project, document)[id(job.task)]
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
-    if left := _left(around, job, [held for held, _ in own], [held for held, _ in moved]):
+    lists = refreshes(document, job, [held for held, _ in moved])
+    if left := _left(around, job, [held for held, _ in own], [*lists, *(held for held, _ in moved)]):
         return Declined(
             f"`{left}` stays in the job, which would go on to install at every start: put all into an image"
         )
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
-    found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
+    gone = [*lists, *(held for held, _ in moved)]
+    found = without_parts(edit for held in gone if (edit := _whole_block(around, held) or removed(document, held)))
     edits = without_gaps(document.source, found)
     steps = [_step(around, held, tool) for held, tool in moved]
     if (file := job.task.environment_file) is not None:
@@ -186,7 +183,7 @@ def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     """Return why an install has to stay where it is; None if it can move."""
     if reason := _refused(around, held, tool):
         return reason
-    if _removal(around.document, held) is None and _whole_block(around, held) is None:
+    if removal(around.document, held) is None and _whole_block(around, held) is None:
         return "the install shares its line with another command, or is the only command of its block"
     return None
 
@@ -249,58 +246,6 @@ def _written(held: GpuJobCommand) -> list[str]:
     return [word.text for word in held.command.argv]
 
 
-def _removed(document: Document, held: GpuJobCommand) -> Edit | None:
-    """The removal of an install together with the comments that are about it alone."""
-    edit, source = _removal(document, held), document.source
-    if edit is None:
-        return None
-    whole, first = with_own_comment(source, edit), held.command.span.line
-    lines = [*range(whole.span.line, first)]
-    is_head = whole.span.line <= 1 or (whole.span.line == 2 and source.line(1).startswith("#!"))
-    if lines and (is_head or any(is_directive(source.line(number).strip()) for number in lines)):
-        return replace(whole, span=replace(whole.span, line=first))
-    return whole
-
-
-def _own_comments(document: Document, held: GpuJobCommand) -> tuple[str, ...]:
-    """Those comments, for the Dockerfile."""
-    edit, source = _removed(document, held), document.source
-    if edit is None or edit.span.end_column != 1 or edit.span.column != 1:
-        return ()
-    span = held.command.span
-    above = [source.line(number).strip() for number in range(edit.span.line, span.line)]
-    behind = source.line(span.end_line)[span.end_column - 1 :].strip(" \t;")
-    return tuple(line for line in (*above, behind) if line.startswith("#"))
-
-
-def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
-    span, source, path = held.command.span, document.source, document.path
-    if span.cell is not None or span.end_column > _MAX_LINE:
-        return None
-    before = source.line(span.line)[: span.column - 1]
-    if (end := _next_of_chain(source, span)) is not None and not _NO_CHAIN.search(before):
-        return Edit(path, Span(span.line, span.column, *end), "")
-    if before.strip() in ("-", '- "', "- '"):
-        edit = remove_entry(path, source, span)
-        # The list that would be left empty is what the job runs.
-        return edit if edit is not None and edit.span.line == span.line else None
-    if document.kind in (Kind.JOBSPEC, Kind.WORKFLOW) and not before.strip() and not _has_company(document, span):
-        return None
-    return remove_lines(source, Place(path, span))
-
-
-def _next_of_chain(source: SourceText, span: Span) -> tuple[int, int] | None:
-    """Return where the command starts that follows with ``&&``, on the same line or at the start of the next one."""
-    after = source.line(span.end_line)[span.end_column - 1 :]
-    if chained := re.match(r"\s*&&\s*(?=[^\s\\])", after):
-        return span.end_line, span.end_column + chained.end()
-    if not re.fullmatch(r"\s*&&\s*\\?\s*", after) or span.end_line == len(source.line_starts):
-        return None
-    following = source.line(span.end_line + 1)
-    first = following.lstrip()
-    return None if not first or first[0] in "#\"'" else (span.end_line + 1, len(following) - len(first) + 1)
-
-
 def _whole_block(around: _Around, held: GpuJobCommand) -> Edit | None:
     """Remove a set-up section of a job spec (``setup: |``) with its key, if all that it does is install."""
     document, source, line = around.document, around.document.source, held.command.span.line
@@ -322,13 +267,9 @@ def _install_lines(around: _Around, held: GpuJobCommand) -> set[int]:
         span = other.command.span
         if _refused(around, other, tool) is None:
             found.update(range(span.line, span.end_line + 1))
+    own = [other for other, _ in _installs(around.project, around.document)[id(held.job.task)]]
+    found.update(one.command.span.line for one in refreshes(around.document, held.job, own))
     return found
-
-
-def _has_company(document: Document, span: Span) -> bool:
-    """Return whether there is another line beside the command in its block of text."""
-    near = [document.source.line(span.line - 1), document.source.line(span.end_line + 1)]
-    return any(line.strip() and len(line) - len(line.lstrip()) == span.column - 1 for line in near)
 
 
 def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
@@ -341,7 +282,7 @@ def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
     return Step(
         _SYSTEM.get(tool, "{}").replace("{}", text),
         tuple((name, path) for name, path in files if path),
-        _own_comments(around.document, held),
+        own_comments(around.document, held),
     )
 
 

@@ -157,14 +157,14 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
-    if Device.UNKNOWN in elsewhere:
+    more = [edit for found in pinned for edit in found or ()]
+    if Device.UNKNOWN in elsewhere and None not in pinned:
         note = "results that the function copies to the CPU need synchronisation before they are read"
-        return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+        also = " and pin the loader's memory" if more else ""
+        return Fix(f"copy without blocking the host{also}; {note}", Safety.UNSAFE, (*edits, *more))
     if swapped and pinned and None not in pinned:
-        more = [edit for found in pinned if found is not None for edit in found]
         return Fix(f"copy without blocking the host, and {SWAPPED}", Safety.UNSAFE, (*edits, *more))
     if pinned and None not in pinned:
-        more = [edit for found in pinned if found is not None for edit in found]
         also = " and pin the loader's memory" if more else ""
         if more and any(samples_of(project, loader) is Samples.UNKNOWN for loader in loaders.values()):
             note = "an error follows if the data set, which could not be determined, has put its samples on the GPU"

@@ -66,10 +66,33 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made = _without(module, run)
     if made is None or (any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement)):
         return Declined(_advice(module, statement))
-    if kept := in_each_branch(project, module, call):
+    if beside := in_each_branch(project, module, call):
+        return _with_others(project, module, made, beside)
+    return made
+
+
+def _with_others(project: Project, module: ModuleIndex, made: Fix, beside: list[ast.Call]) -> Fix:
+    """Remove the calls of both branches of the step as well, because it waits until one of them has gone; those stay
+    that a comment explains, or that are all of a block."""
+    document = project.document(module.path)
+    edits, kept = list(made.edits), list[ast.Call]()
+    for one in beside:
+        statement = module.syntax.parents.get(one)
+        told = document is None or reasons.is_explained(document, module.syntax.span(one), _PURPOSE, _SPEAKS)
+        other = (
+            None if told or not isinstance(statement, ast.Expr) else _without(module, freeing_run(module, statement))
+        )
+        if other is None or any(edit.text == "pass" for edit in other.edits):
+            kept.append(one)
+        else:
+            edits += other.edits
+    made = replace(made, edits=tuple(dict.fromkeys(edits)))
+    if kept:
         lines = " and ".join(dict.fromkeys(f"{one.lineno}" for one in kept))
         return replace(made, description=f"{made.description}; those of the same step in lines {lines} stay")
-    return made
+    lines = " and ".join(dict.fromkeys(f"{one.lineno}" for one in beside))
+    what = f"{made.description.removesuffix(_MEMORY)}, and those of the same step in lines {lines}"
+    return replace(made, description=f"{what}{_MEMORY}")
 
 
 def _advice(module: ModuleIndex, statement: ast.stmt) -> str:

@@ -61,7 +61,7 @@ def role(command: Command, models: Models, steps: frozenset[Span]) -> Role:
         return Role.SHOWS
     if name.startswith(("eval", "$(", "`")) and re.search(r"\bhook\b|register-python|lmod|modulecmd", " ".join(words)):
         return Role.CONTEXT
-    if name in _SHOWS and command.heredoc is None:
+    if (name in _SHOWS and command.heredoc is None) or _fetches_lists(words):
         return Role.SHOWS
     if name == "git":
         return Role.HELPER if first in ("clone", "lfs", "submodule") else Role.SHOWS if first in _ASKS else Role.OTHER
@@ -92,7 +92,13 @@ def handles_files(name: str) -> bool:
 
 def changes_system(command: Command) -> bool:
     """Return whether a command installs packages of the operating system."""
-    return words_of(command)[:1] != () and words_of(command)[0] in _SYSTEM
+    words = words_of(command)
+    return words[:1] != () and words[0] in _SYSTEM and not _fetches_lists(words)
+
+
+def _fetches_lists(words: tuple[str, ...]) -> bool:
+    """``apt-get update``, which only installs of the operating system's packages need."""
+    return words[0] in ("apt", "apt-get") and [word for word in words[1:] if not word.startswith("-")] == ["update"]
 
 
 def stays(command: Command, text: str) -> str | None:

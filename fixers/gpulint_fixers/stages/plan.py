@@ -12,6 +12,7 @@ from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.libraries import Models
 from gpulint.records import dataclass, field
 from gpulint.source import Span
+from gpulint_fixers.stages.announcements import announcements
 from gpulint_fixers.stages.kinds import Role, changes_system, differs, handles_files, role, stays
 from gpulint_fixers.stages.pieces import Piece, pieces
 
@@ -93,8 +94,8 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
             name = next((command.name for command in piece.commands if command.name), "a command")
             held = held or f"`{name}` runs before it, and may make what it needs"
             made.program = made.program or piece
-    made.moved.sort(key=lambda piece: piece.first)
     _keep_installs_together(made, found, models)
+    made.moved = sorted([*made.moved, *announcements(made.moved, found)], key=lambda piece: piece.first)
     made.installs = any(_installs(models, command) for piece in made.moved for command in piece.commands)
     made.context = _needed(made.moved, context)
     made.context += _made_folders(made, found)
@@ -106,6 +107,7 @@ def plan(document: Document, models: Models, steps: frozenset[Span], *, hands_on
 def _keep_installs_together(made: Plan, found: Sequence[Piece], models: Models) -> None:
     """Leave all installs of a script in it, and what comes after them, if one of them stays: packages that are
     installed in another order, or in two jobs, may not fit each other."""
+    made.moved.sort(key=lambda piece: piece.first)
     installs = [piece for piece in found if any(_installs(models, command) for command in piece.commands)]
     moved = [piece for piece in installs if piece in made.moved]
     staying = next((piece for piece in installs if piece not in made.moved), None)

@@ -14,6 +14,7 @@ from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.stages import slurm
+from gpulint_fixers.stages.announcements import only_says
 from gpulint_fixers.stages.kinds import CONTAINERS, repeats
 from gpulint_fixers.stages.pieces import Piece, is_directive
 from gpulint_fixers.stages.plan import Plan
@@ -105,7 +106,8 @@ class Stage:
             or any(command.name == "set" for piece in context for command in piece.commands)
             or self.goes_on
         )
-        guard = "set -e  # the job starts only if all of this succeeds\n" if stops else ""
+        why = "the job starts only if all of this succeeds" if self.is_job else "what follows needs what comes before"
+        guard = f"set -e  # {why}\n" if stops else ""
         text = ""
         for piece in sorted([*context, *self.plan.moved], key=lambda piece: piece.first):
             if guard and piece in self.plan.moved and not (self.is_job and self.plan.installs):
@@ -120,8 +122,13 @@ class Stage:
         """Edits that take the pieces out, and put a note in the place of the first one."""
         moved, path = self.plan.moved, self.document.path
         first = moved[0].start if moved else self._paragraph()
-        removals = [Edit(path, Span(piece.start, 1, piece.last + 1, 1), "") for piece in moved]
-        below = self.document.source.line(moved[0].last + 1 if moved else first)
+        lines, says = list[tuple[int, int]](), False
+        for piece in moved:
+            joins = says and piece.start == lines[-1][1] + 1  # what a line announces goes with it
+            lines[-1:] = [(lines[-1][0], piece.last)] if joins else [*lines[-1:], (piece.start, piece.last)]
+            says = only_says(piece)
+        removals = [Edit(path, Span(start, 1, last + 1, 1), "") for start, last in lines]
+        below = self.document.source.line(lines[0][1] + 1 if lines else first)
         gap = "\n" if below.startswith("#") and not below.startswith(("#SBATCH", "#!")) else ""  # a comment of its own
         note = Edit(path, Span(first, 1, first, 1), self._note() + gap)
         return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:], *self._usage()]

@@ -58,6 +58,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.map_functions import has_state, is_idle, starts_threads
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.single_elements import has_one_element
+from gpulint_rules.data.unread_pipelines import leads_nowhere
 
 _FEW = 32
 """Batches that are looked at rather than trained on."""
@@ -153,7 +154,7 @@ def _serial_maps(document: Document, project: Project, module: ModuleIndex, ahea
             continue
         if _is_for_records(module, call) or _serves(module, call) or _leads_to(project, module, call, "cache"):
             continue  # what is kept is mapped in the first epoch alone
-        if _is_serial_map(project, module, call):
+        if _is_serial_map(project, module, call) and not leads_nowhere(module, call):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),

@@ -58,7 +58,7 @@ from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.folder_passes import folder_passes, reader_words
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.kept_passes import is_kept
-from gpulint.workload.map_functions import tokenises_in_batches
+from gpulint.workload.map_functions import is_streamed, tokenises_in_batches
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
     RESAMPLES,
@@ -207,7 +207,7 @@ def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str,
         argument is None
         or "datasets" not in module.syntax.source.text
         or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords)
-        or _is_pool(module, call)
+        or (_is_pool(module, call) or is_streamed(module, call))
     ):
         return None
     paths = SamplePreprocessing(project)

@@ -14,13 +14,14 @@ When to ignore this rule
 Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or
 optional heads. Not reported where the program steps several optimizers, where the wrapped model's ``forward`` branches,
 where a model of the program calls single parts of a library's model (``self.base.layer1(x)``), or parts of its own by
-what it is given (``if labels is not None``), by chance or from some epoch on, and where nothing reads the output of the
-pooler that a model of transformers has.
+what it is given (``if labels is not None``), by chance or from some epoch on, where nothing reads the output of the
+pooler that a model of transformers has, and in programs that only test a model.
 
 Fix safety
 Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration. Left alone where a comment
-may say why, and where the model has auxiliary heads whose outputs the loss may leave out (GoogLeNet, Inception, deep
-supervision that a setting switches).
+may say why, where the model has auxiliary heads whose outputs the loss may leave out (GoogLeNet, Inception, deep
+supervision that a setting switches), where its class is chosen at run time, and where another model is wrapped beside
+it without the search.
 
 References
 https://pytorch.org/docs/stable/notes/ddp.html#internal-design
@@ -77,6 +78,8 @@ _SWITCHES: dict[str, tuple[str, object, str]] = {
 """Callee -> (keyword, the value that switches the search on, the source text of one that does not)."""
 
 
+_TRAINS = ("backward", "train", "fit", "step")
+"""Methods that a program which trains calls some of."""
 _ENTRIES = ("forward", "training_step")
 _CHANGES = regex.compile(r"(^|_)(epoch|step|iter|iteration|phase|rand|random|uniform|bernoulli|binomial|drop)(_|$)")
 """Names of what is another value later in a training, or by chance."""
@@ -121,6 +124,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if only_as_one_process(project, document.path):
             continue
+        if name.endswith("Kwargs") and _only_evaluates(project, document.path, module):
+            continue
         if only_infers(project, module, call) or is_explained(document, module.syntax.span(keyword.value)):
             continue
         yield RULE.finding(
@@ -148,6 +153,13 @@ def _needs_search(module: ModuleIndex, call: ast.Call, project: Project) -> bool
         if forward is not None and any(isinstance(node, ast.If | ast.IfExp) for node in walk(forward.node)):
             return True
     return False
+
+
+def _only_evaluates(project: Project, path: Path, module: ModuleIndex) -> bool:
+    """Return whether a program puts a model in evaluation mode, and nothing in it trains one."""
+    modules = project.fact(MultiGpuUse).of(path).modules
+    trains = any(name in one.calls_by_name for one in (module, *modules) for name in _TRAINS)
+    return "eval" in module.calls_by_name and not trains
 
 
 @query

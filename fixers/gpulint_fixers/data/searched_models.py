@@ -1,0 +1,106 @@
+"""Which models a program asks DDP to search for unused parameters, and whether it says which classes they have."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.base import Document
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
+from gpulint.project import Project
+from gpulint.reasons import is_explained
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
+
+_SEARCH = "find_unused_parameters"
+_BY_CONFIG = frozenset(f"hydra.utils.{name}" for name in ("instantiate", "call", "get_class", "get_method"))
+"""Functions that make what a file of settings names."""
+
+
+def is_chosen_at_run_time(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether it is unknown which class the model has: it is an attribute without a known class, or made by a
+    class that a variable holds (``CLASSES[args.kind]``, ``find_class(config)``), or by what a file of settings says."""
+    if not call.args:
+        return False
+    resolver = project.fact(Resolver)
+    if isinstance(call.args[0], ast.Attribute) and not resolver.classes_of(module, call.args[0]):
+        return True
+    made = resolver.points_to(module, call.args[0])
+    return any(isinstance(ref.node, ast.Call) and _has_unknown_class(project, ref.module, ref.node) for ref in made)
+
+
+def _has_unknown_class(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    resolver = project.fact(Resolver)
+    if resolver.call_names(module, made) & _BY_CONFIG:
+        return True
+    maker: ast.expr = made.func
+    while isinstance(maker, ast.Attribute) and not isinstance(maker.value, ast.Name | ast.Attribute):
+        maker = maker.value  # `CLASSES[kind].from_pretrained`
+    if isinstance(maker, ast.Attribute) and isinstance(maker.value, ast.Name):
+        maker = maker.value
+    if isinstance(maker, ast.Name):
+        bindings = module.scope(maker).lookup(maker.id)
+        if not bindings or any(binding.kind is not BindingKind.ASSIGN for binding in bindings):
+            return False
+    elif not isinstance(maker, ast.Subscript):
+        return False
+    origins = {ref for ref in resolver.points_to(module, maker) if not isinstance(ref.node, ast.ClassDef)}
+    if len(origins) > 1:
+        return True
+    return any(_is_looked_up(project, origin) for origin in origins)
+
+
+def _is_looked_up(project: Project, origin: NodeRef) -> bool:
+    """Return whether a class is what a table has under some name, or what a function finds; a module that is looked
+    through by name is known (``models.__dict__[name]``), unless it is itself imported by one."""
+    match origin.node:
+        case ast.Subscript(value=ast.Attribute(attr="__dict__")):
+            return False
+        case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
+            homes = project.fact(Resolver).points_to(origin.module, base)
+            return any(isinstance(home.node, ast.Call) for home in homes)
+        case ast.Call(func=func):
+            return last_name(func) != "partial"
+        case ast.Subscript():
+            return True
+    return False
+
+
+def is_only_one_searched(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the same function wraps another model without a search."""
+    return any(
+        keyword_value(other, _SEARCH) is None and ast.unparse(other.args[0]) != ast.unparse(call.args[0])
+        for other in _beside(module, call)
+    )
+
+
+def also_searched(document: Document, module: ModuleIndex, call: ast.Call) -> list[ast.Call]:
+    """The other calls that wrap the same model in the same function, in another branch, with a search for which no
+    comment gives a reason."""
+    return [
+        other
+        for other in _beside(module, call)
+        if ast.unparse(other.args[0]) == ast.unparse(call.args[0])
+        and isinstance(given := keyword_value(other, _SEARCH), ast.Constant)
+        and given.value is True
+        and not is_explained(document, module.syntax.span(given))
+    ]
+
+
+def _beside(module: ModuleIndex, call: ast.Call) -> list[ast.Call]:
+    """The other calls of the same wrapper in the same function, or at the top of the module."""
+    if not call.args:
+        return []
+    home = module.function(call)
+    return [
+        other
+        for other in module.calls_by_name.get(last_name(call.func), [])
+        if other is not call and other.args and module.function(other) is home and _has_no_settings(other)
+    ]
+
+
+def _has_no_settings(call: ast.Call) -> bool:
+    """Return whether all that a call is given is written out."""
+    return not any(keyword.arg is None for keyword in call.keywords) and not any(
+        isinstance(part, ast.Starred) for argument in call.args for part in walk(argument)
+    )

@@ -1,0 +1,166 @@
+"""Searches for unused parameters: which models may not need one, and which are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixes.training_jobs import check_declined
+
+MakeJob = Callable[..., Any]
+WRAPPED = """\
+    model = DistributedDataParallel(model, find_unused_parameters=True)
+    for x in loader:
+        model(x.cuda()).mean().backward()
+"""
+TABLE = """\
+from transformers import {imported}
+from torch.nn.parallel import DistributedDataParallel
+
+CLASSES = {{
+{entries}
+}}
+
+
+def train(args, model, loader):
+{wrapped}
+
+def main(args):
+    model_class, tokenizer_class = CLASSES[args.model_type]
+    train(args, model_class.from_pretrained(args.name).cuda(), load(tokenizer_class))
+"""
+BERT = '    "bert": (BertForSequenceClassification, BertTokenizer),'
+XLNET = '    "xlnet": (XLNetForSequenceClassification, XLNetTokenizer),'
+UNKNOWN = {
+    "one of several classes of a table": TABLE.format(
+        imported="BertForSequenceClassification, BertTokenizer, XLNetForSequenceClassification, XLNetTokenizer",
+        entries=f"{BERT}\n{XLNET}",
+        wrapped=WRAPPED,
+    ),
+    "a class that a function finds": f"""\
+from registry import find_model
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main(config, loader):
+    Model = find_model(config["model"])
+    model = Model(**config["options"]).cuda()
+{WRAPPED}""",
+    "a class of a module that is imported by name": f"""\
+import importlib
+
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main(config, loader):
+    home = importlib.import_module(config["module"])
+    Model = getattr(home, config["name"])
+    model = Model(**config["options"]).cuda()
+{WRAPPED}""",
+    "what a file of settings names": f"""\
+from hydra.utils import instantiate
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main(config, loader):
+    model = instantiate(config.model).cuda()
+{WRAPPED}""",
+    "a table without known entries": f"""\
+from registry import MODELS
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main(config, loader):
+    model = MODELS[config.name](config).cuda()
+{WRAPPED}""",
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_models_whose_class_is_not_known_keep_their_search(job: MakeJob, case: str) -> None:
+    check_declined(job, "GPU351", {"train.py": UNKNOWN[case]}, "decided at run time")
+
+
+KNOWN = {
+    "the only class of a table": TABLE.format(
+        imported="BertForSequenceClassification, BertTokenizer", entries=BERT, wrapped=WRAPPED
+    ),
+    "classes of the tree": f"""\
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+MODELS = {{"wide": Wide}}
+
+
+def main(args, loader):
+    model = MODELS[args.model]().cuda()
+{WRAPPED}""",
+    "a class of a library": f"""\
+from torchvision.models import resnet50
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main(args, loader):
+    model = resnet50().cuda()
+{WRAPPED}""",
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_models_of_a_known_class_need_none(job: MakeJob, case: str) -> None:
+    assert len(job({"train.py": KNOWN[case]}).offer("GPU351").edits) == 1
+
+
+PAIR = """\
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+backbone, head = nn.Linear(4, 4).cuda(), nn.Linear(4, 2).cuda()
+backbone = DDP(backbone, find_unused_parameters=True)
+head = DDP(head{search})
+for x in loader:
+    head(backbone(x.cuda())).mean().backward()
+"""
+
+
+def test_one_of_two_models_that_is_searched_was_chosen(job: MakeJob) -> None:
+    check_declined(job, "GPU351", {"train.py": PAIR.format(search="")}, "another model is wrapped there")
+    both = job({"train.py": PAIR.format(search=", find_unused_parameters=True")})
+    assert [len(result.fix.edits) for result in both.scan("GPU351")] == [1, 1]
+
+
+BRANCHES = """\
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def wrap(args, loader):
+    model = nn.Linear(4, 2)
+    if args.gpu is not None:
+        model.cuda(args.gpu)
+        model = DistributedDataParallel(model, device_ids=[args.gpu], find_unused_parameters=True)
+    else:
+        model.cuda()
+        # DDP divides batches among all{reason}
+        model = DistributedDataParallel(model, find_unused_parameters=True)
+    for x in loader:
+        model(x.cuda()).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(("reason", "edits"), [("", 2), ("; it is needed for the frozen layers", 1)])
+def test_both_branches_that_wrap_a_model_change_together(job: MakeJob, reason: str, edits: int) -> None:
+    first, *_ = job({"train.py": BRANCHES.format(reason=reason)}).scan("GPU351")
+    assert len(first.fix.edits) == edits
