@@ -26,7 +26,44 @@ for epoch in range(90):
         optimizer.step()
 """
 
+POOLED = """\
+from concurrent.futures import ProcessPoolExecutor
+
+from torch.utils.data import DataLoader
+
+def run(seed):
+    loader = DataLoader(Images("data"), batch_size=64, shuffle=True, num_workers=0)
+    for epoch in range(20):
+        for x, y in loader:
+            criterion(model(x.cuda()), y.cuda()).backward()
+"""
+IN_A_POOL = "each process of a pool makes the loader"
+
 CASES = {
+    "a function that an executor runs in several processes": (
+        "GPU303",
+        {"train.py": POOLED + "\nwith ProcessPoolExecutor(max_workers=3) as pool:\n    pool.submit(run, 1)\n"},
+        IN_A_POOL,
+    ),
+    "a function of another module that an executor maps over seeds": (
+        "GPU303",
+        {
+            "train.py": POOLED,
+            "sweep.py": """\
+            from concurrent.futures import ProcessPoolExecutor
+            from train import run
+
+            with ProcessPoolExecutor() as pool:
+                list(pool.map(run, range(9)))
+            """,
+        },
+        IN_A_POOL,
+    ),
+    "a function that joblib runs in several processes": (
+        "GPU303",
+        {"train.py": POOLED + "\nParallel(n_jobs=4)(delayed(run)(seed) for seed in range(9))\n"},
+        IN_A_POOL,
+    ),
     "a loader of which `itertools.cycle` keeps the batches": (
         "GPU303",
         {
@@ -595,3 +632,15 @@ def test_documentation_tells_where_processes_are_spawned(
     (found,) = job({"train.py": program, "README.md": f"# Photos\n\n{line}\n"}).scan("GPU303")
     reason = found.fix.reason if isinstance(found.fix, Declined) else ""
     assert ("where processes are spawned" in reason) is (declined and not guarded)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "with ProcessPoolExecutor(max_workers=1) as pool:\n    pool.submit(run, 1)",
+        "Parallel(n_jobs=4, prefer='threads')(delayed(run)(seed) for seed in range(9))",
+        "with ProcessPoolExecutor(4) as pool:\n    pool.map(convert, files)\nrun(1)",
+    ],
+)
+def test_one_process_makes_the_loader(job: MakeJob, start: str) -> None:
+    assert job({"train.py": f"{POOLED}\n{start}\n"}).offer("GPU303").changes
