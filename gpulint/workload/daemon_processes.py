@@ -70,7 +70,7 @@ def _starters(project: Project, module: ModuleIndex, words: frozenset[bytes]) ->
 
 
 def _handed_to_executor(module: ModuleIndex, function: NodeRef, project: Project) -> bool:
-    """``executor.submit(train, seed)``, ``executor.map(train, seeds)``, ``Parallel(4)(delayed(train)(seed) for ...)``"""
+    """``executor.submit(train, seed)``, ``executor.map(train, seeds)``, ``Parallel(4)(delayed(train)(s) for ...)``"""
     calls = [call for name in _EXECUTORS for call in module.calls_by_name.get(name, ())]
     made = [call for call in calls if isinstance(call.func, ast.Name | ast.Attribute) and not _is_alone(call)]
     kinds = {last_name(call.func) for call in made}
