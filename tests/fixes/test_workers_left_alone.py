@@ -130,6 +130,35 @@ CASES = {
         },
         "the data set holds its samples in memory (`self.scans`)",
     ),
+    "arrays in memory, in a program with a path of Windows that is relative": (
+        "GPU303",
+        {
+            "train.py": """\
+            import pickle
+            import numpy as np
+            from torch.utils.data import DataLoader
+
+            class Panels:
+                def __init__(self, path):
+                    self.panels, self.labels = pickle.load(open(path, "rb"))
+                    self.panels = self.panels.astype(np.uint8)
+
+                def __getitem__(self, index):
+                    return augment(self.panels[index]), self.labels[index]
+
+            if __name__ == "__main__":
+                loader = DataLoader(Panels(r"..\\panels_5cls\\train_panels.pkl"), batch_size=64)
+                for x, y in loader:
+                    criterion(model(x.cuda()), y.cuda()).backward()
+            """
+        },
+        "the data set holds its samples in memory (`self.panels`)",
+    ),
+    "a program without a main guard with a path of Windows in another folder": (
+        "GPU303",
+        {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', r"'.\photos\train photos'")},
+        "workers need where processes are spawned",
+    ),
     "a program without a main guard whose byte code is from Windows": (
         "GPU303",
         {
@@ -644,3 +673,39 @@ def test_documentation_tells_where_processes_are_spawned(
 )
 def test_one_process_makes_the_loader(job: MakeJob, start: str) -> None:
     assert job({"train.py": f"{POOLED}\n{start}\n"}).offer("GPU303").changes
+
+
+@pytest.mark.parametrize("pattern", [r"r'..\d+\.\w+'", r"r'.\bphoto\b'", "'../photos/train.pkl'"])
+def test_patterns_are_no_paths_of_windows(job: MakeJob, pattern: str) -> None:
+    program = LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', f"named({pattern})")
+    assert job({"train.py": program}).offer("GPU303").changes
+
+
+HELPER = """\
+from torch.utils.data import DataLoader
+
+def loaders(paths):
+    return DataLoader(Images(paths), batch_size=64, num_workers=0)
+"""
+DRAWS = """\
+from helper import loaders
+
+def main():
+    for x, y in loaders("train"):
+        criterion(model(x.cuda()), y.cuda()).backward()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("main()", "; `train.py` needs an `if __name__ == '__main__'` where processes are spawned"),
+        ("if __name__ == '__main__':\n    main()", ""),
+        ("", ""),
+    ],
+)
+def test_a_fix_names_the_program_without_a_main_guard(job: MakeJob, start: str, said: str) -> None:
+    description = job({"train.py": f"{DRAWS}{start}\n", "helper.py": HELPER}).offer("GPU303").description
+    assert said in description
+    assert ("__main__" in description) is bool(said)
