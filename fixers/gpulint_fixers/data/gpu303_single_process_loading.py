@@ -285,9 +285,10 @@ def _unguarded(project: Project, loader: Loader) -> str:
     starts = starts_without_guard(project, loader.call)
     if not starts:
         return ""
-    others = list(dict.fromkeys(start.module.path.name for start in starts if start.module is not module))
-    where = f"`{others[0]}` " if others else ""
-    return f"; {where}needs an `if __name__ == '__main__'` where processes are spawned"
+    names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
+    first, *more = [f"`{name}` " for name in names] or [""]
+    also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""
+    return f"; {first}{also}need{'' if more else 's'} an `if __name__ == '__main__'` where processes are spawned"
 
 
 FIXER = Fixer("GPU303", fix)
