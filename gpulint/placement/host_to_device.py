@@ -183,7 +183,8 @@ class HostToDevice:
         if not isinstance(made.node, ast.Call) or last_name(made.node.func) != "TensorDataset":
             return False
         return any(
-            self._moved_fields(made.module, tensor) or is_on_gpu(self._project, NodeRef(made.module, tensor))
+            self._moved_fields(made.module, tensor)
+            or is_on_gpu(self._project, NodeRef(made.module, tensor), passed=True)
             for tensor in made.node.args
         )
 

@@ -143,8 +143,9 @@ def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: st
                         yield NodeRef(where, value)
 
 
-def is_on_gpu(project: Project, value: NodeRef) -> bool:
-    """Return whether a value may be on a GPU, or holds what is: made there, or computed of what was moved there."""
+def is_on_gpu(project: Project, value: NodeRef, *, passed: bool = False) -> bool:
+    """Return whether a value may be on a GPU, or holds what is: made there, or computed of what was moved there. A
+    parameter may be what any call passes if that is asked for by ``passed``."""
     todo, seen = [value], set[ast.AST]()
     while todo and len(seen) < MAX_STEPS:
         where = todo.pop()
@@ -155,14 +156,21 @@ def is_on_gpu(project: Project, value: NodeRef) -> bool:
             places_on_gpu(project, where.module, where.node) or _is_given_device(project, where.module, where.node)
         ):
             return True
-        todo += _made_of(project, where)
+        todo += _made_of(where.module, where.node)
+        if passed and isinstance(where.node, ast.Name) and _is_parameter(where.module, where.node):
+            todo += project.fact(Resolver).points_to(where.module, where.node)
     return False
 
 
-def _made_of(project: Project, where: NodeRef) -> list[NodeRef]:
+def _is_parameter(module: ModuleIndex, name: ast.Name) -> bool:
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return any(one.kind is BindingKind.PARAMETER for one in bound)
+
+
+def _made_of(module: ModuleIndex, node: ast.AST) -> list[NodeRef]:
     """Return the values that one is on the same device as, or holds."""
-    module, inner = where.module, list[ast.expr]()
-    match where.node:
+    inner: list[ast.expr] = []
+    match node:
         case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
             inner = list(args)
         case ast.Call(func=ast.Attribute(value=held, attr=attr)) if attr in _STAYS:
@@ -178,10 +186,8 @@ def _made_of(project: Project, where: NodeRef) -> list[NodeRef]:
         case ast.Dict(values=values):
             inner = values
         case ast.Name(id=name):
-            bound = reaching(module, module.scope(where.node).lookup(name), where.node)
+            bound = reaching(module, module.scope(node).lookup(name), node)
             inner = [value for one in bound if (value := _assigned(one)) is not None]
-            if not inner:  # a parameter
-                return [ref for ref in project.fact(Resolver).points_to(module, where.node) if not ref.path]
     return [NodeRef(module, part) for part in inner]
 
 

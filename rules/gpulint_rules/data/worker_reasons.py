@@ -77,10 +77,8 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         document = project.document(path)
         if document is not None and reasons.is_changed(document, _WORKER, "0", span):
             return True
-    options = (ref for ref in workers if isinstance(ref.node, ast.Attribute))
-    if _documents(loader) or any(
-        _declares_with_reason(project, ref.module.path, last_name(ref.node)) for ref in options
-    ):
+    options = [(ref.module.path, ref.node.attr) for ref in workers if isinstance(ref.node, ast.Attribute)]
+    if _documents(loader) or any(_declares_with_reason(project, *one) for one in options):
         return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
         _explains_zero(loader.module) or _says_zero(project, loader.module.path)
