@@ -14,11 +14,12 @@ from gpulint.finding import Place
 from gpulint.libraries.frameworks import Mover
 from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.dataset_parts import made_from
 from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Devices
 from gpulint.placement.gpu_tensors import decodes_on_gpu, makes_on_gpu
-from gpulint.placement.kept_on_gpu import getters, is_moved, keeps_on_gpu, sets_default_device
+from gpulint.placement.kept_on_gpu import getters, is_moved, is_on_gpu, keeps_on_gpu, sets_default_device
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
@@ -168,18 +169,24 @@ class HostToDevice:
             assert isinstance(source.node, ast.expr)
             if is_moved(self._project, source.module, source.node):
                 return True
-            for ref in resolver.points_to(source.module, source.node):
-                made_of = ref.node.args if isinstance(ref.node, ast.Call) else []
-                if isinstance(ref.node, ast.Call) and last_name(ref.node.func) != "TensorDataset":
-                    continue
-                if any(self._moved_fields(ref.module, argument) for argument in made_of):
-                    return True
+            if any(self._holds_gpu_tensors(ref) for ref in made_from(self._project, [source])):
+                return True
             for where, owner in resolver.classes_of(source.module, source.node):
                 if keeps_on_gpu(self._project, where, owner):
                     return True
                 if any(self._moves(*getter) for getter in getters(self._project, where, owner)):
                     return True
         return False
+
+    def _holds_gpu_tensors(self, made: NodeRef) -> bool:
+        """``TensorDataset(images.cuda(), labels.cuda())``"""
+        if not isinstance(made.node, ast.Call) or last_name(made.node.func) != "TensorDataset":
+            return False
+        return any(
+            self._moved_fields(made.module, tensor)
+            or is_on_gpu(self._project, NodeRef(made.module, tensor), passed=True)
+            for tensor in made.node.args
+        )
 
     @query
     def all_sets_yield_gpu_tensors(self) -> bool:

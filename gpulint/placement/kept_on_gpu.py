@@ -16,6 +16,7 @@ from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import (
     FUNCTIONS,
+    Binding,
     BindingKind,
     FunctionNode,
     ModuleIndex,
@@ -31,6 +32,11 @@ _ON_GPU = frozenset({Device.CUDA, Device.XPU})
 _DEFAULTS = ("set_default_device", "set_default_tensor_type")
 _HOLDS = frozenset({"dict", "zip", "list", "tuple", "stack", "cat"})
 """Functions whose result is, or holds, what they are given."""
+_STAYS = frozenset(
+    "detach float half double long int bool squeeze unsqueeze reshape view flatten permute transpose contiguous clone "
+    "expand repeat type div sub add mul chunk split masked_select index_select t".split()
+)
+"""Methods of tensors whose result is on the same device."""
 _NAMES = (ast.Name, ast.Attribute)
 _ADDS = frozenset({"append", "extend", "update"})
 MAX_STEPS = 20
@@ -52,7 +58,7 @@ def keeps_on_gpu(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> 
     ):
         return True
     names = {name for part in walk(getter.node) if (name := _looked_up(part))}
-    return any(_is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
+    return any(is_on_gpu(project, value) for name in sorted(names) for value in _values(project, module, owner, name))
 
 
 def sets_default_device(project: Project, module: ModuleIndex) -> bool:
@@ -137,35 +143,62 @@ def _values(project: Project, module: ModuleIndex, owner: ast.ClassDef, name: st
                         yield NodeRef(where, value)
 
 
-def _is_on_gpu(project: Project, value: NodeRef) -> bool:
+def is_on_gpu(project: Project, value: NodeRef, *, passed: bool = False) -> bool:
+    """Return whether a value may be on a GPU, or holds what is: made there, or computed of what was moved there. A
+    parameter may be what any call passes if that is asked for by ``passed``."""
     todo, seen = [value], set[ast.AST]()
     while todo and len(seen) < MAX_STEPS:
         where = todo.pop()
-        module, node = where.module, where.node
-        if node in seen:
+        if where.node in seen:
             continue
-        seen.add(node)
-        inner: list[ast.expr] = []
-        match node:
-            case ast.Call() if places_on_gpu(project, module, node) or _is_given_device(project, module, node):
-                return True
-            case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
-                inner = list(args)
-            case ast.Call(func=ast.Attribute(value=held, attr="detach" | "float" | "half" | "squeeze" | "unsqueeze")):
-                inner = [held]
-            case ast.Subscript(value=held) | ast.Attribute(value=held) if not isinstance(held, ast.Attribute):
-                inner = [held]
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                inner = elements
-            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
-                inner = [element]
-            case ast.Dict(values=values):
-                inner = values
-            case ast.Name(id=name):
-                bound = reaching(module, module.scope(node).lookup(name), node)
-                inner = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path and one.value]
-        todo += [NodeRef(module, part) for part in inner]
+        seen.add(where.node)
+        if isinstance(where.node, ast.Call) and (
+            places_on_gpu(project, where.module, where.node) or _is_given_device(project, where.module, where.node)
+        ):
+            return True
+        todo += _made_of(where.module, where.node)
+        if passed and isinstance(where.node, ast.Name) and _is_parameter(where.module, where.node):
+            todo += project.fact(Resolver).points_to(where.module, where.node)
     return False
+
+
+def _is_parameter(module: ModuleIndex, name: ast.Name) -> bool:
+    bound = reaching(module, module.scope(name).lookup(name.id), name)
+    return any(one.kind is BindingKind.PARAMETER for one in bound)
+
+
+def _made_of(module: ModuleIndex, node: ast.AST) -> list[NodeRef]:
+    """Return the values that one is on the same device as, or holds."""
+    inner: list[ast.expr] = []
+    match node:
+        case ast.Call(func=func, args=args) if last_name(func) in _HOLDS:
+            inner = list(args)
+        case ast.Call(func=ast.Attribute(value=held, attr=attr)) if attr in _STAYS:
+            inner = [held]
+        case ast.Subscript(value=held) | ast.Attribute(value=held) if not isinstance(held, ast.Attribute):
+            inner = [held]
+        case ast.BinOp(left=left, right=right):
+            inner = [left, right]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            inner = elements
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+            inner = [element]
+        case ast.Dict(values=values):
+            inner = values
+        case ast.Name(id=name):
+            bound = reaching(module, module.scope(node).lookup(name), node)
+            inner = [value for one in bound if (value := _assigned(one)) is not None]
+    return [NodeRef(module, part) for part in inner]
+
+
+def _assigned(binding: Binding) -> ast.expr | None:
+    """Return what a variable is assigned, also as one of several (``x, y = x.to(device), y.to(device)``)."""
+    if binding.kind is not BindingKind.ASSIGN:
+        return None
+    match binding.value:
+        case ast.Tuple(elts=elements) if len(binding.path) == 1 and binding.path[0] < len(elements):
+            return elements[binding.path[0]]
+    return binding.value if not binding.path else None
 
 
 def places_on_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

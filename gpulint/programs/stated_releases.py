@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _PACKAGES = ("torch", "pytorch")
 _TEXTS = regex.compile(r"(README|INSTALL|REQUIREMENTS)(\.(md|rst|txt))?", re.IGNORECASE)
 _ITEM = regex.compile(
-    r"^[ \t]{0,9}[-*+•|][ \t|*`_\[]{0,9}(py)?torch\b[\]*`_ \t|]{0,9}(\(https?://[^()\s]{1,200}\))?[*`_ \t|(]{0,9}"
+    r"^[ \t]{0,9}([-*+•|]|\d{1,2}[.)])[ \t|*`_\[]{0,9}((install|requires?|tested (with|on))[ \t][*`_\[]{0,3})?"
+    r"(py)?torch\b[\]*`_ \t|]{0,9}(\(https?://[^()\s]{1,200}\))?[*`_ \t|(]{0,9}"
     r"(?P<how>==|>=|=|≥|>|version|v)?[*`_ \t]{0,4}v?(?P<release>\d{1,4}\.\d{1,4})(\.(\d{1,4}|x))?[*`_]{0,4}"
     r"[ \t]{0,4}(?P<more>\+|or (newer|later|higher|above)|and (newer|later|above)|(up|on)wards?)?",
     re.IGNORECASE | re.MULTILINE,
 )
-"""An item of a list of requirements: ``- PyTorch 1.0``, ``* **pytorch** >= 1.1``, ``- [PyTorch](https://...) 1.2+``."""
+"""An item of a list of requirements: ``- PyTorch 1.0``, ``* **pytorch** >= 1.1``, ``- [PyTorch](https://...) 1.2+``,
+``6. Install [PyTorch 1.0]``."""
 _VOLATILE = regex.compile(r"\bVariable\([^()\n]*\bvolatile\s*=\s*True")
 LASTING_WORKERS: Release = (1, 7)
 """The first release with ``persistent_workers``."""

@@ -24,7 +24,9 @@ _MENTIONED = regex.compile(r"\bplatform\b|\bos\.name\b|\bos_name\b")
 _ASKED = frozenset({"platform.system", "sys.platform", "os.name", "platform.platform", "platform.uname"})
 _HERE = ("linux", "posix")
 _SPAWNS = regex.compile(
-    r"""['"](/Users/\w|[A-Za-z]:[\\/]|\w+\\{1,2}\w[\w\\]*\.(jpe?g|png|csv|json|txt|npy|pkl|pth?|wav|mp4)['"]|\.{1,2}\\\\\w)|\+\s*(r['"]\\|['"]\\\\)\w"""
+    r"""['"](/Users/\w|[A-Za-z]:[\\/]|\w+\\{1,2}\w[\w\\]*\.(jpe?g|png|csv|json|txt|npy|pkl|pth?|wav|mp4)['"]|\.{1,2}\\\\\w)"""
+    r"""|['"]\.{1,2}\\\w{3,80}\\[\w .-]{3,80}['"]"""
+    r"""|\+\s*(r['"]\\|['"]\\\\)\w"""
     r"""|\bos\.name\s*==\s*['"]nt['"]|is_built\(\)|['"]mps['"]\s*(\)\s*)?if\b|device\(\s*['"]mps['"]\s*\)\n\s*elif"""
     r"""|['"]~/Library/|(?:^|\n)(?:import|from) +(?:\w+, *){0,8}(?:winsound|msvcrt|winreg|win32\w+|pythoncom)\b"""
     r"""|\bfreeze_support\(\)"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_iterables import unwrap_iterable
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,14 +35,24 @@ def has_one_round(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
 
 
 def _is_single(made: NodeRef) -> bool:
+    """Return whether a value that is written out has one item: ``[0]``, ``range(1)``, ``range(0, ROUNDS)``."""
     match made.node:
         case ast.List(elts=[item]) | ast.Tuple(elts=[item]) | ast.Set(elts=[item]):
             return not isinstance(item, ast.Starred) and not _is_changed(made)
         case ast.Dict(keys=[key]):
             return key is not None and not _is_changed(made)
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=1)]):
-            return True
+        case ast.Call(func=ast.Name(id="range"), args=[stop] | [ast.Constant(value=0), stop]):
+            return _is_one(made.module, stop)
     return False
+
+
+def _is_one(module: ModuleIndex, stop: ast.expr) -> bool:
+    """Return whether a number is 1, by itself or as the only value of a variable."""
+    if isinstance(stop, ast.Name):
+        bound = module.scope(stop).lookup(stop.id)
+        is_set = len(bound) == 1 and bound[0].kind is BindingKind.ASSIGN and not bound[0].path
+        stop = bound[0].value if is_set and bound[0].value is not None else stop
+    return isinstance(stop, ast.Constant) and stop.value == 1 and stop.value is not True
 
 
 def _is_changed(made: NodeRef) -> bool:

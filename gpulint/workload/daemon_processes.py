@@ -1,6 +1,8 @@
-"""Loaders that are made in daemonic processes, such as those of a ``multiprocessing.Pool``.
+"""Loaders that are made in processes of a pool.
 
-Those may not have children: starting a worker there raises an error. Celery runs its tasks in such processes as well.
+Those of a ``multiprocessing.Pool`` are daemonic and may not have children: starting a worker there raises an error.
+Celery runs its tasks in such processes as well. Those of a ``ProcessPoolExecutor`` and of joblib may, and each would
+start workers of its own.
 """
 
 from __future__ import annotations
@@ -27,25 +29,67 @@ _TASKS = frozenset({"task", "shared_task"})
 _MAX_CALLERS = 4
 _MAX_USERS = 20
 _WORDS = frozenset({b"Pool", b"Process", b"spawn", b"start_processes"})
+_EXECUTORS = frozenset({"ProcessPoolExecutor", "Parallel"})
+_EXECUTOR_WORDS = frozenset(name.encode() for name in _EXECUTORS)
+_SUBMITS = ("submit", "map")
+_DELAYS = ("delayed",)
+_SIZES = ("max_workers", "n_jobs")
 
 
 def may_have_no_workers(project: Project, loader: Loader) -> bool:
     """Return whether the loader is made in a daemonic process."""
-    around = callers(project, NodeRef(loader.module, loader.node), _MAX_CALLERS)
-    functions = {at.function: at.ref.module for at in around if at.function is not None}
     return any(
-        _handed_to_daemon(home, NodeRef(module, function), project)
-        for function, module in functions.items()
-        for home in (module, *_starters(project, module))
+        _handed_to_daemon(home, function, project)
+        for function in _functions_around(project, loader)
+        for home in (function.module, *_starters(project, function.module, _WORDS))
     )
 
 
-def _starters(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
+def is_made_in_each_process(project: Project, loader: Loader) -> bool:
+    """Return whether each of several processes makes the loader, to which an executor submits a function."""
+    return any(
+        _handed_to_executor(home, function, project)
+        for function in _functions_around(project, loader)
+        for home in (function.module, *_starters(project, function.module, _EXECUTOR_WORDS))
+    )
+
+
+def _functions_around(project: Project, loader: Loader) -> list[NodeRef]:
+    """Return the functions through which the loader is made."""
+    around = callers(project, NodeRef(loader.module, loader.node), _MAX_CALLERS)
+    functions = {at.function: at.ref.module for at in around if at.function is not None}
+    return [NodeRef(module, function) for function, module in functions.items()]
+
+
+def _starters(project: Project, module: ModuleIndex, words: frozenset[bytes]) -> Iterator[ModuleIndex]:
     """Yield the modules that import one and start processes."""
     for path in islice(project.fact(GpuPrograms).users(module.path), _MAX_USERS):
-        found = project.module_at(path) if project.word_index.holds_one(path, _WORDS) else None
+        found = project.module_at(path) if project.word_index.holds_one(path, words) else None
         if found is not None:
             yield found
+
+
+def _handed_to_executor(module: ModuleIndex, function: NodeRef, project: Project) -> bool:
+    """``executor.submit(train, seed)``, ``executor.map(train, seeds)``, ``Parallel(4)(delayed(train)(s) for ...)``"""
+    calls = [call for name in _EXECUTORS for call in module.calls_by_name.get(name, ())]
+    made = [call for call in calls if isinstance(call.func, ast.Name | ast.Attribute) and not _is_alone(call)]
+    kinds = {last_name(call.func) for call in made}
+    names = [*(_SUBMITS if "ProcessPoolExecutor" in kinds else ()), *(_DELAYS if "Parallel" in kinds else ())]
+    return any(
+        isinstance(call.func, ast.Name | ast.Attribute)
+        and bool(call.args)
+        and isinstance(given := call.args[0], ast.Name)
+        and _is(project, module, given, function)
+        for name in names
+        for call in module.calls_by_name.get(name, ())
+    )
+
+
+def _is_alone(pool: ast.Call) -> bool:
+    """Return whether a pool has one process, or threads."""
+    sizes = [*pool.args[:1], *(one.value for one in pool.keywords if one.arg in _SIZES)]
+    threads = any("thread" in ast.unparse(one.value) for one in pool.keywords if one.arg in ("backend", "prefer"))
+    return threads or any(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
 
 
 def _handed_to_daemon(module: ModuleIndex, function: NodeRef, project: Project) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
+from gpulint.placement.dataset_parts import MAX_STEPS, SPLITS, made_from
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
@@ -38,13 +38,10 @@ _MAKES_TENSOR = frozenset(
 )
 """What makes a tensor: as a data set, one whose samples are its rows."""
 _LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
-_PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
 _LISTS = frozenset({"list", "sorted", "tuple"})
 """Built-ins whose result holds its items: as a data set, it has read all samples (``list(dataset)``)."""
-MAX_STEPS = 12
-"""Most expressions that are looked at to find out what a data set is."""
 CHEAP = frozenset(
     (
         "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
@@ -157,7 +154,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
             todo += _by_default(project, [NodeRef(where.module, value) for value in values if value is not None])
         if isinstance(node, ast.Subscript):
             todo.append(NodeRef(where.module, node.value))
-        elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
+        elif isinstance(node, ast.Call) and last_name(node.func) in SPLITS:
             todo += [NodeRef(where.module, argument) for argument in node.args[:1]]
             todo += [NodeRef(where.module, node.func.value)] if isinstance(node.func, ast.Attribute) else []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
@@ -168,32 +165,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
 def parts_of(project: Project, loader: Loader) -> list[NodeRef]:
     """The expressions that make the data sets of a loader, without what takes a part of them or puts several
     together."""
-    todo = list(project.fact(HostToDevice).sources(loader))
-    found, seen = list[NodeRef](), set[ast.AST]()
-    while todo and len(seen) < MAX_STEPS:
-        where = todo.pop(0)
-        if where.node in seen or not isinstance(where.node, ast.expr):
-            continue
-        seen.add(where.node)
-        origins = project.fact(Resolver).points_to(where.module, where.node)
-        inner = [part for ref in origins for part in _held_by(ref)]
-        todo += inner
-        if not inner:
-            found += [ref for ref in origins if isinstance(ref.node, ast.expr)]
-    return found
-
-
-def _held_by(where: NodeRef) -> Iterator[NodeRef]:
-    """The data sets that one is a part of, or that it puts together."""
-    node = where.node
-    if isinstance(node, ast.Subscript):
-        yield NodeRef(where.module, node.value)
-    elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
-        if isinstance(node.func, ast.Attribute) and not node.args:
-            yield NodeRef(where.module, node.func.value)
-        for argument in node.args[:1]:
-            parts = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
-            yield from (NodeRef(where.module, part) for part in parts)
+    return made_from(project, project.fact(HostToDevice).sources(loader))
 
 
 def _by_default(project: Project, values: list[NodeRef]) -> list[NodeRef]:

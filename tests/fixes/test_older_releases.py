@@ -149,6 +149,9 @@ WITHOUT = LOADER.replace(", num_workers=4", "")
         {"train.py": WITHOUT, "README.md": "* **PyTorch** >= 1.2\n"},
         {"train.py": WITHOUT, "README.md": "- [PyTorch](https://pytorch.org) (1.4.0)\n"},
         {"train.py": WITHOUT, "README.md": "| torch | 1.3.1 |\n"},
+        {"train.py": WITHOUT, "README.md": "5. Clone it\n6. Install [PyTorch 1.0]\n"},
+        {"train.py": WITHOUT, "README.md": "- Install **PyTorch>= 1.6** (tested on **1.6, 1.8**)\n"},
+        {"train.py": WITHOUT, "README.md": "* tested with pytorch 0.4.0 and 1.0.0\n"},
         {"train.py": NEXT},
     ],
 )
@@ -164,6 +167,8 @@ def test_workers_do_not_stay_alive_where_a_text_or_old_code_allows_an_older_rele
     "files",
     [
         {"train.py": WITHOUT, "README.md": "- PyTorch 1.12\n- torchvision 0.13\n"},
+        {"train.py": WITHOUT, "README.md": "1. Install PyTorch >= 1.8\n2. Install torchvision 0.3\n"},
+        {"train.py": WITHOUT, "README.md": "- Install our torch 1.2 plugin of 2017\n"},
         {"train.py": WITHOUT, "README.md": "- torchvision 0.2.2\n- PyTorch Lightning 1.1\n"},
         {"train.py": WITHOUT, "README.md": "- PyTorch 1.0\n", "requirements.txt": "torch>=2.0\n"},
         {"train.py": NEXT.replace("batches.next()", "next(batches)")},
@@ -176,6 +181,13 @@ def test_workers_stay_alive_in_newer_releases(job: MakeJob, files: dict[str, str
 def test_workers_that_a_text_says_cannot_stay_alive_are_left_alone(job: MakeJob) -> None:
     files = {"train.py": LOADER, "README.md": "- PyTorch 1.0\n"}
     check_declined(job, "GPU304", files, "README.md:1 says PyTorch 1.0, and `persistent_workers` needs 1.7")
+
+
+def test_a_fix_says_what_allows_a_release_whose_workers_cannot_stay_alive(job: MakeJob) -> None:
+    allowed = {"train.py": LOADER, "README.md": "- Install **PyTorch>= 1.6** (tested on **1.6, 1.8**)\n"}
+    assert job(allowed).offer("GPU304").description.endswith("; needs PyTorch 1.7 (README.md:1 says PyTorch 1.6)")
+    newer = {"train.py": LOADER, "README.md": "- Install **PyTorch>= 1.8**\n"}
+    assert "needs PyTorch" not in job(newer).offer("GPU304").description
 
 
 @pytest.mark.parametrize(

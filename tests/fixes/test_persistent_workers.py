@@ -252,3 +252,60 @@ def test_dozens_of_loaders_get_no_workers(job: MakeJob, loaders: str) -> None:
     made = job({"train.py": DATA + MAKES_PARTS.format(loaders=loaders)})
     assert "each of which would start workers" in made.refusal("GPU303")
     assert "one of dozens of loaders" in made.scan("GPU303")[0].finding.impact.basis
+
+
+EXTRACTS = """\
+def extract(part):
+    for images in part:
+        model(images.cuda())
+
+
+"""
+TABLE = (
+    EXTRACTS
+    + "loaders = {name: DataLoader(Images(paths[name]), batch_size=64) for name in ('gallery', 'query')}\n{uses}\n"
+)
+BY_BRANCH = """\
+loader = DataLoader(Images(paths), batch_size=64)
+if args.verbose:
+    for step, x in enumerate(loader):
+        print(step, model(x.cuda()))
+{other}    for x in loader:
+        model(x.cuda())
+"""
+ROUNDS = """\
+ROUNDS = {rounds}
+for epoch in range(90):
+    loader = DataLoader(Images(draw(paths)), batch_size=64)
+    for _ in range(0, ROUNDS):
+        for x in loader:
+            model(x.cuda()).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "persistent"),
+    [
+        (TABLE.replace("{uses}", "extract(loaders['gallery'])\nextract(loaders['query'])"), False),
+        (TABLE.replace("{uses}", "extract(loaders['gallery'])\nextract(loaders['gallery'])"), True),
+        (TABLE.replace("{uses}", "for epoch in range(9):\n    extract(loaders['gallery'])"), True),
+        (TABLE.replace("{uses}", "for name in loaders:\n    extract(loaders[name])"), True),
+        (f"{EXTRACTS}loader = DataLoader(Images(paths), batch_size=64)\nprint(len(loader))\nextract(loader)\n", False),
+        (f"{EXTRACTS}loader = DataLoader(Images(paths), batch_size=64)\nextract(loader)\nextract(loader)\n", True),
+        (BY_BRANCH.format(other="else:\n"), False),
+        (BY_BRANCH.format(other="if args.again:\n"), True),
+        (ROUNDS.format(rounds="1"), False),
+        (ROUNDS.format(rounds="3"), True),
+    ],
+)
+def test_workers_persist_only_for_another_pass(job: MakeJob, program: str, persistent: bool) -> None:
+    made = job({"train.py": DATA + program})
+    made.repair("GPU303")
+    text = made.text("train.py")
+    assert "num_workers=" in text
+    assert ("persistent_workers=True" in text) is persistent
+
+
+def test_advice_keeps_no_workers_of_a_loader_that_each_epoch_makes(job: MakeJob) -> None:
+    (found,) = job({"train.py": DATA + ROUNDS.format(rounds="1")}).scan("GPU303")
+    assert found.finding.help == "set `num_workers=` of `loader` to the job's cores per GPU"

@@ -26,7 +26,44 @@ for epoch in range(90):
         optimizer.step()
 """
 
+POOLED = """\
+from concurrent.futures import ProcessPoolExecutor
+
+from torch.utils.data import DataLoader
+
+def run(seed):
+    loader = DataLoader(Images("data"), batch_size=64, shuffle=True, num_workers=0)
+    for epoch in range(20):
+        for x, y in loader:
+            criterion(model(x.cuda()), y.cuda()).backward()
+"""
+IN_A_POOL = "each process of a pool makes the loader"
+
 CASES = {
+    "a function that an executor runs in several processes": (
+        "GPU303",
+        {"train.py": POOLED + "\nwith ProcessPoolExecutor(max_workers=3) as pool:\n    pool.submit(run, 1)\n"},
+        IN_A_POOL,
+    ),
+    "a function of another module that an executor maps over seeds": (
+        "GPU303",
+        {
+            "train.py": POOLED,
+            "sweep.py": """\
+            from concurrent.futures import ProcessPoolExecutor
+            from train import run
+
+            with ProcessPoolExecutor() as pool:
+                list(pool.map(run, range(9)))
+            """,
+        },
+        IN_A_POOL,
+    ),
+    "a function that joblib runs in several processes": (
+        "GPU303",
+        {"train.py": POOLED + "\nParallel(n_jobs=4)(delayed(run)(seed) for seed in range(9))\n"},
+        IN_A_POOL,
+    ),
     "a loader of which `itertools.cycle` keeps the batches": (
         "GPU303",
         {
@@ -92,6 +129,35 @@ CASES = {
             """
         },
         "the data set holds its samples in memory (`self.scans`)",
+    ),
+    "arrays in memory, in a program with a path of Windows that is relative": (
+        "GPU303",
+        {
+            "train.py": """\
+            import pickle
+            import numpy as np
+            from torch.utils.data import DataLoader
+
+            class Panels:
+                def __init__(self, path):
+                    self.panels, self.labels = pickle.load(open(path, "rb"))
+                    self.panels = self.panels.astype(np.uint8)
+
+                def __getitem__(self, index):
+                    return augment(self.panels[index]), self.labels[index]
+
+            if __name__ == "__main__":
+                loader = DataLoader(Panels(r"..\\panels_5cls\\train_panels.pkl"), batch_size=64)
+                for x, y in loader:
+                    criterion(model(x.cuda()), y.cuda()).backward()
+            """
+        },
+        "the data set holds its samples in memory (`self.panels`)",
+    ),
+    "a program without a main guard with a path of Windows in another folder": (
+        "GPU303",
+        {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', r"'.\photos\train photos'")},
+        "workers need where processes are spawned",
     ),
     "a program without a main guard whose byte code is from Windows": (
         "GPU303",
@@ -595,3 +661,58 @@ def test_documentation_tells_where_processes_are_spawned(
     (found,) = job({"train.py": program, "README.md": f"# Photos\n\n{line}\n"}).scan("GPU303")
     reason = found.fix.reason if isinstance(found.fix, Declined) else ""
     assert ("where processes are spawned" in reason) is (declined and not guarded)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "with ProcessPoolExecutor(max_workers=1) as pool:\n    pool.submit(run, 1)",
+        "Parallel(n_jobs=4, prefer='threads')(delayed(run)(seed) for seed in range(9))",
+        "with ProcessPoolExecutor(4) as pool:\n    pool.map(convert, files)\nrun(1)",
+    ],
+)
+def test_one_process_makes_the_loader(job: MakeJob, start: str) -> None:
+    assert job({"train.py": f"{POOLED}\n{start}\n"}).offer("GPU303").changes
+
+
+@pytest.mark.parametrize("pattern", [r"r'..\d+\.\w+'", r"r'.\bphoto\b'", "'../photos/train.pkl'"])
+def test_patterns_are_no_paths_of_windows(job: MakeJob, pattern: str) -> None:
+    program = LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', f"named({pattern})")
+    assert job({"train.py": program}).offer("GPU303").changes
+
+
+HELPER = """\
+from torch.utils.data import DataLoader
+
+def loaders(paths):
+    return DataLoader(Images(paths), batch_size=64, num_workers=0)
+"""
+DRAWS = """\
+from helper import loaders
+
+def main():
+    for x, y in loaders("train"):
+        criterion(model(x.cuda()), y.cuda()).backward()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("main()", "; `train.py` needs an `if __name__ == '__main__'` where processes are spawned"),
+        ("if __name__ == '__main__':\n    main()", ""),
+        ("", ""),
+    ],
+)
+def test_a_fix_names_the_program_without_a_main_guard(job: MakeJob, start: str, said: str) -> None:
+    description = job({"train.py": f"{DRAWS}{start}\n", "helper.py": HELPER}).offer("GPU303").description
+    assert said in description
+    assert ("__main__" in description) is bool(said)
+
+
+def test_a_fix_names_two_programs_without_a_main_guard(job: MakeJob) -> None:
+    made = job({"train.py": f"{DRAWS}main()\n", "test.py": f"{DRAWS}main()\n", "helper.py": HELPER})
+    assert made.offer("GPU303").description.endswith(
+        "`test.py` and `train.py` need an `if __name__ == '__main__'` where processes are spawned"
+    )

@@ -21,6 +21,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
+from gpulint.workload.main_guards import starts_without_guard
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unpicklable_part
 from gpulint.workload.trainer_workers import UnhelpedTrainer
@@ -128,7 +129,7 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
     return Fix(
         f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{_unguarded(project, loader)}{_not_pickled(project, loader, sent)}{told}",
+        f"{told}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
@@ -149,13 +150,15 @@ def _may_not_last(project: Project, loader: Loader) -> bool:
 
 
 def _told(project: Project, payload: SingleProcess) -> str | Declined:
-    """Return what a fix says of random numbers and other callers, or why they keep it from being made."""
+    """Return what a fix says of programs without a main guard and of random numbers, or why it is not made."""
     if _forwards_options(payload.loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
     if isinstance(repeated := repeats_draws(project, payload.loader), Declined):
         return repeated
     callers = told_of_callers(project, payload.workers)
-    return callers if isinstance(callers, Declined) else f"{repeated}{callers}"
+    if isinstance(callers, Declined):
+        return callers
+    return f"{callers or _unguarded(project, payload.loader)}{repeated}"
 
 
 def _raised_edits(
@@ -273,17 +276,19 @@ def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str
 
 
 def _unguarded(project: Project, loader: Loader) -> str:
-    """Return what a loader needs that is made neither in a function nor behind a main guard: spawned workers run the
-    module's top level again. What a notebook defines they cannot import."""
+    """Return what a loader needs that a program makes without a main guard, perhaps in a function of another module:
+    spawned workers run the program's top level again. What a notebook defines they cannot import."""
     module = loader.module
     if module.path.suffix == ".ipynb":  # a spawned process does not run the cells again
         name = defined_in_notebook(project, loader.call, SENT)
         return f"; `{name}` has to be in a module where processes are spawned" if name else ""
-    ups = list(module.syntax.ancestors(loader.node))
-    tests = [ast.unparse(up.test) for up in ups if isinstance(up, ast.If)]
-    if module.function(loader.node) is not None or any("__name__" in test for test in tests):
+    starts = starts_without_guard(project, loader.call)
+    if not starts:
         return ""
-    return "; needs an `if __name__ == '__main__'` where processes are spawned"
+    names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
+    first, *more = [f"`{name}` " for name in names] or [""]
+    also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""
+    return f"; {first}{also}need{'' if more else 's'} an `if __name__ == '__main__'` where processes are spawned"
 
 
 FIXER = Fixer("GPU303", fix)

@@ -8,7 +8,7 @@ from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
-from gpulint.programs.stated_releases import LASTING_WORKERS, predates
+from gpulint.programs.stated_releases import LASTING_WORKERS, may_predate, predates
 from gpulint.project import Project
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint_fixers.edits.calls import set_keyword
@@ -35,9 +35,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Declined("the number of workers is set elsewhere; pass `persistent_workers` there")
         value = f"{syntax.text(workers)} > 0"
     edit = set_keyword(syntax, loader.node, "persistent_workers", value)
+    older = may_predate(project, loader.module, LASTING_WORKERS)
     return Fix(
         "keep workers alive between epochs, with their random state and data"
-        + (f"; {OTHER_ORDER}" if shuffles_again(project, loader) else ""),
+        + (f"; {OTHER_ORDER}" if shuffles_again(project, loader) else "")
+        + (f"; needs PyTorch 1.7 ({older})" if older else ""),
         Safety.UNSAFE,
         (edit,),
     )

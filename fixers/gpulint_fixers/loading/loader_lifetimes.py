@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -14,6 +14,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
@@ -21,7 +22,7 @@ from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.workload.sample_counts import has_few_batches
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, LoopNode, ModuleIndex, NodeRef, last_name
 
 ONE_BATCH = "one or two batches hold all samples, so that hardly anything else of the epoch could go on meanwhile"
 _ARRAY = regex.compile(r"(^|\.)(ndarray|NDArray|Tensor|DataFrame)\b")
@@ -220,29 +221,93 @@ def serves_one_pass(project: Project, loader: Loader) -> bool:
     here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
     if len(draws) == 1 and not here:
         return _is_handed_on_once(project, loader, draws[0], around)
+    once = len(here) == len(draws) and (len(here) == 1 or _exclude_each_other(module, here))
     return (
-        bool(here)
-        and (bool(around) or len(here) == len(draws) == 1)
-        and not any(isinstance(up, LOOPS) and up not in around for draw in here for up in module.syntax.ancestors(draw))
+        bool(here) and (bool(around) or once) and not any(_is_repeated(project, module, draw, around) for draw in here)
+    )
+
+
+def _is_repeated(project: Project, module: ModuleIndex, node: ast.AST, around: set[ast.AST]) -> bool:
+    """Return whether a place is in a loop of more than one round other than those ``around`` a loader."""
+    return any(
+        isinstance(up, LOOPS) and up not in around and not has_one_round(project, module, up)
+        for up in module.syntax.ancestors(node)
+    )
+
+
+def _exclude_each_other(module: ModuleIndex, draws: list[ast.AST]) -> bool:
+    """Return whether two draws are in the two branches of a condition."""
+    if len(draws) != 2:
+        return False
+    first, second = ([draw, *module.syntax.ancestors(draw)] for draw in draws)
+    return any(
+        isinstance(up, ast.If)
+        and up in second
+        and any(one in up.body for one in first) != any(one in up.body for one in second)
+        and any(one in up.orelse for one in (*first, *second))
+        for up in first
     )
 
 
 def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef, around: set[ast.AST]) -> bool:
     """Return whether the function that makes a loader, perhaps in loops ``around`` it, hands it once to the one that
-    draws from it."""
-    module, name = loader.module, loader.variable
-    function = draw.module.function(draw.node)
-    uses = [use for use in module.uses.get(name, ()) if module.function(use) is module.function(loader.node)]
-    if function is None or len(uses) != 1:
-        return False
-    call, ups = module.syntax.parents.get(uses[0]), module.syntax.ancestors(uses[0])
+    draws from it; of a table of loaders (``{name: DataLoader(...) for name in names}``) each of its entries."""
+    module, function = loader.module, draw.module.function(draw.node)
+    handed = [use for use in _handed_on(loader) if not _only_describes(module, use)]
+    entries = [ast.unparse(use) for use in handed]
+    calls = [module.syntax.parents.get(use) for use in handed]
     return (
-        isinstance(call, ast.Call)
-        and any(callee.node is function for callee in project.fact(Resolver).callees(module, call))
-        and not any(
-            isinstance(up, LOOPS) and up not in around for up in [*ups, *draw.module.syntax.ancestors(draw.node)]
+        function is not None
+        and bool(calls)
+        and len(entries) == len({*entries})
+        and all(
+            isinstance(call, ast.Call)
+            and any(callee.node is function for callee in project.fact(Resolver).callees(module, call))
+            and not _is_repeated(project, module, call, around)
+            for call in calls
         )
+        and not _is_repeated(project, draw.module, draw.node, around)
     )
+
+
+def _handed_on(loader: Loader) -> list[ast.AST]:
+    """Return where the variable of a loader is read, or the entries of a table of such loaders."""
+    module, inner = loader.module, loader.node
+    made = next((up for up in module.syntax.ancestors(inner) if not isinstance(up, ast.Dict)), None)
+    match made:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case ast.DictComp(value=value) if value is inner:
+            match module.syntax.parents.get(made):
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    pass
+                case _:
+                    return []
+        case _:
+            return []
+    uses = [
+        use
+        for use in module.uses.get(name, ())
+        if isinstance(use.ctx, ast.Load)
+        and module.function(use) is module.function(inner)
+        and any(one.value is not None and inner in walk(one.value) for one in _bound(module, use))
+    ]
+    if not isinstance(made, ast.DictComp):
+        return [*uses]
+    parents = [module.syntax.parents.get(use) for use in uses]
+    is_entry = (isinstance(up, ast.Subscript) and isinstance(up.slice, ast.Constant) for up in parents)
+    return [up for up in parents if up is not None] if all(is_entry) else []
+
+
+def _bound(module: ModuleIndex, use: ast.Name) -> Sequence[Binding]:
+    """Return the bindings of a variable that may be in force where it is read."""
+    return reaching(module, module.scope(use).lookup(use.id), use)
+
+
+def _only_describes(module: ModuleIndex, use: ast.AST) -> bool:
+    """``len(loader)``, ``loader.dataset``"""
+    up = module.syntax.parents.get(use)
+    return isinstance(up, ast.Attribute) or (isinstance(up, ast.Call) and last_name(up.func) == "len")
 
 
 def _within_function(loader: Loader) -> Iterator[ast.AST]:

@@ -15,7 +15,7 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
-from gpulint.workload.daemon_processes import may_have_no_workers
+from gpulint.workload.daemon_processes import is_made_in_each_process, may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.held_batches import keeper_of
@@ -60,6 +60,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
     workers are ``sent`` the arguments of these names as they are."""
     if may_have_no_workers(project, loader):
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
+    if is_made_in_each_process(project, loader):
+        return "each process of a pool makes the loader, and would start workers of its own beside the others"
     if is_for_missing_argument(project, loader.module, loader.node, _users_of_default(project, workers)):
         return "each call in the tree passes a loader of its own, so that this one is not made"
     if is_for_a_look(loader):

@@ -55,7 +55,6 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import Loader, loader_argument, only_predicts
@@ -76,6 +75,7 @@ from gpulint.workload.trainer_workers import moves_batches, trainers_without_wor
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.data import drawn_ahead, worker_advice, worker_reasons
+from gpulint_rules.data.worker_reasons import is_exception
 
 _WORDS = (
     *gate_words("loader", "batch-maker"),
@@ -91,7 +91,6 @@ _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export",
 _ON_CPU = regex.compile(r"(^|=)cpu$")
 _STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
-_PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
 _AHEAD = "assuming that the thread that makes batches ahead falls behind"
 _UNKNOWN = (0.0005, 0.005)
 """Seconds for a batch of which only the number of workers is seen (assumed). Who writes 0 has often measured it, or
@@ -120,7 +119,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         argument = loader_argument(project, loader, "num_workers")
         known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
-        if any(_divides(ref) or _is_excluded(ref) or _is_exception(project, ref) for ref in argument.refs):
+        if any(_divides(ref) or _is_excluded(ref) or is_exception(project, ref) for ref in argument.refs):
             continue  # 0 would stop the program, lead elsewhere, or is for other machines
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
@@ -189,15 +188,6 @@ def _is_excluded(workers: NodeRef) -> bool:
     )
 
 
-def _is_exception(project: Project, workers: NodeRef) -> bool:
-    """Return whether the 0 is set on some platforms only (``if platform.system() == "Windows": num_workers = 0``)."""
-    return any(
-        _PLATFORM.search(ast.unparse(test))
-        for origin in project.fact(Resolver).points_to(workers.module, workers.node)
-        for test, _ in conditions(origin.module, origin.node)
-    )
-
-
 def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
     for call in drawn_batch_makers(project, module):
@@ -257,8 +247,10 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         for at, word in enumerate(launch.args):
             name, equals, value = word.text.partition("=")
             following = launch.args[at + 1].value if not equals and at + 1 < len(launch.args) else value
-            if following == "0" and _OPTION.fullmatch(name) and (word.span.cell, word.span.line) not in seen:
-                seen.add((word.span.cell, word.span.line))
+            if following != "0" or not _OPTION.fullmatch(name) or (word.span.cell, word.span.line) in seen:
+                continue
+            seen.add((word.span.cell, word.span.line))
+            if not worker_reasons.is_explained_where_declared(project, document.path, launch, name):
                 yield _written(document, word.span, f"{name} is 0", "the program")
 
 

@@ -11,6 +11,7 @@ from gpulint.semantic.callers import callers
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.one_item_loops import has_one_round
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.gpu_samples import pinning_part
@@ -58,7 +59,10 @@ def _stays(project: Project, loader: Loader) -> str:
     reads = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
     made_in = {up for at in callers(project, loader.call, _CALLS) for up in loops.around(at.ref.module, at.ref.node)}
     drawn_again = any(
-        up is not read.node and up not in made_in and loops.role(read.module, up) is Role.EPOCH
+        up is not read.node
+        and up not in made_in
+        and loops.role(read.module, up) is Role.EPOCH
+        and not has_one_round(project, read.module, up)
         for read in reads
         for up in loops.around(read.module, read.node)
     )

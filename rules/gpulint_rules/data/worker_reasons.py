@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import reasons, regex
@@ -12,13 +13,16 @@ from gpulint.comments import comments
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.documents.python import walk
+from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.values.option_calls import declaring_calls
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from gpulint.launch.program_launches import Launch
     from gpulint.project import Project
     from gpulint.source import Span
     from gpulint.training.loader_calls import Loader
@@ -37,6 +41,7 @@ _NAMES_ZERO = regex.compile(
     re.IGNORECASE,
 )
 """A sentence that names the setting with its value; a call that is commented out has commas and parentheses."""
+_PLATFORM = regex.compile(r"platform|win32|darwin|\bos\.name\b|\bmps\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!]\s+|\n\s*\n")
 _OWN_PROCESS = regex.compile(
     r"\b(no|without|zero|0) (\w+ )?workers\b|\bworkers\b.{0,60}\b(not|0|zero)\b|workers\s*=+\s*0"
@@ -72,10 +77,47 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         document = project.document(path)
         if document is not None and reasons.is_changed(document, _WORKER, "0", span):
             return True
-    if _documents(loader):
+    options = [(ref.module.path, ref.node.attr) for ref in workers if isinstance(ref.node, ast.Attribute)]
+    if _documents(loader) or any(_declares_with_reason(project, *one) for one in options):
         return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
         _explains_zero(loader.module) or _says_zero(project, loader.module.path)
+    )
+
+
+def is_explained_where_declared(project: Project, at: Path, launch: Launch, flag: str) -> bool:
+    """Return whether a comment where the program of a command, or a module that it imports, declares an option for the
+    number of workers says what is wrong with workers (``# there is a bug with num_workers > 0``)."""
+    linked = (one.start.program for one in project.fact(JobIndex).launches_at(at, launch.span))
+    name = Path(launch.program or "").name
+    programs = [path for path in linked if path is not None] or [
+        path for path in project.python_files if path.name == name
+    ]
+    return any(_declares_with_reason(project, program, flag) for program in programs)
+
+
+def _declares_with_reason(project: Project, program: Path, flag: str) -> bool:
+    """Return whether a comment beside the declaration of an option in a program or a module that it imports says what
+    is wrong with workers."""
+    declared = (
+        (path, module.syntax.span(call))
+        for path in (program, *sorted(project.imported(program)))
+        if (module := project.module_at(path)) is not None
+        for call in declaring_calls(module).get(flag.lstrip("-").replace("-", "_"), ())
+    )
+    return any(
+        reasons.is_explained(document, span, about=_WORKER, trouble=True)
+        for path, span in declared
+        if (document := project.document(path)) is not None
+    )
+
+
+def is_exception(project: Project, workers: NodeRef) -> bool:
+    """Return whether the 0 is set on some platforms only (``if platform.system() == "Windows": num_workers = 0``)."""
+    return any(
+        _PLATFORM.search(ast.unparse(test))
+        for origin in project.fact(Resolver).points_to(workers.module, workers.node)
+        for test, _ in conditions(origin.module, origin.node)
     )
 
 
