@@ -300,3 +300,54 @@ def test_a_program_is_decorated_where_a_block_would_be_long(job: MakeJob, lines:
     program += f"        scores = model(images.cuda())\n        print(scores.argmax(1).tolist())\n{inside}"
     offer = job({"test.py": f"{program}\nmain(torch.load('model.pt'), loader)\n"}).offer("GPU203")
     assert (offer.description, offer.safety) == (description, Safety.UNSAFE)
+
+
+SHOWN_IN_BAR = """\
+import torch
+from tqdm import tqdm
+
+def train(model, loader, show):
+    bar = {bar}
+    for {target} in bar:
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        bar.set_postfix(loss=loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "numbered"),
+    [
+        ("images, labels", "step, (images, labels)"),
+        ("(images, labels)", "step, (images, labels)"),
+        ("(images, others), labels", "step, ((images, others), labels)"),
+        ("images, (labels, others)", "step, (images, (labels, others))"),
+        ("(images, others), (labels, names)", "step, ((images, others), (labels, names))"),
+        ("[images, others], labels", "step, ([images, others], labels)"),
+        ("images,", "step, (images,)"),
+        ("(images), labels", "step, ((images), labels)"),
+        ("images", "step, images"),
+    ],
+)
+def test_a_step_number_stands_before_what_a_round_gets(job: MakeJob, target: str, numbered: str) -> None:
+    made = job({"train.py": SHOWN_IN_BAR.format(bar="tqdm(loader)", target=target)})
+    assert made.repair("GPU305") == 1
+    assert f"    for {numbered} in enumerate(bar):\n" in made.text("train.py")
+    assert "        if step % 50 == 0:\n            bar.set_postfix(loss=loss.item())" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        "tqdm(enumerate(loader), total=len(loader)) if show else enumerate(loader)",
+        "enumerate(loader) if not show else tqdm(enumerate(loader))",
+        "tqdm(enumerate(loader))",
+    ],
+)
+def test_a_bar_that_is_numbered_already_keeps_its_number(job: MakeJob, bar: str) -> None:
+    program = SHOWN_IN_BAR.format(bar=bar, target="it, (images, labels)")
+    made = job({"train.py": program})
+    assert made.repair("GPU305") == 1
+    assert "    for it, (images, labels) in bar:\n" in made.text("train.py")
+    assert "        if it % 50 == 0:\n            bar.set_postfix(loss=loss.item())" in made.text("train.py")

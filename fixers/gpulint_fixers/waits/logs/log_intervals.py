@@ -292,13 +292,20 @@ def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[
     between = text[end:first]
     if "\n" in text[start:last] or "#" in between or between.strip(" ()") != "in":
         return None, ()
-    bare = isinstance(loop.target, ast.Tuple) and text[start] not in "(["
-    target = f"{name}, ({text[start:end]})" if bare else f"{name}, {text[start:end]}"
     return name, (
-        Edit(syntax.path, syntax.span_at(start, end), target),
+        Edit(syntax.path, syntax.span_at(start, end), _numbered(name, text[start:end])),
         Edit(syntax.path, syntax.span_at(first, first), "enumerate("),
         Edit(syntax.path, syntax.span_at(last, last), ")"),
     )
+
+
+def _numbered(name: str, target: str) -> str:
+    """``step, batch`` for ``batch``; ``step, (x, y)`` for ``x, y``, and ``step, ((a, b), y)`` for ``(a, b), y``, whose
+    bracket is only that of its first part."""
+    (alone,), (both,) = (ast.parse(f"{text} = batch").body for text in (target, f"{name}, {target}"))
+    assert isinstance(alone, ast.Assign) and isinstance(both, ast.Assign) and isinstance(both.targets[0], ast.Tuple)
+    kept = [ast.dump(one) for one in both.targets[0].elts[1:]] == [ast.dump(alone.targets[0])]
+    return f"{name}, {target}" if kept else f"{name}, ({target})"
 
 
 def _is_bar(module: ModuleIndex, loop: ast.For) -> bool:

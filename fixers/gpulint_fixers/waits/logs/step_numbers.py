@@ -50,13 +50,17 @@ def increment(statement: ast.stmt) -> str | None:
 
 
 def is_enumerated(module: ModuleIndex, source: ast.expr) -> bool:
-    """``enumerate(loader)``, or a bar that was made of it."""
+    """``enumerate(loader)``, or a bar that was made of it, perhaps only where one is shown (``tqdm(enumerate(loader))
+    if verbose else enumerate(loader)``)."""
     if isinstance(source, ast.Name):
         return any(
-            isinstance(binding.value, ast.Call)
-            and any(isinstance(part, ast.Call) and enumerates(part) for part in walk(binding.value))
+            isinstance(part, ast.Call) and enumerates(part)
             for binding in module.scope(source).lookup(source.id)
+            if isinstance(binding.value, ast.Call | ast.IfExp)
+            for part in walk(binding.value)
         )
+    if isinstance(source, ast.IfExp):
+        return is_enumerated(module, source.body) and is_enumerated(module, source.orelse)
     return isinstance(source, ast.Call) and enumerates(source)
 
 
