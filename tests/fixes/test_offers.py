@@ -351,3 +351,51 @@ def test_a_bar_that_is_numbered_already_keeps_its_number(job: MakeJob, bar: str)
     assert made.repair("GPU305") == 1
     assert "    for it, (images, labels) in bar:\n" in made.text("train.py")
     assert "        if it % 50 == 0:\n            bar.set_postfix(loss=loss.item())" in made.text("train.py")
+
+
+WAITS_FOR_ALL = """\
+import torch
+
+def train(model, loader, average):
+    for step, (images, labels) in enumerate(loader):
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+{wait}
+        average.update(step)
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "        # \u540c\u6b65cuda \u7528\u4e8e\u8ba1\u65f6\n        torch.cuda.synchronize()",
+        "        torch.cuda.synchronize()  # for accurate timing",
+        "        # measure how long a step takes\n        torch.cuda.synchronize()",
+        "        # otherwise the copies overtake the step\n        torch.cuda.synchronize()",
+        "        # time of a step\n        if torch.cuda.is_available():\n            torch.cuda.synchronize()",
+    ],
+)
+def test_a_wait_for_all_work_stays_where_a_comment_says_what_for(job: MakeJob, wait: str) -> None:
+    assert "a comment says" in job({"train.py": WAITS_FOR_ALL.format(wait=wait)}).refusal("GPU305")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "        torch.cuda.synchronize()",
+        "        torch.cuda.synchronize()  # sync",
+        "        # wait for the GPU\n        torch.cuda.synchronize()",
+        "        # synchronize CUDA\n        if torch.cuda.is_available():\n            torch.cuda.synchronize()",
+    ],
+)
+def test_a_comment_that_says_what_a_removed_wait_does_goes_with_it(job: MakeJob, wait: str) -> None:
+    made = job({"train.py": WAITS_FOR_ALL.format(wait=wait)})
+    assert made.repair("GPU305") == 1
+    assert made.text("train.py") == WAITS_FOR_ALL.replace("{wait}\n", "")
+
+
+def test_a_comment_on_other_lines_stays_where_a_wait_is_removed(job: MakeJob) -> None:
+    made = job({"train.py": WAITS_FOR_ALL.format(wait="        # the bar\n        torch.cuda.synchronize()")})
+    assert made.repair("GPU305") == 1
+    assert made.text("train.py") == WAITS_FOR_ALL.format(wait="        # the bar")
