@@ -399,3 +399,38 @@ def test_a_comment_on_other_lines_stays_where_a_wait_is_removed(job: MakeJob) ->
     made = job({"train.py": WAITS_FOR_ALL.format(wait="        # the bar\n        torch.cuda.synchronize()")})
     assert made.repair("GPU305") == 1
     assert made.text("train.py") == WAITS_FOR_ALL.format(wait="        # the bar")
+
+
+RAISED_ABOVE = """\
+import torch
+from tqdm import tqdm
+
+def train(model, loader, epochs):
+    {first}
+    for epoch in range(epochs):
+        {anew}
+        bar = tqdm(loader)
+        for {target} in {batches}:
+            loss = criterion(model(images.cuda()), labels.cuda())
+            loss.backward()
+            optimizer.step()
+            steps += 1
+            bar.set_postfix(loss=loss.item(), mean=epoch / steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "anew", "target", "batches", "test"),
+    [
+        ("seen = 0", "steps = 0", "i, (images, labels)", "enumerate(bar)", "i % 50 == 0"),
+        ("steps = 0", "seen = 0", "i, (images, labels)", "enumerate(bar)", "steps % 50 == 0"),
+        ("seen = 0", "steps = 0", "images, labels", "bar", "steps % 50 == 1"),
+        ("steps = 0", "seen = 0", "images, labels", "bar", "steps % 50 == 0"),
+    ],
+)
+def test_an_epoch_of_few_steps_shows_its_first_one(
+    job: MakeJob, first: str, anew: str, target: str, batches: str, test: str
+) -> None:
+    made = job({"train.py": RAISED_ABOVE.format(first=first, anew=anew, target=target, batches=batches)})
+    assert made.repair("GPU305") == 1
+    assert f"            if {test}:\n                bar.set_postfix(" in made.text("train.py")

@@ -32,6 +32,7 @@ from gpulint_fixers.waits.logs.step_numbers import (
     is_enumerated,
     ranges,
     running,
+    starts_anew,
 )
 
 EVERY = 50
@@ -70,7 +71,8 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
     every = next((number for number in _SHORTER if not rounds or 2 * number <= rounds), None)
     if every is None:
         return Declined(f"the loop has {rounds} rounds, too few for a log interval")
-    return Interval(f"{counter} % {every} == 0", edits, str(every))
+    first = int(counter == _incremented(module, at) and starts_anew(module, loop, counter))
+    return Interval(f"{counter} % {every} == {first}", edits, str(every))
 
 
 def is_short(loop: LoopNode) -> bool:
@@ -168,8 +170,10 @@ def _stores(loop: LoopNode) -> list[ast.Name | ast.Attribute]:
 
 
 def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
-    """The step number at a statement, and the edits that make one."""
-    if (own := _incremented(module, at)) is not None:
+    """The step number at a statement, and the edits that make one. A number of the loop's own that starts anew and is
+    raised above the statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something."""
+    own, index = _incremented(module, at), _index(module, loop, at)
+    if own is not None and (index is None or own == running(module, loop)):
         return own, ()
     if any(_picks_steps(loop, test) for test, _ in conditions(module, at, loop)):
         return None, ()  # only some numbers come here, of which none need be a multiple
@@ -182,10 +186,8 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
                 edit = Edit(module.path, module.syntax.span(unused), name or "")
                 return (name, (edit,)) if name is not None and not read else (None, ())
-            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if is_enumerated(module, source) and _kept(
-                module, loop, counter, at
-            ):
-                return counter.id, ()
+            case _ if index is not None:
+                return index, ()
             case ast.Call() as source, ast.Name() as counter if (
                 ranges(source) and by_ones(source) and _kept(module, loop, counter, at)
             ):
@@ -198,6 +200,14 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
         if (raised := increment(part)) is not None:
             return raised, ()
     return _enumerated(module, loop)
+
+
+def _index(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> str | None:
+    """The number that a loop over ``enumerate(loader)`` gives to its rounds."""
+    match loop:
+        case ast.For(iter=source, target=ast.Tuple(elts=[ast.Name() as counter, _])) if is_enumerated(module, source):
+            return counter.id if _kept(module, loop, counter, at) else None
+    return None
 
 
 def _picks_steps(loop: LoopNode, test: ast.expr) -> bool:
