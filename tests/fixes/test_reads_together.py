@@ -533,3 +533,54 @@ def test_tensors_of_a_list_are_stacked_as_they_are(job: MakeJob, parts: str, aft
     made = job({"train.py": PARTS.format(parts=parts)})
     assert made.repair("GPU305") == 1
     assert made.text("train.py") == PARTS.format(parts=after)
+
+
+TABLE = """\
+import torch
+import torch.distributed as dist
+
+def parse(losses, names):
+    {table} = dict(losses)
+    {entry}
+    for name, value in {table}.items():
+        if dist.is_initialized():
+            dist.all_reduce(value)
+        {table}[name] = value.item()
+    return {table}
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        losses = model(images.cuda(), labels.cuda())
+        sum(losses.values()).backward()
+        optimizer.step()
+        show(parse(losses, ["loss"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "entry", "below"),
+    [
+        (
+            "terms_of_the_loss",
+            'terms_of_the_loss["loss"] = sum(losses.values())',
+            "    values = torch.stack(list(terms_of_the_loss.values())).tolist()\n"
+            "    terms_of_the_loss.update(zip(terms_of_the_loss, values))\n",
+        ),
+        (
+            "terms_of_the_loss",
+            "values = names",
+            "    if terms_of_the_loss:\n"
+            "        numbers = torch.stack(list(terms_of_the_loss.values())).tolist()\n"
+            "        terms_of_the_loss.update(zip(terms_of_the_loss, numbers))\n",
+        ),
+        (
+            "terms",
+            'terms["loss"] = sum(losses.values())',
+            "    terms.update(zip(terms, torch.stack(list(terms.values())).tolist()))\n",
+        ),
+    ],
+)
+def test_a_table_is_read_in_lines_that_are_not_too_long(job: MakeJob, table: str, entry: str, below: str) -> None:
+    made = job({"train.py": TABLE.format(table=table, entry=entry)})
+    assert made.repair("GPU305") == 1
+    assert f"        {table}[name] = value.detach()\n{below}    return {table}\n" in made.text("train.py")

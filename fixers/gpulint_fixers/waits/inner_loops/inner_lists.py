@@ -20,6 +20,8 @@ from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
 from gpulint_fixers.waits.inner_loops.counted_tables import tabled
 
 _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})
+_NARROW = 79
+"""Most characters of a line that all style guides accept."""
 _ONE_TYPE = "they have to be of one type, on one device"
 
 
@@ -224,18 +226,30 @@ def _overwritten(
             return None
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 2:
         return None
-    line = f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"
-    if not _has_entry(module, loop, name):  # `torch.stack` takes no empty list
-        lead = module.syntax.source.line(loop.lineno)[: loop.col_offset]
-        line = f"if {name}:\n{lead}{indentation_step(module.syntax, loop)}{line}"
-    after = insert_after(module, loop, line)
-    if after is None or max(map(len, line.split("\n"))) > max(module.syntax.source.width, WIDTH):
+    lines = _table_read(module, loop, name, torch)
+    after = insert_after(module, loop, "\n".join(lines))
+    if after is None or max(map(len, lines)) > max(module.syntax.source.width, WIDTH):
         return None
     return Fix(
         f"read the values of the table in one copy after the loop; {_ONE_TYPE}",
         Safety.UNSAFE,
         (read.replaced(module, ".detach()"), after),
     )
+
+
+def _table_read(module: ModuleIndex, loop: ast.For, name: str, torch: str) -> list[str]:
+    """The lines that read all entries of a table, indented as the loop is from the second one on."""
+    lead = module.syntax.source.line(loop.lineno)[: loop.col_offset]
+    full = _has_entry(module, loop, name)  # `torch.stack` takes no empty list
+    inner = "" if full else indentation_step(module.syntax, loop)
+    lines = [f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"]
+    parts = [*walk(module.function(loop) or module.syntax.tree)]
+    used = {getattr(part, "id", getattr(part, "arg", "")) for part in parts if isinstance(part, ast.Name | ast.arg)}
+    own = next((one for one in ("values", "numbers") if one not in used), None)
+    if own is not None and len(lead) + len(inner) + len(lines[0]) > _NARROW:
+        lines = [f"{own} = {torch}.stack(list({name}.values())).tolist()", f"{name}.update(zip({name}, {own}))"]
+    lines = lines if full else [f"if {name}:", *(f"{inner}{line}" for line in lines)]
+    return [lines[0], *(f"{lead}{line}" for line in lines[1:])]
 
 
 def _has_entry(module: ModuleIndex, loop: ast.For, name: str) -> bool:
