@@ -170,10 +170,10 @@ def _stores(loop: LoopNode) -> list[ast.Name | ast.Attribute]:
 
 
 def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
-    """The step number at a statement, and the edits that make one. A number of the loop's own that starts anew and is
-    raised above the statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something."""
+    """The step number at a statement, and the edits that make one. A number that starts anew and is raised above the
+    statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something."""
     own, index = _incremented(module, at), _index(module, loop, at)
-    if own is not None and (index is None or own == running(module, loop)):
+    if own is not None and (index is None or not starts_anew(module, loop, own)):
         return own, ()
     if any(_picks_steps(loop, test) for test, _ in conditions(module, at, loop)):
         return None, ()  # only some numbers come here, of which none need be a multiple
