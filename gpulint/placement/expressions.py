@@ -80,3 +80,14 @@ def asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
         case ast.Subscript(slice=ast.Constant(value="scale")):
             return last_name(call.func) == "state_dict"
     return False
+
+
+def joined_parts(node: ast.expr) -> list[ast.expr]:
+    """Return what an argument is made of, if it is a list that is written out or made of one expression, as of
+    ``torch.stack([model(x) for x in images])``; else the argument itself."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return parts
+        case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part):
+            return [part]
+    return [node]

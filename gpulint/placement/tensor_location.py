@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.distributions import draws_on_host
-from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, looped_over
+from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, joined_parts, looped_over
 from gpulint.placement.host_models import is_model_on_host
 from gpulint.placement.host_results import (
     casts_to_host,
@@ -234,7 +234,7 @@ class TensorLocations:
                     return name in _METHODS or not self._returns_host(module, node)
                 names = self._project.fact(Resolver).names(module, func)
                 if any(found.startswith("torch.") and not found.startswith(_NO_TENSORS) for found in names):
-                    return any(self.is_tensor(module, argument) for argument in args[:2])
+                    return any(self.is_tensor(module, part) for argument in args[:2] for part in joined_parts(argument))
                 return self._returns_tensor(module, node)
         return False
 

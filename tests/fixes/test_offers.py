@@ -300,3 +300,137 @@ def test_a_program_is_decorated_where_a_block_would_be_long(job: MakeJob, lines:
     program += f"        scores = model(images.cuda())\n        print(scores.argmax(1).tolist())\n{inside}"
     offer = job({"test.py": f"{program}\nmain(torch.load('model.pt'), loader)\n"}).offer("GPU203")
     assert (offer.description, offer.safety) == (description, Safety.UNSAFE)
+
+
+SHOWN_IN_BAR = """\
+import torch
+from tqdm import tqdm
+
+def train(model, loader, show):
+    bar = {bar}
+    for {target} in bar:
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        bar.set_postfix(loss=loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "numbered"),
+    [
+        ("images, labels", "step, (images, labels)"),
+        ("(images, labels)", "step, (images, labels)"),
+        ("(images, others), labels", "step, ((images, others), labels)"),
+        ("images, (labels, others)", "step, (images, (labels, others))"),
+        ("(images, others), (labels, names)", "step, ((images, others), (labels, names))"),
+        ("[images, others], labels", "step, ([images, others], labels)"),
+        ("images,", "step, (images,)"),
+        ("(images), labels", "step, ((images), labels)"),
+        ("images", "step, images"),
+    ],
+)
+def test_a_step_number_stands_before_what_a_round_gets(job: MakeJob, target: str, numbered: str) -> None:
+    made = job({"train.py": SHOWN_IN_BAR.format(bar="tqdm(loader)", target=target)})
+    assert made.repair("GPU305") == 1
+    assert f"    for {numbered} in enumerate(bar):\n" in made.text("train.py")
+    assert "        if step % 50 == 0:\n            bar.set_postfix(loss=loss.item())" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        "tqdm(enumerate(loader), total=len(loader)) if show else enumerate(loader)",
+        "enumerate(loader) if not show else tqdm(enumerate(loader))",
+        "tqdm(enumerate(loader))",
+    ],
+)
+def test_a_bar_that_is_numbered_already_keeps_its_number(job: MakeJob, bar: str) -> None:
+    program = SHOWN_IN_BAR.format(bar=bar, target="it, (images, labels)")
+    made = job({"train.py": program})
+    assert made.repair("GPU305") == 1
+    assert "    for it, (images, labels) in bar:\n" in made.text("train.py")
+    assert "        if it % 50 == 0:\n            bar.set_postfix(loss=loss.item())" in made.text("train.py")
+
+
+WAITS_FOR_ALL = """\
+import torch
+
+def train(model, loader, average):
+    for step, (images, labels) in enumerate(loader):
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+{wait}
+        average.update(step)
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "        # \u540c\u6b65cuda \u7528\u4e8e\u8ba1\u65f6\n        torch.cuda.synchronize()",
+        "        torch.cuda.synchronize()  # for accurate timing",
+        "        # measure how long a step takes\n        torch.cuda.synchronize()",
+        "        # otherwise the copies overtake the step\n        torch.cuda.synchronize()",
+        "        # time of a step\n        if torch.cuda.is_available():\n            torch.cuda.synchronize()",
+    ],
+)
+def test_a_wait_for_all_work_stays_where_a_comment_says_what_for(job: MakeJob, wait: str) -> None:
+    assert "a comment says" in job({"train.py": WAITS_FOR_ALL.format(wait=wait)}).refusal("GPU305")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "        torch.cuda.synchronize()",
+        "        torch.cuda.synchronize()  # sync",
+        "        # wait for the GPU\n        torch.cuda.synchronize()",
+        "        # synchronize CUDA\n        if torch.cuda.is_available():\n            torch.cuda.synchronize()",
+    ],
+)
+def test_a_comment_that_says_what_a_removed_wait_does_goes_with_it(job: MakeJob, wait: str) -> None:
+    made = job({"train.py": WAITS_FOR_ALL.format(wait=wait)})
+    assert made.repair("GPU305") == 1
+    assert made.text("train.py") == WAITS_FOR_ALL.replace("{wait}\n", "")
+
+
+def test_a_comment_on_other_lines_stays_where_a_wait_is_removed(job: MakeJob) -> None:
+    made = job({"train.py": WAITS_FOR_ALL.format(wait="        # the bar\n        torch.cuda.synchronize()")})
+    assert made.repair("GPU305") == 1
+    assert made.text("train.py") == WAITS_FOR_ALL.format(wait="        # the bar")
+
+
+RAISED_ABOVE = """\
+import torch
+from tqdm import tqdm
+
+def train(model, loader, epochs):
+    {first}
+    for epoch in range(epochs):
+        {anew}
+        bar = tqdm(loader)
+        for {target} in {batches}:
+            loss = criterion(model(images.cuda()), labels.cuda())
+            loss.backward()
+            optimizer.step()
+            steps += 1
+            bar.set_postfix(loss=loss.item(), mean=epoch / steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "anew", "target", "batches", "test"),
+    [
+        ("seen = 0", "steps = 0", "i, (images, labels)", "enumerate(bar)", "i % 50 == 0"),
+        ("steps = 0", "seen = 0", "i, (images, labels)", "enumerate(bar)", "steps % 50 == 0"),
+        ("seen = 0", "steps = 0", "images, labels", "bar", "steps % 50 == 1"),
+        ("steps = 0", "seen = 0", "images, labels", "bar", "steps % 50 == 0"),
+    ],
+)
+def test_an_epoch_of_few_steps_shows_its_first_one(
+    job: MakeJob, first: str, anew: str, target: str, batches: str, test: str
+) -> None:
+    made = job({"train.py": RAISED_ABOVE.format(first=first, anew=anew, target=target, batches=batches)})
+    assert made.repair("GPU305") == 1
+    assert f"            if {test}:\n                bar.set_postfix(" in made.text("train.py")

@@ -487,3 +487,100 @@ def test_what_is_left_along_some_dimensions_is_read_at_once(job: MakeJob) -> Non
     assert "        ratios_list = ratios.flatten().tolist()\n" in text
     assert "            ratio = ratios_list[patch]\n" in text
     assert after.split()[0] == before.split()[0]
+
+
+PARTS = """\
+import torch
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        first, second = model(images.cuda())
+        loss, cls_loss = criterion(first, labels.cuda()), criterion(second, labels.cuda())
+        losses = [loss, cls_loss]
+        (loss + cls_loss).backward()
+        optimizer.step()
+        {parts}
+        keep(parts)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "after"),
+    [
+        (
+            "parts = [loss.item() for loss in losses]",
+            "parts = list(losses)\n        parts = torch.stack(parts).tolist() if parts else []",
+        ),
+        (
+            "losses = parts = [loss.item() for loss in losses]",
+            "losses = parts = torch.stack(list(losses)).tolist()",
+        ),
+        (
+            "parts = [loss.item() for loss in (loss, cls_loss)]",
+            "parts = torch.stack((loss, cls_loss)).tolist()",
+        ),
+        (
+            "parts = [loss.item() for loss in [loss, cls_loss]]",
+            "parts = torch.stack([loss, cls_loss]).tolist()",
+        ),
+        (
+            "parts = [loss.mean().item() for loss in (loss, cls_loss)]",
+            "parts = torch.stack([loss.mean() for loss in (loss, cls_loss)]).tolist()",
+        ),
+    ],
+)
+def test_tensors_of_a_list_are_stacked_as_they_are(job: MakeJob, parts: str, after: str) -> None:
+    made = job({"train.py": PARTS.format(parts=parts)})
+    assert made.repair("GPU305") == 1
+    assert made.text("train.py") == PARTS.format(parts=after)
+
+
+TABLE = """\
+import torch
+import torch.distributed as dist
+
+def parse(losses, names):
+    {table} = dict(losses)
+    {entry}
+    for name, value in {table}.items():
+        if dist.is_initialized():
+            dist.all_reduce(value)
+        {table}[name] = value.item()
+    return {table}
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        losses = model(images.cuda(), labels.cuda())
+        sum(losses.values()).backward()
+        optimizer.step()
+        show(parse(losses, ["loss"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "entry", "below"),
+    [
+        (
+            "terms_of_the_loss",
+            'terms_of_the_loss["loss"] = sum(losses.values())',
+            "    values = torch.stack(list(terms_of_the_loss.values())).tolist()\n"
+            "    terms_of_the_loss.update(zip(terms_of_the_loss, values))\n",
+        ),
+        (
+            "terms_of_the_loss",
+            "values = names",
+            "    if terms_of_the_loss:\n"
+            "        numbers = torch.stack(list(terms_of_the_loss.values())).tolist()\n"
+            "        terms_of_the_loss.update(zip(terms_of_the_loss, numbers))\n",
+        ),
+        (
+            "terms",
+            'terms["loss"] = sum(losses.values())',
+            "    terms.update(zip(terms, torch.stack(list(terms.values())).tolist()))\n",
+        ),
+    ],
+)
+def test_a_table_is_read_in_lines_that_are_not_too_long(job: MakeJob, table: str, entry: str, below: str) -> None:
+    made = job({"train.py": TABLE.format(table=table, entry=entry)})
+    assert made.repair("GPU305") == 1
+    assert f"        {table}[name] = value.detach()\n{below}    return {table}\n" in made.text("train.py")

@@ -501,3 +501,94 @@ def train(model, loader, optimizer):
 def test_an_unread_sum_beside_a_read_of_the_same_loss_is_no_safe_removal(job: MakeJob) -> None:
     results = job({"train.py": TWO_READS}).scan("GPU305")
     assert not any(isinstance(one.fix, Fix) and one.fix.safety is Safety.SAFE for one in results)
+
+
+TIMED = """\
+import time
+
+import torch
+
+is_cuda = torch.cuda.is_available()
+
+
+def train(model, loader, optimizer, device):
+    total, spent = 0.0, 0.0
+    for images, labels in loader:
+        loss = criterion(model(images.cuda()), labels.cuda())
+        loss.backward()
+{before}
+        began = time.perf_counter()
+        optimizer.step()
+{after}
+        spent += time.perf_counter() - began
+        total += loss.item()
+    return total, spent
+"""
+
+
+@pytest.mark.parametrize(
+    "test", ["is_cuda", "torch.cuda.is_available()", 'device.type == "cuda"', "not device.type == 'cpu'"]
+)
+def test_a_step_that_waits_for_clocks_on_gpus_reads_on(job: MakeJob, test: str) -> None:
+    wait = f"        if {test}:\n            torch.cuda.synchronize()"
+    results = job({"train.py": TIMED.format(before=wait, after=wait)}).scan("GPU305")
+    assert not any(isinstance(one.fix, Fix) for one in results)
+
+
+@pytest.mark.parametrize("test", ["step_number % 100 == 0", 'device.type == "cpu"'])
+def test_clocks_that_few_steps_wait_for_leave_a_gain(job: MakeJob, test: str) -> None:
+    wait = f"        if {test}:\n            torch.cuda.synchronize()"
+    program = TIMED.format(before=wait, after=wait).replace(
+        "images, labels in loader", "step_number, (images, labels) in enumerate(loader)"
+    )
+    results = job({"train.py": program}).scan("GPU305")
+    assert any(isinstance(one.fix, Fix) and "add up" in one.fix.description for one in results)
+
+
+NAMED_RUN = """\
+import argparse
+
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--run", default={default!r})
+args = parser.parse_args()
+
+
+def compare(output, labels):
+    output, labels = output.cpu().numpy(), labels.cpu().numpy()
+    return abs(output - labels).max()
+
+
+def train(model, loader, optimizer, rank):
+    total = 0.0
+    for images, labels in loader:
+        output = model(images.cuda())
+        if {test}:
+            worst.insert(compare(output.detach(), labels))
+        loss = criterion(output, labels.cuda())
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+
+
+train(model, DataLoader(data, batch_size=16), optimizer, 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "default", "offered"),
+    [
+        ('rank == 0 and args.run != "debug"', "first", False),
+        ('args.run != "debug" and rank == 0', "first", False),
+        ('rank == 0 and args.run != "debug"', "debug", True),
+        ('rank == 0 and args.run == "debug"', "first", True),
+        ('len(images) == 7 and args.run != "debug"', "first", True),
+    ],
+)
+def test_what_the_first_process_logs_by_default_waits_in_each_step(
+    job: MakeJob, test: str, default: str, offered: bool
+) -> None:
+    results = job({"train.py": NAMED_RUN.format(test=test, default=default)}).scan("GPU305")
+    assert any(isinstance(one.fix, Fix) and "add up" in one.fix.description for one in results) is offered

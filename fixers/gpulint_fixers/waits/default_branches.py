@@ -7,6 +7,7 @@ import ast
 from gpulint.project import Project
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.waits.step_tests import holds_in_all_steps
 
 
 def is_within_by_default(
@@ -22,8 +23,11 @@ def is_within_by_default(
 
 
 def _takes(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    """Return whether the default of a setting lets a test of it hold, or not; without one, each value that it gets."""
+    """Return whether the default of a setting lets a test of it hold, or not; without one, each value that it gets.
+    Of tests that all have to hold, the others may be those that hold in each step of a process (``rank == 0``)."""
     match test:
+        case ast.BoolOp(op=ast.And(), values=parts) if holds:
+            return all(_takes(project, module, part, True) or holds_in_all_steps(module, part, None) for part in parts)
         case ast.Compare(
             left=ast.Attribute() | ast.Subscript() as left,
             ops=[ast.Eq() | ast.NotEq() as compares],

@@ -22,6 +22,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -205,7 +206,7 @@ def _runs_always(project: Project, current: _Block, node: ast.AST, *, explores: 
 
 def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
     """Return whether a condition may not hold in a step that goes well: not one on the processes, on a type, on what is
-    there unless it is one of several choices, or that ends the program."""
+    there unless it is one of several choices, on whether there is a GPU, or that ends the program."""
     branch = module.syntax.parents.get(test)
     if not holds and isinstance(branch, ast.If) and isinstance(branch.body[-1], ast.Raise):
         return False
@@ -214,7 +215,7 @@ def _may_differ(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
             return False
         case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if holds:
             return is_by_choice(module, test)
-    return not is_of_processes(module, test)
+    return not is_of_processes(module, test) and not excludes_cuda(module, test, not holds)
 
 
 def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) -> str:

@@ -20,6 +20,8 @@ from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
 from gpulint_fixers.waits.inner_loops.counted_tables import tabled
 
 _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})
+_NARROW = 79
+"""Most characters of a line that all style guides accept."""
 _ONE_TYPE = "they have to be of one type, on one device"
 
 
@@ -85,13 +87,29 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
     if inner.elt is not read.whole or not is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
     full = not tests and all(_is_never_empty(one.iter) for one in inner.generators)
+    same = _same_tensors(module, inner, read)
     below = None if full else _read_below(module, inner, torch)
-    edits = below or (None if tests else _read_inline(module, inner, read, torch))
+    if below is not None:
+        kept = read.replaced(module, "") if same is None else Edit(module.path, module.syntax.span(inner), same)
+        edits: tuple[Edit, ...] | None = (kept, *below)
+    else:
+        edits = None if tests else _read_inline(module, inner, read, torch, same)
     if edits is None:
         return None
     some = "" if full or below else ", and there has to be at least one"
     description = f"read the values in one copy instead of one by one; {_ONE_TYPE}{some}"
-    return Fix(description, Safety.UNSAFE, (read.replaced(module, ""), *edits))
+    return Fix(description, Safety.UNSAFE, edits)
+
+
+def _same_tensors(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead) -> str | None:
+    """``list(losses)`` for ``[loss.item() for loss in losses]``, whose tensors are those of another list."""
+    if "#" in module.syntax.text(inner):
+        return None
+    match inner.generators:
+        case [ast.comprehension(target=ast.Name(id=name), iter=source, ifs=[])] if ast.unparse(read.tensor) == name:
+            text = module.syntax.text(source)
+            return text if isinstance(source, ast.List | ast.Tuple) else f"list({text})"
+    return None
 
 
 def _read_below(module: ModuleIndex, inner: ast.ListComp, torch: str) -> tuple[Edit, ...] | None:
@@ -108,11 +126,14 @@ def _read_of_all(name: str, torch: str, *, full: bool = False) -> str:
     return f"{name} = {torch}.stack({name}).tolist()" + ("" if full else f" if {name} else []")
 
 
-def _read_inline(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str) -> tuple[Edit, ...] | None:
+def _read_inline(
+    module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, torch: str, same: str | None
+) -> tuple[Edit, ...] | None:
     syntax = module.syntax
     start, end = syntax.offsets(inner)
     line = syntax.source.line(inner.lineno)
-    more = len(f"{torch}.stack().tolist()") - len(syntax.text(read.whole)) + len(syntax.text(read.tensor))
+    own = len(syntax.text(read.tensor)) - len(syntax.text(read.whole))
+    more = len(f"{torch}.stack().tolist()") + (own if same is None else len(same) - (end - start))
     before = after = ""
     if inner.lineno == inner.end_lineno and len(line) + more > max(syntax.source.width, WIDTH):
         statement = syntax.parents.get(inner)
@@ -120,7 +141,10 @@ def _read_inline(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, tor
             return None
         indent = line[: len(line) - len(line.lstrip())]
         before, after = f"\n{indent}{indentation_step(syntax, statement)}", f"\n{indent}"
+    if same is not None:
+        return (Edit(module.path, syntax.span(inner), f"{torch}.stack({before}{same}{after}).tolist()"),)
     return (
+        read.replaced(module, ""),
         Edit(module.path, syntax.span_at(start, start), f"{torch}.stack({before}"),
         Edit(module.path, syntax.span_at(end, end), f"{after}).tolist()"),
     )
@@ -202,18 +226,30 @@ def _overwritten(
             return None
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 2:
         return None
-    line = f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"
-    if not _has_entry(module, loop, name):  # `torch.stack` takes no empty list
-        lead = module.syntax.source.line(loop.lineno)[: loop.col_offset]
-        line = f"if {name}:\n{lead}{indentation_step(module.syntax, loop)}{line}"
-    after = insert_after(module, loop, line)
-    if after is None or max(map(len, line.split("\n"))) > max(module.syntax.source.width, WIDTH):
+    lines = _table_read(module, loop, name, torch)
+    after = insert_after(module, loop, "\n".join(lines))
+    if after is None or max(map(len, lines)) > max(module.syntax.source.width, WIDTH):
         return None
     return Fix(
         f"read the values of the table in one copy after the loop; {_ONE_TYPE}",
         Safety.UNSAFE,
         (read.replaced(module, ".detach()"), after),
     )
+
+
+def _table_read(module: ModuleIndex, loop: ast.For, name: str, torch: str) -> list[str]:
+    """The lines that read all entries of a table, indented as the loop is from the second one on."""
+    lead = module.syntax.source.line(loop.lineno)[: loop.col_offset]
+    full = _has_entry(module, loop, name)  # `torch.stack` takes no empty list
+    inner = "" if full else indentation_step(module.syntax, loop)
+    lines = [f"{name}.update(zip({name}, {torch}.stack(list({name}.values())).tolist()))"]
+    parts = [*walk(module.function(loop) or module.syntax.tree)]
+    used = {getattr(part, "id", getattr(part, "arg", "")) for part in parts if isinstance(part, ast.Name | ast.arg)}
+    own = next((one for one in ("values", "numbers") if one not in used), None)
+    if own is not None and len(lead) + len(inner) + len(lines[0]) > _NARROW:
+        lines = [f"{own} = {torch}.stack(list({name}.values())).tolist()", f"{name}.update(zip({name}, {own}))"]
+    lines = lines if full else [f"if {name}:", *(f"{inner}{line}" for line in lines)]
+    return [lines[0], *(f"{lead}{line}" for line in lines[1:])]
 
 
 def _has_entry(module: ModuleIndex, loop: ast.For, name: str) -> bool:

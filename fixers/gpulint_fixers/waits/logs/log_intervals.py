@@ -32,6 +32,7 @@ from gpulint_fixers.waits.logs.step_numbers import (
     is_enumerated,
     ranges,
     running,
+    starts_anew,
 )
 
 EVERY = 50
@@ -70,7 +71,8 @@ def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt
     every = next((number for number in _SHORTER if not rounds or 2 * number <= rounds), None)
     if every is None:
         return Declined(f"the loop has {rounds} rounds, too few for a log interval")
-    return Interval(f"{counter} % {every} == 0", edits, str(every))
+    first = int(counter == _incremented(module, at) and starts_anew(module, loop, counter))
+    return Interval(f"{counter} % {every} == {first}", edits, str(every))
 
 
 def is_short(loop: LoopNode) -> bool:
@@ -168,8 +170,10 @@ def _stores(loop: LoopNode) -> list[ast.Name | ast.Attribute]:
 
 
 def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
-    """The step number at a statement, and the edits that make one."""
-    if (own := _incremented(module, at)) is not None:
+    """The step number at a statement, and the edits that make one. A number that starts anew and is raised above the
+    statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something."""
+    own, index = _incremented(module, at), _index(module, loop, at)
+    if own is not None and (index is None or not starts_anew(module, loop, own)):
         return own, ()
     if any(_picks_steps(loop, test) for test, _ in conditions(module, at, loop)):
         return None, ()  # only some numbers come here, of which none need be a multiple
@@ -182,10 +186,8 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
                 edit = Edit(module.path, module.syntax.span(unused), name or "")
                 return (name, (edit,)) if name is not None and not read else (None, ())
-            case source, ast.Tuple(elts=[ast.Name() as counter, _]) if is_enumerated(module, source) and _kept(
-                module, loop, counter, at
-            ):
-                return counter.id, ()
+            case _ if index is not None:
+                return index, ()
             case ast.Call() as source, ast.Name() as counter if (
                 ranges(source) and by_ones(source) and _kept(module, loop, counter, at)
             ):
@@ -198,6 +200,14 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
         if (raised := increment(part)) is not None:
             return raised, ()
     return _enumerated(module, loop)
+
+
+def _index(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> str | None:
+    """The number that a loop over ``enumerate(loader)`` gives to its rounds."""
+    match loop:
+        case ast.For(iter=source, target=ast.Tuple(elts=[ast.Name() as counter, _])) if is_enumerated(module, source):
+            return counter.id if _kept(module, loop, counter, at) else None
+    return None
 
 
 def _picks_steps(loop: LoopNode, test: ast.expr) -> bool:
@@ -292,13 +302,20 @@ def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[
     between = text[end:first]
     if "\n" in text[start:last] or "#" in between or between.strip(" ()") != "in":
         return None, ()
-    bare = isinstance(loop.target, ast.Tuple) and text[start] not in "(["
-    target = f"{name}, ({text[start:end]})" if bare else f"{name}, {text[start:end]}"
     return name, (
-        Edit(syntax.path, syntax.span_at(start, end), target),
+        Edit(syntax.path, syntax.span_at(start, end), _numbered(name, text[start:end])),
         Edit(syntax.path, syntax.span_at(first, first), "enumerate("),
         Edit(syntax.path, syntax.span_at(last, last), ")"),
     )
+
+
+def _numbered(name: str, target: str) -> str:
+    """``step, batch`` for ``batch``; ``step, (x, y)`` for ``x, y``, and ``step, ((a, b), y)`` for ``(a, b), y``, whose
+    bracket is only that of its first part."""
+    (alone,), (both,) = (ast.parse(f"{text} = batch").body for text in (target, f"{name}, {target}"))
+    assert isinstance(alone, ast.Assign) and isinstance(both, ast.Assign) and isinstance(both.targets[0], ast.Tuple)
+    kept = [ast.dump(one) for one in both.targets[0].elts[1:]] == [ast.dump(alone.targets[0])]
+    return f"{name}, {target}" if kept else f"{name}, ({target})"
 
 
 def _is_bar(module: ModuleIndex, loop: ast.For) -> bool:

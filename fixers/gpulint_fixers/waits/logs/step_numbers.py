@@ -32,6 +32,20 @@ def running(module: ModuleIndex, loop: LoopNode) -> str | None:
     return None
 
 
+def starts_anew(module: ModuleIndex, loop: LoopNode, name: str) -> bool:
+    """Return whether a variable that a loop raises is 0 before it in each epoch, or in each call of the function."""
+    if not isinstance(loop, ast.For) or name == running(module, loop):
+        return False
+    function, outer = module.function(loop), [up for up in module.syntax.ancestors(loop) if isinstance(up, LOOPS)]
+    for use in module.named.get(name, []):
+        match module.syntax.parents.get(use):
+            case ast.Assign(targets=[ast.Name()], value=ast.Constant(value=0)) as start if (
+                module.function(use) is function and start.lineno < loop.lineno
+            ):
+                return function is not None or any(up in outer for up in module.syntax.ancestors(start))
+    return False
+
+
 def increment(statement: ast.stmt) -> str | None:
     """``step += 1``, ``self.step += 1``, of a variable whose name says that it counts steps."""
     match statement:
@@ -50,13 +64,17 @@ def increment(statement: ast.stmt) -> str | None:
 
 
 def is_enumerated(module: ModuleIndex, source: ast.expr) -> bool:
-    """``enumerate(loader)``, or a bar that was made of it."""
+    """``enumerate(loader)``, or a bar that was made of it, perhaps only where one is shown (``tqdm(enumerate(loader))
+    if verbose else enumerate(loader)``)."""
     if isinstance(source, ast.Name):
         return any(
-            isinstance(binding.value, ast.Call)
-            and any(isinstance(part, ast.Call) and enumerates(part) for part in walk(binding.value))
+            isinstance(part, ast.Call) and enumerates(part)
             for binding in module.scope(source).lookup(source.id)
+            if isinstance(binding.value, ast.Call | ast.IfExp)
+            for part in walk(binding.value)
         )
+    if isinstance(source, ast.IfExp):
+        return is_enumerated(module, source.body) and is_enumerated(module, source.orelse)
     return isinstance(source, ast.Call) and enumerates(source)
 
 
