@@ -74,6 +74,7 @@ def test_the_wrapped_program_saves_the_same_checkpoint(job: MakeJob, tmp_path: P
         ("    model = model.to(device)", "    for _ in range(1):\n        model = model.to(device)", "in a loop"),
         ("print(loss.item())", "return model", "returns the model"),
         ("main()\n", "def show(net): print(net.rate)\nmain()\n", None),
+        ("    optimizer = ", "    parts = {'body': model}\n    optimizer = ", "put into a table or another variable"),
         ("print(loss.item())", "show(model)\n\ndef show(net): print(net.rate)\n", "`.rate`"),
     ],
 )

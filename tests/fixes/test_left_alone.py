@@ -173,24 +173,6 @@ CASES = {
         },
         "only known in the job",
     ),
-    "the model's own methods are called through a table": (
-        "GPU413",
-        {
-            "job.sh": "#SBATCH --gres=gpu:4\npython train.py\n",
-            "train.py": """\
-                import torch
-
-                model = Net()
-                model = model.to("cuda")
-                parts = {"body": model}
-                for images, labels in train_loader:
-                    loss = criterion(parts["body"].encode(images.cuda()), labels.cuda())
-                    loss.backward()
-                    optimizer.step()
-                """,
-        },
-        "put into a table or another variable",
-    ),
 }
 
 

@@ -50,7 +50,7 @@ def without(project: Project, found: Surplus) -> Fix | Declined:
 
 
 def _reasons(held: int) -> re.Pattern[str]:
-    """What a comment says that would be wrong of fewer GPUs, or that tells why there are more than one."""
+    """Return what a comment says that would be wrong of fewer GPUs, or that tells why there are more than one."""
     number = f"{held}|{_WORDS[held]}" if held in _WORDS else f"{held}"
     return re.compile(rf"\b({number}|memory|vram|oom|exclusive|whole|entire|full)\b", re.IGNORECASE)
 

@@ -137,7 +137,6 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
         unproven = _unproven(project, job, start, gpus.value, program)
-        fewer = surplus(start, gpus, 1, program) if not unproven else None
         yield RULE.finding(
             place.path,
             place.span,
@@ -145,7 +144,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             help=_WRAPPED.format(program=path, model=_name(module, moved))
             if "torch" in program.libraries
             else "build and compile the model under `tf.distribute.MirroredStrategy().scope()`, or request one GPU",
-            payload=Unwrapped(module, moved, gpus.value, fewer),
+            payload=Unwrapped(module, moved, gpus.value, None if unproven else surplus(start, gpus, 1, program)),
             related=(
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
