@@ -604,6 +604,100 @@ def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
     assert job(files).offer("GPU303").changes
 
 
+USED = """\
+from tqdm import tqdm
+from itertools import islice
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64)
+{}
+for epoch in range(90):
+    for x, y in loader:
+        criterion(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "batches = list(iter(loader))",
+        "batches = [batch for batch in loader]",
+        "batches = [(x, y) for x, y in tqdm(loader)]",
+        "batches = []\nbatches.extend(loader)",
+        "batches = tuple(tqdm(loader))",
+    ],
+)
+def test_no_worker_sends_batches_that_are_all_kept(job: MakeJob, kept: str) -> None:
+    check_declined(job, "GPU303", {"train.py": USED.format(kept)}, "a list keeps the batches")
+
+
+@pytest.mark.parametrize(
+    "used",
+    ["batches = list(islice(loader, 4))", "sizes = [len(x) for x, y in loader]", "parts = list(next(iter(loader)))"],
+)
+def test_workers_send_batches_of_which_few_are_kept(job: MakeJob, used: str) -> None:
+    assert job({"train.py": USED.format(used)}).offer("GPU303").changes
+
+
+HDF = """\
+import h5py
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Songs(Dataset):
+    def __init__(self, path):
+        self.path = path
+        self.file = None
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = h5py.File(self.path, "r")
+        audio = np.pad(self.file[str(index)]["audio"][:].astype(np.float32), 4)
+        {}
+
+def collate(samples):
+    return torch.stack([audio for audio, _ in samples]), [words for _, words in samples]
+
+def main():
+    loader = DataLoader(Songs("songs.hdf5"), batch_size=64, collate_fn=collate)
+    for epoch in range(90):
+        for audio, words in loader:
+            criterion(model(audio.cuda()), words).backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "words = self.file[str(index)]['words']\n        return audio, words",
+        "return {'audio': audio, 'words': self.file[f'{index}/words']}",
+        "song = self.file[self.names[index]]\n        return audio, (index, song['words'])",
+        "with h5py.File(self.path) as file:\n            words = file['words']\n        return audio, words",
+    ],
+)
+def test_no_worker_sends_what_is_still_in_a_file(job: MakeJob, given: str) -> None:
+    check_declined(job, "GPU303", {"train.py": HDF.format(given)}, "which is still in its file")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "return audio, self.file[str(index)]['words'][:]",
+        "words = self.file['words'][index]\n        return audio, words",
+        "words = self.file[str(index)]['words']\n        return audio, np.array(words)",
+        "words = self.file[str(index)]['words']\n        words = words[()]\n        return audio, words",
+        "return audio, self.file[str(index)].attrs['words']",
+    ],
+)
+def test_workers_send_what_is_read_from_a_file(job: MakeJob, given: str) -> None:
+    assert job({"train.py": HDF.format(given)}).offer("GPU303").changes
+
+
 @pytest.mark.parametrize("taken", ["samples.sample().cpu()", "samples.sample().squeeze(0).to('cpu')"])
 def test_samples_that_come_back_to_the_host_get_workers(job: MakeJob, taken: str) -> None:
     (_, files, _) = CASES["samples that a model on the GPU has encoded"]

@@ -18,6 +18,7 @@ from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.daemon_processes import is_made_in_each_process, may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
+from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
@@ -93,6 +94,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
+    if entry := handed_handle(project, loader):
+        return f"samples hold `{entry}`, which is still in its file and cannot be sent from a worker: read it (`[...]`)"
     if name := followed_sampler(project, loader):
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
     if reason := shared_state(project, loader):
