@@ -46,7 +46,7 @@ def _handed_by(project: Project, getter: NodeRef) -> str:
         return ""
     for value in project.fact(Resolver).returns(getter.node):
         for part in _parts(value):
-            if text := _entry(project, NodeRef(getter.module, part), _STEPS):
+            if text := entry_of_file(project, NodeRef(getter.module, part)):
                 return text
     return ""
 
@@ -61,16 +61,16 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
             yield value
 
 
-def _entry(project: Project, at: NodeRef, steps: int) -> str:
+def entry_of_file(project: Project, at: NodeRef, steps: int = _STEPS) -> str:
     """Return the text of an expression that is an entry of an open file, or a variable that holds one."""
     match at.node:
         case ast.Name() if steps:
             bound = reaching(at.module, at.module.scope(at.node).lookup(at.node.id), at.node)
             values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
-            found = (_entry(project, NodeRef(at.module, one), steps - 1) for one in values if one is not None)
+            found = (entry_of_file(project, NodeRef(at.module, one), steps - 1) for one in values if one is not None)
             return next((text for text in found if text), "")
         case ast.Subscript(value=base, slice=key) if _is_file(project, at.module, base) or (
-            _is_key(key) and _entry(project, NodeRef(at.module, base), steps - 1)
+            _is_key(key) and entry_of_file(project, NodeRef(at.module, base), steps - 1)
         ):
             return ast.unparse(at.node)
     return ""

@@ -130,6 +130,36 @@ CASES = {
         },
         "the data set holds its samples in memory (`self.scans`)",
     ),
+    "a table of arrays that are read from files into memory, in a program of Windows": (
+        "GPU303",
+        {
+            "train.py": """\
+            import h5py
+            import torch
+            from torch.utils.data import DataLoader
+
+            class Events:
+                def __init__(self, paths):
+                    self.runs = {}
+                    for path in paths:
+                        with h5py.File(path, "r") as file:
+                            self.runs[path] = {"x": file["events"]["x"][()], "t": file["events"]["t"][()]}
+                    self.samples = [(path, time) for path in paths for time in range(90)]
+
+                def __getitem__(self, index):
+                    path, time = self.samples[index]
+                    run = self.runs[path]
+                    return voxels(run["x"][time : time + 9])
+
+            if __name__ == "__main__":
+                model.load_state_dict(torch.load(r"checkpoints\\best.pth"))
+                loader = DataLoader(Events(paths), batch_size=64)
+                for x, y in loader:
+                    criterion(model(x.cuda()), y.cuda()).backward()
+            """
+        },
+        "the data set holds its samples in memory (`self.runs`)",
+    ),
     "arrays in memory, in a program with a path of Windows that is relative": (
         "GPU303",
         {
@@ -312,6 +342,24 @@ CASES = {
             "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
         },
         "DOCUMENTATION.md:3 says why there are no workers",
+    ),
+    "a reason in the settings of the program": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "config/large.yaml": "data:\n  num_workers: 0  # stability on Windows\n",
+            "config/small.yaml": "data:\n  num_workers: 0\n",
+        },
+        "config/large.yaml:2 says why there are no workers",
+    ),
+    "settings beside others that say why they name no workers": (
+        "GPU303",
+        {
+            "config/train_large.yaml": "model: large\ndata:\n  batch_size: 64\n  num_workers: 0  # preloaded in RAM\n",
+            "config/train_small.yaml": "model: small\ndata:\n  batch_size: 64\n  num_workers: 0\n",
+            "train.py": LOADER.replace("num_workers=4", "num_workers=config['data']['num_workers']"),
+        },
+        "says why there are no workers",
     ),
     "a file that a part of a base of the data set opens": (
         "GPU303",
@@ -597,6 +645,19 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str) -> None:
     check_declined(job, *CASES[case])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"config/small.yaml": "data:\n  num_workers: 0  # number of workers\n"},
+        {"config/small.yaml": "data:\n  num_workers: 0  # preloaded in RAM\n"},
+        {"config/small.yaml": "data:\n  num_workers: 2  # crashes on Windows\n"},
+        {"other/tool.yaml": "workers: 0  # crashes on Windows\n", "program/small.yaml": "num_workers: 0\n"},
+    ],
+)
+def test_settings_that_give_no_reason_leave_the_loader_its_workers(job: MakeJob, settings: dict[str, str]) -> None:
+    assert job({"program/train.py": LOADER.replace(", num_workers=4", ""), **settings}).offer("GPU303").changes
 
 
 def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
