@@ -31,7 +31,7 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.edits.versions import is_of_first_fastai, predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
-from gpulint_fixers.loading.loader_homes import by_home, siblings
+from gpulint_fixers.loading.loader_homes import by_home, setting_of_siblings, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
@@ -127,7 +127,10 @@ def _change(project: Project, payload: SingleProcess) -> _Change | Declined:
     persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
-    if is_here and (own := option(project, loader)) is not None:
+    own = _stated(project, payload) if is_here else None
+    if isinstance(own, Declined):
+        return own
+    if own is not None:
         workers, why = own, "as many as the option says"
         if shards is not None:
             return Declined(f"`{own}` may be more than the {shards} shards, and a worker without one fails")
@@ -154,6 +157,21 @@ def _change(project: Project, payload: SingleProcess) -> _Change | Declined:
         reordered=any(shuffles_again(project, one) for one in (loader, *sharing(project, loader, edits))),
         notes=(*told, _not_pickled(project, loader, sent)),
     )
+
+
+def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
+    """Return the option or setting of the program that a loader is to get its number of workers from, perhaps as the
+    loaders beside it do; None if there is none."""
+    own = option(project, payload.loader)
+    if own is not None or payload.workers is not None:
+        return own
+    if (setting := setting_of_siblings(project, payload.loader)) is None:
+        return None
+    assert isinstance(setting.node, ast.expr)
+    text = ast.unparse(setting.node)
+    if any(not value.value for value in project.fact(Constants).of(setting.module, setting.node).values):
+        return Declined(f"the loaders beside it get `{text}`, which may be 0: pass that here too, and raise it")
+    return text
 
 
 def _may_not_last(project: Project, loader: Loader) -> bool:
