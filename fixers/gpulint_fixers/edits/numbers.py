@@ -12,7 +12,7 @@ from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.source import SourceText, Span
-from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 _NUMBERS = regex.compile(r"\d+")
 _UNITS = "(?:training |global |optimizer )?(?:steps?|iterations?|iters?|updates|batches)|workers|processes"
@@ -67,9 +67,9 @@ def _docstring_lines(project: Project, place: Place, source: SourceText) -> Iter
                 yield from (found.span() for found in line.finditer(source.text, start, end))
 
 
-def _settings_at(module: ModuleIndex, at: Span) -> Iterator[tuple[str, ast.ClassDef | FunctionNode]]:
+def _settings_at(module: ModuleIndex, at: Span) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
     """Yield the parameter or field whose default is at a place, with the functions and classes that describe it."""
-    owners = [*module.syntax.of(ast.ClassDef), *module.syntax.of(ast.FunctionDef)]
+    owners: list[ast.ClassDef | ast.FunctionDef] = [*module.syntax.of(ast.ClassDef), *module.syntax.of(ast.FunctionDef)]
     for owner in (one for one in owners if one.lineno <= at.line <= (one.end_lineno or one.lineno)):
         if isinstance(owner, ast.ClassDef):
             given = [(one.target, one.value) for one in owner.body if isinstance(one, ast.AnnAssign)]
