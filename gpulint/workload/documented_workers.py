@@ -1,4 +1,5 @@
-"""What the documentation of a tree says of loaders without workers, and of the processes that a program starts."""
+"""What the documentation of a tree and comments in its settings say of loaders without workers, and of the processes
+that a program starts."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint import regex
+from gpulint import reasons, regex
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -21,17 +22,54 @@ _REASON = regex.compile(
 )
 _IF = regex.compile(r"\b(?:if|when|in case|try)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
+_FILES = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"})
+_SET = regex.compile(r"[\s-]*(?:num[_-]?|n[_-]?|\w*loader_num_)?workers[\"']?\s*[:=]\s*(?:0\s*#(.*)|\d)", re.IGNORECASE)
+_HELD = regex.compile(r"\bram\b|in[- ]memory|pre-?load", re.IGNORECASE)
+"""Words of what workers could not help with."""
+_MOST, _LARGEST = 300, 100_000
+"""Most files of settings that are read, and the bytes of the largest one."""
 
 
 def documented_reason(project: Project, path: Path) -> str:
-    """Return the line (``README.md:12``) in a folder above a program that says why its loaders have no workers; empty
-    if there is none."""
+    """Return the line (``README.md:12``) in a folder above a program that says why its loaders have no workers, or of
+    the settings nearest to it (``config/large.yaml:7``); empty if there is none."""
     for folder in path.parents:
         if found := _reason_in(project, folder):
             return found
         if folder == project.root:
             break
+    return _reason_of_settings(project, path)
+
+
+def _reason_of_settings(project: Project, path: Path) -> str:
+    """Return the line of the settings beside a file, or else of those in the nearest folder above it that has any, with
+    a comment that says why it names no workers."""
+    lines = _settings(project)
+    for folder in path.parents:
+        near = [one for one in lines if one[0].is_relative_to(folder)]
+        if near or folder == project.root:
+            said = (one for one in near if _says_why(one[2], beside=one[0].parent == path.parent))
+            return next((f"{at.relative_to(project.root).as_posix()}:{number}" for at, number, _ in said), "")
     return ""
+
+
+def _says_why(comment: str, *, beside: bool) -> bool:
+    return reasons.says_why(comment) or reasons.names_trouble(comment) or (beside and _HELD.search(comment) is not None)
+
+
+@query
+def _settings(project: Project) -> list[tuple[Path, int, str]]:
+    """Return the lines of settings files that set a number of workers, and the comment behind a 0."""
+    found = list[tuple[Path, int, str]]()
+    files = [path for path in project.files if path.suffix in _FILES and not project.is_test(path)]
+    for path in files[:_MOST]:
+        data = project.data(path)
+        if len(data) > _LARGEST or b"workers" not in data:
+            continue
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+            if (setting := _SET.match(line)) is not None:
+                found.append((path, number, setting[1] or ""))
+    return found
 
 
 def documented_count(project: Project, path: Path, option: str) -> str:

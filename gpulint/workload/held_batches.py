@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 _REPEATS = {"cycle": "itertools.cycle", "tee": "itertools.tee", "ncycles": "more_itertools.ncycles"}
 """Functions that keep what they have drawn."""
-_COLLECTS = frozenset({"list", "tuple", "sorted"})
+_COLLECTS = ("list", "tuple", "sorted", "extend")
+"""Functions and methods that keep all items of what they are given."""
+_CUTS = frozenset({"islice", "next", "take", "map"})
+"""Functions that give out a few batches, or something else."""
 _EMPTIES = frozenset({"clear", "pop", "popleft"})
 
 
@@ -29,7 +33,32 @@ def keeper_of(project: Project, loader: Loader) -> str:
     if (repeated := _repeated(project).get(loader.node)) is not None:
         return f"`{repeated}`"
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
-    return "a list" if any(_collects(read.where) for read in reads) else ""
+    if any(_collects(read.where) for read in reads):
+        return "a list"
+    users = map(project.module_at, sorted(project.fact(GpuPrograms).users(loader.module.path)))
+    modules = dict.fromkeys((loader.module, *(read.where.module for read in reads), *users))
+    return "a list" if any(loader.node in _listed(project, one) for one in modules if one is not None) else ""
+
+
+@query
+def _listed(project: Project, module: ModuleIndex) -> frozenset[ast.Call]:
+    """Return the loaders all of whose batches a module puts into a list at once: ``list(loader)``, ``rest.extend(
+    loader)``, ``[batch for batch in loader]``."""
+    flow = project.fact(LoaderFlow)
+    calls = (call for name in _COLLECTS for call in module.calls_by_name.get(name, ()))
+    sources = [call.args[0] for call in calls if call.args]
+    for made in module.syntax.of(ast.ListComp):
+        match made.generators:
+            case [ast.comprehension(target=target, iter=source, ifs=[])]:
+                names = {part.id for part in walk(target) if isinstance(part, ast.Name)}
+                sources += [source] * _is_of(made.elt, names)
+    whole = [source for source in sources if not _is_cut(source)]
+    return frozenset(loader.node for source in whole for loader in flow.loaders_of(module, source))
+
+
+def _is_cut(source: ast.expr) -> bool:
+    """Return whether an expression gives out a few batches of a loader, or what is made of them."""
+    return any(isinstance(part, ast.Call) and last_name(part.func) in _CUTS for part in walk(source))
 
 
 @query
@@ -48,16 +77,19 @@ def _repeated(project: Project) -> dict[ast.Call, str]:
 
 
 def _collects(read: NodeRef) -> bool:
-    """Return whether a loop or a comprehension keeps the batches that it draws as they are."""
+    """Return whether a loop keeps the batches that it draws as they are."""
     match read.node:
-        case ast.ListComp(elt=ast.Name(id=kept), generators=[ast.comprehension(target=ast.Name(id=name))]):
-            return kept == name
-        case ast.Call(func=ast.Name(id=name)):
-            return name in _COLLECTS
         case ast.For(target=target) as loop:
             batch = target.elts[-1] if isinstance(target, ast.Tuple) and _counts(loop) else target
             return isinstance(batch, ast.Name) and _appends(read.module, loop, batch.id)
     return False
+
+
+def _is_of(element: ast.expr, names: set[str]) -> bool:
+    """Return whether a value is one of some variables, or holds one as it is."""
+    if isinstance(element, ast.Tuple | ast.List):
+        return any(_is_of(part, names) for part in element.elts)
+    return isinstance(element, ast.Name) and element.id in names
 
 
 def _counts(loop: ast.For) -> bool:

@@ -17,6 +17,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.workload.changed_parts import changes_of_parts
 from gpulint.workload.loader_pools import SEVERAL, kept_together
+from gpulint.workload.pickled_loaders import is_pickled
 from gpulint.workload.refreshed_data import is_refreshed
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 RESTARTED = "another iteration of the loader begins while one goes on, and persistent workers would restart that"
 PILED_UP = "the program makes many such loaders and keeps them, and persistent workers of all would stay alive"
 CHANGED = "the data set, or what it makes samples with, changes between passes, which persistent workers would not see"
+PICKLED = "the program pickles or copies the loader, which cannot be while persistent workers are alive"
 _CALLS = 3
 """Calls through which a loader that functions return is followed."""
 _FEW = 4
@@ -48,6 +50,8 @@ def against_persistence(project: Project, loader: Loader) -> str:
         return PILED_UP
     if kept_together(project, loader) > SEVERAL:
         return PILED_UP
+    if is_pickled(project, loader):
+        return PICKLED
     users = list(_users(project, loader))
     changes = is_refreshed(project, loader, users) or any(True for _ in changes_of_parts(project, loader, users))
     return CHANGED if changes else ""

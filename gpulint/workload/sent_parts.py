@@ -31,6 +31,10 @@ _USES_UP = frozenset(
     "aggregate sort sort_values groupby read_csv read_json read_table sub".split()
 )
 """Functions and methods whose results keep nothing of the generators and lambdas that they are given."""
+_OF_TABLES = frozenset({"num_proc", "load_from_cache_file", "keep_in_memory", "writer_batch_size"})
+"""Arguments that only the ``map`` and ``filter`` of a table take, which call their function at once."""
+_STREAMS = frozenset({"webdataset", "torchdata", "tensorflow"})
+_STREAMING = regex.compile(r"streaming|IterableDataset|to_iterable|from_generator")
 _LAZY = frozenset({"map", "filter", "zip", "enumerate", "reversed", "iter"})
 _MOST = 40
 """Most expressions that are looked at for what a worker could not be sent."""
@@ -118,7 +122,7 @@ def _set_later(module: ModuleIndex, value: ast.expr) -> Iterator[ast.expr]:
     named = ast.unparse(value)
     for call in module.calls_where(lambda name: name.startswith("set_")):
         if isinstance(call.func, ast.Attribute) and _is_same(module, call.func.value, value, named):
-            yield from _parts(call)
+            yield from _parts(module, call)
     for statement in module.syntax.of(ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Attribute) and _is_same(module, target.value, value, named):
@@ -185,7 +189,7 @@ def held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[Nod
                 continue
             seen.add(ref.node)
             yield ref
-            todo += [NodeRef(ref.module, part) for part in _parts(ref.node)]
+            todo += [NodeRef(ref.module, part) for part in _parts(ref.module, ref.node)]
             for where, owner in _classes(project, ref):
                 todo += _kept(project, where, owner)
 
@@ -209,9 +213,11 @@ def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[No
     ]
 
 
-def _parts(node: ast.AST) -> Iterable[ast.expr]:
+def _parts(module: ModuleIndex, node: ast.AST) -> Iterable[ast.expr]:
     match node:
         case ast.Call(args=args, keywords=keywords):
+            if _maps_table(module, node):
+                return ()
             given = [*args, *(keyword.value for keyword in keywords)]
             return [part for part in given if not _is_used_up(part)] if _uses_up(node) else given
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -228,6 +234,22 @@ def _uses_up(call: ast.Call) -> bool:
         case ast.Attribute(attr="map" | "transform", value=ast.Subscript(slice=ast.Constant(value=str()))):
             return True
     return last_name(call.func) in _USES_UP
+
+
+def _maps_table(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call maps or filters a data set of Hugging Face that is no stream, which keeps only what the
+    function makes."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("map", "filter"):
+        return False
+    return any(keyword.arg in _OF_TABLES for keyword in call.keywords) or _has_tables(module)
+
+
+@query
+def _has_tables(module: ModuleIndex) -> bool:
+    """Return whether a module has data sets of Hugging Face, all of which are loaded whole."""
+    return "datasets" in module.packages and not (
+        _STREAMS & module.packages or regex.occurs(_STREAMING, module.syntax.source.text)
+    )
 
 
 def _is_used_up(part: ast.expr) -> bool:

@@ -15,6 +15,7 @@ from gpulint.semantic.operating_systems import is_of_another_system, names_drive
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.desktop_files import is_run_on_desktop
+from gpulint.workload.handed_handles import entry_of_file
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import Route, is_in_main, is_started_by_job, route_to
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -185,12 +186,17 @@ def _bound(where: ModuleIndex, owner: ast.ClassDef, name: str) -> Iterator[NodeR
 
 
 def _added(module: ModuleIndex, held: ast.expr, scope: ast.AST) -> Iterator[NodeRef]:
-    """Yield what a function or class appends to a list."""
+    """Yield what a function or class appends to a list, or puts into a table."""
     text = ast.unparse(held)
     for call in module.calls_by_name.get("append", ()):
         adds = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == text and len(call.args) == 1
         if adds and scope in module.syntax.ancestors(call):
             yield NodeRef(module, call.args[0])
+    for statement in module.syntax.of(ast.Assign):
+        match statement.targets:
+            case [ast.Subscript(value=table)] if ast.unparse(table) == text:
+                if scope in module.syntax.ancestors(statement):
+                    yield NodeRef(module, statement.value)
 
 
 def _is_array(project: Project, ref: NodeRef, steps: int) -> bool:
@@ -205,8 +211,14 @@ def _is_array(project: Project, ref: NodeRef, steps: int) -> bool:
                     return keyword_value(call, "mmap_mode") is None
                 if isinstance(func, ast.Attribute) and func.attr in _OF_ARRAYS:
                     return True
-            case ast.ListComp(elt=element):
+            case ast.ListComp(elt=element) | ast.DictComp(value=element):
                 if _is_array(project, NodeRef(origin.module, element), steps - 1):
+                    return True
+            case ast.Subscript(value=base):
+                if entry_of_file(project, NodeRef(origin.module, base)):
+                    return True  # ``file["x"][:]`` reads it
+            case ast.Dict(values=[_, *_] as values):
+                if any(_is_array(project, NodeRef(origin.module, value), steps - 1) for value in values):
                     return True
             case ast.List(elts=[]):
                 if any(_is_array(project, one, steps - 1) for one in _filled(origin)):

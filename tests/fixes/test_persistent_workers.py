@@ -63,6 +63,54 @@ def test_workers_persist_unless_a_pass_begins_within_another(job: MakeJob, befor
     assert ("persistent_workers=True" in made.text("train.py")) is kept
 
 
+PASSED_ON = """\
+import copy
+import pickle
+import ray
+from mpi4py import MPI
+
+
+class Client:
+    def __init__(self, paths):
+        self.loader = DataLoader(Images(paths), batch_size=64, pin_memory=True)
+
+    def parts(self):
+        return model.cpu(), self.loader
+
+    def train(self):
+        for epoch in range(90):
+            for x in self.loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+
+    def finish(self, client):
+        {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "kept"),
+    [
+        ("MPI.COMM_WORLD.send({client: self.parts()}, dest=0)", False),
+        ("pickle.dump({'loader': self.loader}, open('state.pkl', 'wb'))", False),
+        ("return copy.deepcopy(self)", False),
+        ("self.queue.put((client, self.loader))", False),
+        ("return ray.put(self.loader)", False),
+        ("send_parts(client, data=self.parts())", False),
+        ("MPI.COMM_WORLD.send(model.state_dict(), dest=0)", True),
+        ("pickle.dump(len(self.loader), open('state.pkl', 'wb'))", True),
+        ("return copy.deepcopy(model)", True),
+        ("torch.save({'epoch': epoch}, 'state.pt')", True),
+    ],
+)
+def test_no_workers_stay_in_a_loader_that_is_pickled(job: MakeJob, use: str, kept: bool) -> None:
+    made = job({"train.py": DATA + PASSED_ON.format(use=use)})
+    assert made.repair("GPU303")
+    assert "num_workers=" in made.text("train.py")
+    assert ("persistent_workers=True" in made.text("train.py")) is kept
+
+
 FACTORY = """\
 def make(paths):
     loader = DataLoader(Images(paths), batch_size=64, pin_memory=True)

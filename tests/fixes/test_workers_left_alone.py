@@ -130,6 +130,36 @@ CASES = {
         },
         "the data set holds its samples in memory (`self.scans`)",
     ),
+    "a table of arrays that are read from files into memory, in a program of Windows": (
+        "GPU303",
+        {
+            "train.py": """\
+            import h5py
+            import torch
+            from torch.utils.data import DataLoader
+
+            class Events:
+                def __init__(self, paths):
+                    self.runs = {}
+                    for path in paths:
+                        with h5py.File(path, "r") as file:
+                            self.runs[path] = {"x": file["events"]["x"][()], "t": file["events"]["t"][()]}
+                    self.samples = [(path, time) for path in paths for time in range(90)]
+
+                def __getitem__(self, index):
+                    path, time = self.samples[index]
+                    run = self.runs[path]
+                    return voxels(run["x"][time : time + 9])
+
+            if __name__ == "__main__":
+                model.load_state_dict(torch.load(r"checkpoints\\best.pth"))
+                loader = DataLoader(Events(paths), batch_size=64)
+                for x, y in loader:
+                    criterion(model(x.cuda()), y.cuda()).backward()
+            """
+        },
+        "the data set holds its samples in memory (`self.runs`)",
+    ),
     "arrays in memory, in a program with a path of Windows that is relative": (
         "GPU303",
         {
@@ -312,6 +342,24 @@ CASES = {
             "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
         },
         "DOCUMENTATION.md:3 says why there are no workers",
+    ),
+    "a reason in the settings of the program": (
+        "GPU303",
+        {
+            "train.py": LOADER.replace("num_workers=4", "num_workers=0"),
+            "config/large.yaml": "data:\n  num_workers: 0  # stability on Windows\n",
+            "config/small.yaml": "data:\n  num_workers: 0\n",
+        },
+        "config/large.yaml:2 says why there are no workers",
+    ),
+    "settings beside others that say why they name no workers": (
+        "GPU303",
+        {
+            "config/train_large.yaml": "model: large\ndata:\n  batch_size: 64\n  num_workers: 0  # preloaded in RAM\n",
+            "config/train_small.yaml": "model: small\ndata:\n  batch_size: 64\n  num_workers: 0\n",
+            "train.py": LOADER.replace("num_workers=4", "num_workers=config['data']['num_workers']"),
+        },
+        "says why there are no workers",
     ),
     "a file that a part of a base of the data set opens": (
         "GPU303",
@@ -599,9 +647,116 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
     check_declined(job, *CASES[case])
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"config/small.yaml": "data:\n  num_workers: 0  # number of workers\n"},
+        {"config/small.yaml": "data:\n  num_workers: 0  # preloaded in RAM\n"},
+        {"config/small.yaml": "data:\n  num_workers: 2  # crashes on Windows\n"},
+        {"other/tool.yaml": "workers: 0  # crashes on Windows\n", "program/small.yaml": "num_workers: 0\n"},
+    ],
+)
+def test_settings_that_give_no_reason_leave_the_loader_its_workers(job: MakeJob, settings: dict[str, str]) -> None:
+    assert job({"program/train.py": LOADER.replace(", num_workers=4", ""), **settings}).offer("GPU303").changes
+
+
 def test_advice_for_other_machines_is_no_reason(job: MakeJob) -> None:
     files = {"train.py": LOADER.replace(", num_workers=4", ""), "README.md": "If it hangs, use `num_workers=0`.\n"}
     assert job(files).offer("GPU303").changes
+
+
+USED = """\
+from tqdm import tqdm
+from itertools import islice
+from torch.utils.data import DataLoader
+
+loader = DataLoader(Images("data"), batch_size=64)
+{}
+for epoch in range(90):
+    for x, y in loader:
+        criterion(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "batches = list(iter(loader))",
+        "batches = [batch for batch in loader]",
+        "batches = [(x, y) for x, y in tqdm(loader)]",
+        "batches = []\nbatches.extend(loader)",
+        "batches = tuple(tqdm(loader))",
+    ],
+)
+def test_no_worker_sends_batches_that_are_all_kept(job: MakeJob, kept: str) -> None:
+    check_declined(job, "GPU303", {"train.py": USED.format(kept)}, "a list keeps the batches")
+
+
+@pytest.mark.parametrize(
+    "used",
+    ["batches = list(islice(loader, 4))", "sizes = [len(x) for x, y in loader]", "parts = list(next(iter(loader)))"],
+)
+def test_workers_send_batches_of_which_few_are_kept(job: MakeJob, used: str) -> None:
+    assert job({"train.py": USED.format(used)}).offer("GPU303").changes
+
+
+HDF = """\
+import h5py
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Songs(Dataset):
+    def __init__(self, path):
+        self.path = path
+        self.file = None
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = h5py.File(self.path, "r")
+        audio = np.pad(self.file[str(index)]["audio"][:].astype(np.float32), 4)
+        {}
+
+def collate(samples):
+    return torch.stack([audio for audio, _ in samples]), [words for _, words in samples]
+
+def main():
+    loader = DataLoader(Songs("songs.hdf5"), batch_size=64, collate_fn=collate)
+    for epoch in range(90):
+        for audio, words in loader:
+            criterion(model(audio.cuda()), words).backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "words = self.file[str(index)]['words']\n        return audio, words",
+        "return {'audio': audio, 'words': self.file[f'{index}/words']}",
+        "song = self.file[self.names[index]]\n        return audio, (index, song['words'])",
+        "with h5py.File(self.path) as file:\n            words = file['words']\n        return audio, words",
+    ],
+)
+def test_no_worker_sends_what_is_still_in_a_file(job: MakeJob, given: str) -> None:
+    check_declined(job, "GPU303", {"train.py": HDF.format(given)}, "which is still in its file")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "return audio, self.file[str(index)]['words'][:]",
+        "words = self.file['words'][index]\n        return audio, words",
+        "words = self.file[str(index)]['words']\n        return audio, np.array(words)",
+        "words = self.file[str(index)]['words']\n        words = words[()]\n        return audio, words",
+        "return audio, self.file[str(index)].attrs['words']",
+    ],
+)
+def test_workers_send_what_is_read_from_a_file(job: MakeJob, given: str) -> None:
+    assert job({"train.py": HDF.format(given)}).offer("GPU303").changes
 
 
 @pytest.mark.parametrize("taken", ["samples.sample().cpu()", "samples.sample().squeeze(0).to('cpu')"])

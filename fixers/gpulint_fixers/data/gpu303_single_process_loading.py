@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, check
 
@@ -31,14 +31,14 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.edits.numbers import replace_number
 from gpulint_fixers.edits.versions import is_of_first_fastai, predates_lasting_workers
 from gpulint_fixers.loading.configured_workers import option, own_arguments, restored
-from gpulint_fixers.loading.loader_homes import by_home, siblings
+from gpulint_fixers.loading.loader_homes import by_home, setting_of_siblings, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
-from gpulint_fixers.loading.shared_defaults import told_of_callers
+from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
@@ -66,12 +66,34 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"{reason} says why there are no workers")
     if not isinstance(payload, SingleProcess):
         return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
-    made = _fix(project, payload)
+    made = _change(project, payload)
     if isinstance(made, Declined):
         return made
-    beside = [_fix(project, other) for other in _beside(project, payload)]
-    edits = (edit for one in (made, *beside) if isinstance(one, Fix) for edit in one.edits)
-    return replace(made, edits=tuple(dict.fromkeys(edits)))
+    beside = [_change(project, other) for other in _beside(project, payload)]
+    return _together([made, *(one for one in beside if isinstance(one, _Change))])
+
+
+class _Change(NamedTuple):
+    """Workers for one loader, and what a description has to say of them."""
+
+    why: str
+    edits: tuple[Edit, ...]
+    lasting: bool
+    reordered: bool
+    """Another loader that the edits give workers, or this one, is shuffled differently in later epochs."""
+    notes: tuple[str, ...]
+
+
+def _together(changes: list[_Change]) -> Fix:
+    """Return the fix that changes several loaders, of which the first was asked for."""
+    lasting = " and stay alive" if any(one.lasting for one in changes) else ""
+    order = f", so {OTHER_ORDER}" if any(one.reordered for one in changes) else ""
+    notes = "".join(dict.fromkeys(note for one in changes for note in one.notes))
+    return Fix(
+        f"load with workers ({changes[0].why}), which have their own random states{lasting}{order}{notes}",
+        Safety.UNSAFE,
+        tuple(dict.fromkeys(edit for one in changes for edit in one.edits)),
+    )
 
 
 def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
@@ -88,7 +110,7 @@ def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Load
 
 
 @query
-def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
+def _change(project: Project, payload: SingleProcess) -> _Change | Declined:
     loader = payload.loader
     collate = sendable_collate(project, loader)
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
@@ -105,7 +127,10 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
     persistent = "" if _may_not_last(project, loader) else "persistent_workers=True"
     edits: tuple[Edit, ...]
     is_here = payload.workers is None or _is_written_in(loader, payload.workers)
-    if is_here and (own := option(project, loader)) is not None:
+    own = _stated(project, payload) if is_here else None
+    if isinstance(own, Declined):
+        return own
+    if own is not None:
         workers, why = own, "as many as the option says"
         if shards is not None:
             return Declined(f"`{own}` may be more than the {shards} shards, and a worker without one fails")
@@ -125,14 +150,28 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         if isinstance(raised, Declined):
             return raised
         edits = raised
-    lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
-    order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
-    return Fix(
-        f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{told}{_not_pickled(project, loader, sent)}",
-        Safety.UNSAFE,
+    return _Change(
+        why,
         with_collate(loader.module, edits, collate),
+        lasting=bool(persistent) and any("persistent_workers" in edit.text for edit in edits),
+        reordered=any(shuffles_again(project, one) for one in (loader, *sharing(project, loader, edits))),
+        notes=(*told, _not_pickled(project, loader, sent)),
     )
+
+
+def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
+    """Return the option or setting of the program that a loader is to get its number of workers from, perhaps as the
+    loaders beside it do; None if there is none."""
+    own = option(project, payload.loader)
+    if own is not None or payload.workers is not None:
+        return own
+    if (setting := setting_of_siblings(project, payload.loader)) is None:
+        return None
+    assert isinstance(setting.node, ast.expr)
+    text = ast.unparse(setting.node)
+    if any(not value.value for value in project.fact(Constants).of(setting.module, setting.node).values):
+        return Declined(f"the loaders beside it get `{text}`, which may be 0: pass that here too, and raise it")
+    return text
 
 
 def _may_not_last(project: Project, loader: Loader) -> bool:
@@ -149,7 +188,7 @@ def _may_not_last(project: Project, loader: Loader) -> bool:
     )
 
 
-def _told(project: Project, payload: SingleProcess) -> str | Declined:
+def _told(project: Project, payload: SingleProcess) -> tuple[str, ...] | Declined:
     """Return what a fix says of programs without a main guard and of random numbers, or why it is not made."""
     if _forwards_options(payload.loader):
         return Declined("the call forwards its callers' options, which may include `num_workers`")
@@ -158,7 +197,7 @@ def _told(project: Project, payload: SingleProcess) -> str | Declined:
     callers = told_of_callers(project, payload.workers)
     if isinstance(callers, Declined):
         return callers
-    return f"{callers or _unguarded(project, payload.loader)}{repeated}"
+    return callers or _unguarded(project, payload.loader), repeated
 
 
 def _raised_edits(

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.source import SourceText, Span
+from gpulint.workspace.module_index import ModuleIndex
 
 _NUMBERS = regex.compile(r"\d+")
 _UNITS = "(?:training |global |optimizer )?(?:steps?|iterations?|iters?|updates|batches)|workers|processes"
@@ -46,6 +48,49 @@ def follow(project: Project, place: Place, old: int, new: str) -> Iterator[Edit]
             at = match.end() - len(str(old))
             where = source.span(at, match.end())
             yield Edit(place.path, Span(where.line, where.column, where.end_line, where.end_column, span.cell), new)
+    for start, end in _docstring_lines(project, place, source):
+        for match in named.finditer(source.text, start, end):
+            yield Edit(place.path, source.span(match.end() - len(str(old)), match.end()), new)
+
+
+def _docstring_lines(project: Project, place: Place, source: SourceText) -> Iterator[tuple[int, int]]:
+    """Yield the lines of the docstring around a default that start with the name of its setting (``workers (int,
+    defaults to 0): ...``); nothing in notebooks and other files."""
+    module = project.module_at(place.path)
+    if module is None or place.span.cell is not None:
+        return
+    for name, owner in _settings_at(module, place.span):
+        match owner.body[0]:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                start, end = module.syntax.offsets(text)
+                line = re.compile(rf"^[ \t]*(?:[-*:]\s*|param |arg )*`*{re.escape(name)}\b[^\n]*", re.MULTILINE)
+                yield from (found.span() for found in line.finditer(source.text, start, end))
+
+
+def _settings_at(module: ModuleIndex, at: Span) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
+    """Yield the parameter or field whose default is at a place, with the functions and classes that describe it."""
+    owners: list[ast.ClassDef | ast.FunctionDef] = [*module.syntax.of(ast.ClassDef), *module.syntax.of(ast.FunctionDef)]
+    for owner in (one for one in owners if one.lineno <= at.line <= (one.end_lineno or one.lineno)):
+        if isinstance(owner, ast.ClassDef):
+            given = [(one.target, one.value) for one in owner.body if isinstance(one, ast.AnnAssign)]
+            named = [(target.id, value) for target, value in given if isinstance(target, ast.Name)]
+        else:
+            named = [(arg.arg, value) for arg, value in with_defaults(owner.args)]
+        for name, value in named:
+            if value is None or not _holds(module, value, at):
+                continue
+            yield name, owner
+            around = module.class_of(owner) if isinstance(owner, ast.FunctionDef) and owner.name == "__init__" else None
+            yield from [(name, around)] if around is not None else []
+
+
+def _holds(module: ModuleIndex, value: ast.expr, at: Span) -> bool:
+    """Return whether a place is in an expression."""
+    span = module.syntax.span(value)
+    return (span.line, span.column) <= (at.line, at.column) and (at.end_line, at.end_column) <= (
+        span.end_line,
+        span.end_column,
+    )
 
 
 def _comment(source: SourceText, span: Span) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,11 @@ import ast
 from collections.abc import Iterable
 from typing import TypeVar
 
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workspace.module_index import NodeRef
 
 MOST = 8
 """Most loaders that belong together: more of one place are cases of their own."""
@@ -26,6 +30,22 @@ def by_home(loaders: Iterable[tuple[Loader, T]]) -> dict[ast.AST | None, list[tu
 def siblings(homes: dict[ast.AST | None, list[tuple[Loader, T]]], loader: Loader) -> list[T]:
     """Return what is known of the loaders that belong to one."""
     return [known for other, known in homes.get(_home(loader), ()) if other.node is not loader.node]
+
+
+def setting_of_siblings(project: Project, loader: Loader) -> NodeRef | None:
+    """Return the number of workers that other loaders of the class or function get, if it is a setting that is there
+    for this one as well (``self.args.workers``), and the same for all."""
+    module, home = loader.module, _home(loader)
+    others = [one for one in project.fact(LoaderFlow).in_module(module) if one.node is not loader.node]
+    given = [keyword_value(one.node, "num_workers") for one in others if home is not None and _home(one) is home]
+    found = {ast.unparse(one): one for one in given if isinstance(one, ast.Attribute | ast.Subscript | ast.Name)}
+    if len(found) != 1:
+        return None
+    (setting,) = found.values()
+    first = next(part for part in ast.walk(setting) if isinstance(part, ast.Name))
+    is_there = isinstance(setting, ast.Attribute) and first.id == "self"
+    is_near = module.function(setting) is module.function(loader.node) and setting.lineno < loader.node.lineno
+    return NodeRef(module, setting) if is_there or is_near else None
 
 
 def _home(loader: Loader) -> ast.AST | None:

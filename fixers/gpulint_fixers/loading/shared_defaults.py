@@ -6,10 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.finding import Place
-from gpulint.fix import Declined
+from gpulint.fix import Declined, Edit
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.main_guards import may_be_spawned, starts_without_guard
@@ -34,6 +37,28 @@ def told_of_callers(project: Project, passed: NodeRef | None) -> str | Declined:
                     )
                 return f"; {what} a main guard, which it needs where processes are spawned"
     return ""
+
+
+def sharing(project: Project, loader: Loader, edits: tuple[Edit, ...]) -> list[Loader]:
+    """Return the other loaders whose numbers of workers come from where edits write another one."""
+    places = {(edit.path, edit.span) for edit in edits}
+    users = {path for edit in edits for path in (edit.path, *project.fact(GpuPrograms).users(edit.path))}
+    modules = [project.module_at(path) for path in sorted({loader.module.path, *users})]
+    return [
+        one
+        for module in modules
+        if module is not None
+        for one in project.fact(LoaderFlow).in_module(module)
+        if one.node is not loader.node and any((at.path, at.span) in places for at in _places(project, one))
+    ]
+
+
+def _places(project: Project, loader: Loader) -> Iterator[Place]:
+    """Yield where the number of workers of a loader is written."""
+    for ref in loader_argument(project, loader, "num_workers").refs:
+        if isinstance(ref.node, ast.expr):
+            for value in project.fact(Constants).of(ref.module, ref.node).values:
+                yield value.place
 
 
 def _defaults(project: Project, passed: NodeRef | None) -> list[tuple[ModuleIndex, FunctionNode, str]]:

@@ -18,6 +18,7 @@ from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.daemon_processes import is_made_in_each_process, may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
+from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
@@ -85,14 +86,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
             f"containers of {file} have 64 MB of shared memory, through which workers hand over batches: give them "
             "more first (an `emptyDir` with `medium: Memory` at /dev/shm, `shm_size` in Compose)"
         )
-    if samples_of(project, loader) is Samples.MAYBE_GPU:
-        return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
-    if name := gpu_part(project, loader):
-        return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
-    if name := pinning_part(project, loader):
-        return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
-    if is_stream(project, loader):
-        return "several workers change the order in which the data set yields its samples"
+    if reason := _of_samples(project, loader):
+        return reason
     if name := followed_sampler(project, loader):
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
     if reason := shared_state(project, loader):
@@ -105,6 +100,21 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return _UNGUARDED
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
+
+
+def _of_samples(project: Project, loader: Loader) -> str:
+    """Return why workers could not make the samples of a loader, or send them; empty where nothing says so."""
+    if samples_of(project, loader) is Samples.MAYBE_GPU:
+        return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
+    if name := gpu_part(project, loader):
+        return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
+    if name := pinning_part(project, loader):
+        return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
+    if is_stream(project, loader):
+        return "several workers change the order in which the data set yields its samples"
+    if entry := handed_handle(project, loader):
+        return f"samples hold `{entry}`, which is still in its file and cannot be sent from a worker: read it (`[...]`)"
+    return ""
 
 
 def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Path]:

@@ -27,6 +27,8 @@ def is_kept(loader: Loader) -> bool:
 
 def _is_collected(module: ModuleIndex, use: ast.expr) -> bool:
     up = module.syntax.parents.get(use)
+    if isinstance(up, ast.Call) and isinstance(up.func, ast.Name) and up.func.id == "iter":
+        use, up = up, module.syntax.parents.get(up)
     match up:
         case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]) if inner is use:
             collected: ast.AST | None = up
