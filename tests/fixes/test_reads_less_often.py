@@ -585,7 +585,11 @@ class Bar:
         sys.stdout.write(text)
 """
 BARS = {
-    "the time since the last call": ("global last; now = time.time(); text += str(now - last); last = now", "pass", True),
+    "the time since the last call": (
+        "global last; now = time.time(); text += str(now - last); last = now",
+        "pass",
+        True,
+    ),
     "a number of the call": ("global shown; shown += 1; text = str(shown) + text", "pass", True),
     "an attribute of the function": ("text += str(progress_bar.n); progress_bar.n = progress_bar.n + 1", "pass", True),
     "what the first call makes": ("global file\n    if file is None: file = open('log')", "pass", False),
