@@ -51,3 +51,39 @@ def test_one_that_pins_memory_or_can_makes_them_go_on(job: MakeJob, made: str, p
     texts = [edit.text for edit in fix.edits]
     assert sum("pin_memory" in text for text in texts) == pins
     assert any("non_blocking=True" in text for text in texts)
+
+
+GIVEN = """\
+import torch
+from torch.utils.data import DataLoader
+{made}
+
+def passes(net, loader, criterion, optimizer, device):
+    net = net.to(device)
+    for batch in loader:
+        x = batch[0].to(device)
+        y = batch[1].to(device)
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "is_known"),
+    [
+        ("", "", False),
+        ("from loaders import make", "passes(net, make(), criterion, optimizer, torch.device('cuda'))", False),
+        (
+            "loader = DataLoader(data, 64, num_workers=4, pin_memory=True)",
+            "passes(net, loader, criterion, optimizer, torch.device('cuda'))",
+            True,
+        ),
+    ],
+)
+def test_copies_of_an_unknown_loader_go_on_waiting(job: MakeJob, made: str, call: str, is_known: bool) -> None:
+    results = job({"train.py": GIVEN.format(made=made, call=call)}).scan("GPU302")
+    assert results and all(isinstance(result.fix, Declined) is not is_known for result in results)

@@ -273,3 +273,40 @@ def test_a_called_function_copies_what_is_a_tensor_by_its_methods(job: MakeJob, 
 def test_a_called_function_says_where_to_copy_what_may_be_no_tensor(job: MakeJob, old: str, new: str) -> None:
     made = job({"train.py": CALLED, "reading.py": READING.replace(old, new)})
     assert "each round of the loop in line 6 reads it" in made.refusal("GPU305")
+
+
+INDEXED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, batch_size=8)
+model = torch.nn.Linear(8, 2).cuda()
+for x, y in loader:
+    x, y = x.cuda(), y.cuda()
+    output = model(x)
+    loss = output.mean()
+    loss.backward()
+    optimizer.step()
+    shares = output.detach().softmax(-1).mean(0)
+    found = output.argmax(1)
+    order = [1, 0] * len(x)
+    for i in range(x.size(0)):
+        {index}
+        note(shares[{at}].mean().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "at", "copies"),
+    [
+        ("at = i", "found[i]", False),
+        ("at = y[i]", "at", False),
+        ("at = i", "i, y[i] + 1", False),
+        ("at = order[i]", "at", True),
+        ("at = i // 2", "at", True),
+    ],
+)
+def test_a_copy_is_not_indexed_by_elements_on_the_gpu(job: MakeJob, index: str, at: str, copies: bool) -> None:
+    made = job({"train.py": INDEXED.format(index=index, at=at)})
+    made.repair("GPU305")
+    assert ("shares_cpu = shares.cpu()" in made.text("train.py")) is copies

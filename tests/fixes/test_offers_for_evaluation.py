@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gpulint.fix import Safety
 
 MakeJob = Callable[..., Any]
@@ -107,6 +109,48 @@ def test_of_long_loops_the_inner_one_runs_without_gradients(job: MakeJob) -> Non
     assert made.repair("GPU203") == 1
     lines = "    with torch.no_grad():\n        for x in loader(name):\n            keep(model(x.cuda()))\n"
     assert made.text("test.py").endswith(f"    note(69)\n{lines}")
+
+
+FAR = """\
+import torch
+
+model, head = torch.nn.Linear(2, 2).cuda(), torch.nn.Linear(2, 2).cuda()
+model.eval()
+head.eval()
+for x in loader:
+    found = model(x.cuda())
+{lines}
+    keep(head(found).tolist())
+"""
+NOTHING = """\
+import torch
+
+class Net(torch.nn.Module):
+    def infer(self, x):
+        scores = self.forward(x)
+        {end}
+
+    def forward(self, x):
+        return self.layers(x)
+
+model = Net().cuda()
+model.eval()
+for x in loader:
+    scores, rate = model.infer(x.cuda())
+    keep(scores)
+"""
+
+
+def test_models_that_run_far_apart_in_a_long_loop_are_left_alone(job: MakeJob) -> None:
+    lines = "\n".join(f"    note({number})" for number in range(18))
+    assert "several places of a loop" in job({"test.py": FAR.format(lines=lines)}).refusal("GPU203")
+
+
+@pytest.mark.parametrize(("end", "is_left"), [("return", True), ("return scores, 1", False)])
+def test_a_call_whose_missing_result_is_unpacked_fails_in_any_case(job: MakeJob, end: str, is_left: bool) -> None:
+    made = job({"test.py": NOTHING.format(end=end)})
+    assert len(made.scan("GPU203")) == 1
+    assert made.repair("GPU203") == (0 if is_left else 1)
 
 
 DRIVES = """\

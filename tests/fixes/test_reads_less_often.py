@@ -562,3 +562,64 @@ print(total)
     made, declined = [result.fix for result in job({"train.py": text}).scan("GPU305")]
     assert isinstance(made, Fix)
     assert declined == Declined("every step waits in line 9 as well, still once with the fix of that line")
+
+
+OWN_BAR = """\
+import sys
+import time
+
+last, shown, file = time.time(), 0, None
+
+
+def progress_bar(step, text):
+    {body}
+    sys.stdout.write(text)
+
+
+class Bar:
+    def __init__(self):
+        self.last, self.lines, self.file = 0.0, 0, None
+
+    def print(self, text):
+        {method}
+        sys.stdout.write(text)
+"""
+BARS = {
+    "the time since the last call": (
+        "global last; now = time.time(); text += str(now - last); last = now",
+        "pass",
+        True,
+    ),
+    "a number of the call": ("global shown; shown += 1; text = str(shown) + text", "pass", True),
+    "an attribute of the function": ("text += str(progress_bar.n); progress_bar.n = progress_bar.n + 1", "pass", True),
+    "what the first call makes": ("global file\n    if file is None: file = open('log')", "pass", False),
+    "the time of the call": ("text += str(time.time())", "pass", False),
+    "a method keeps the time": ("pass", "text += str(time.time() - self.last); self.last = time.time()", True),
+    "a method numbers its lines": ("pass", "self.lines = self.lines + 1; text += str(self.lines)", True),
+    "a method opens a file": ("pass", "if self.file is None: self.file = open('log')", False),
+}
+SHOWN = """\
+import torch
+from torch.utils.data import DataLoader
+
+from bars import Bar, progress_bar
+
+loader = DataLoader(data, batch_size=8)
+model = torch.nn.Linear(8, 2).cuda()
+bar = Bar()
+for step, x in enumerate(loader):
+    loss = model(x.cuda()).mean()
+    loss.backward()
+    optimizer.step()
+    {call}
+"""
+
+
+@pytest.mark.parametrize(("body", "method", "is_kept"), BARS.values(), ids=BARS)
+def test_what_goes_on_from_its_last_call_is_called_in_each_step(
+    job: MakeJob, body: str, method: str, is_kept: bool
+) -> None:
+    call = "progress_bar(step, f'{loss.item()}')" if method == "pass" else "bar.print(f'{loss.item()}')"
+    made = job({"bars.py": OWN_BAR.format(body=body, method=method), "train.py": SHOWN.format(call=call)})
+    made.repair("GPU305")
+    assert ("step % 50" not in made.text("train.py")) is is_kept

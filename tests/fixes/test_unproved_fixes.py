@@ -378,3 +378,65 @@ def test_what_a_sum_takes_for_granted_is_said_where_it_matters(job: MakeJob, rea
     first, second = job({"train.py": text}).scan("GPU305")
     assert second.fix.description == f"add up on the GPU and read the sum when it is used; {told}"
     assert first.fix.description.endswith(f"it helps only together with the fix of line 10 ({told})")
+
+
+CHOSEN = """\
+import hydra
+import torch
+import metrics
+from sklearn.metrics import jaccard_score
+from torch.utils.data import DataLoader
+
+
+def overlap(output, y):
+    return jaccard_score(y.flatten().cpu().numpy(), output.argmax(1).cpu().numpy())
+
+
+def share(output, y):
+    if output.dim() == 2:
+        return (output.argmax(1) == y).float().mean()
+    return overlap(output, y)
+
+
+def accuracy(output, y):
+    return (output.argmax(1) == y).float().mean()
+
+
+TABLE = {{"share": share, "accuracy": accuracy}}
+
+
+def train(config, model, loader, criterion, optimizer, measure):
+    total = 0.0
+    for x, y in loader:
+        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        value = measure(output, y)
+        total += value.item()
+    return total
+
+
+def main(config, model, criterion, optimizer):
+    loader = DataLoader(data, batch_size=8, pin_memory=True, num_workers=4)
+    measure = {measure}
+    print(train(config, model, loader, criterion, optimizer, measure))
+"""
+SCORERS = {
+    "a class of a name": ("getattr(metrics, config.metric)()", False),
+    "an entry of a table": ("TABLE[config.metric](config)", False),
+    "what a configuration builds": ("hydra.utils.instantiate(config.metric)", False),
+    "a function of another library": ("overlap", False),
+    "a function of which one branch computes on the host": ("share", False),
+    "a function of PyTorch by its name": ("getattr(torch.nn, config.metric)()", True),
+    "a function that computes on the GPU": ("accuracy", True),
+}
+
+
+@pytest.mark.parametrize(("measure", "is_kept_on_gpu"), SCORERS.values(), ids=SCORERS)
+def test_what_may_be_a_number_of_numpy_is_not_detached(job: MakeJob, measure: str, is_kept_on_gpu: bool) -> None:
+    made = job({"train.py": CHOSEN.format(measure=measure)})
+    made.repair("GPU305")
+    assert ("total += value.detach()" in made.text("train.py")) is is_kept_on_gpu

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 150
 """Levels of a statement's tree that LibCST is given; its parser has no limit but the stack, and overflows that."""
+_WIDEST = 4
+"""Columns of one level of indentation in files that are written as usual."""
 _BLANKS = " \t\f"
 _NOT_PLAIN = regex.compile(r"""\"{3}|'{3}|\\$|=\s*(?:![rsa]\s*)?[:}]""", re.MULTILINE)
 _OWN_TEXT = regex.compile(r"""\{[^{}\\"'\n]*=[ \t]*(?:![rsa][ \t]*)?(?=[:}])""")
@@ -190,14 +193,24 @@ def _with_footer(syntax: PythonModule, first: int, last: int) -> int:
 
 
 def indentation_step(syntax: PythonModule, statement: ast.stmt) -> str:
-    """One level of indentation: that of the statement's own block, of a block around it, or of the module's first."""
-    for node in chain([statement], syntax.ancestors(statement), syntax.nodes):
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
-            outer, inner = (_lead(syntax.source.line(part.lineno)) for part in (node, body[0]))
-            if len(inner) == body[0].col_offset and inner.startswith(outer) and inner != outer:
-                return inner.removeprefix(outer)
-    return "    "
+    """One level of indentation: that of the statement's own block, of a block around it, or of the module's first; that
+    of most blocks of the file where the first is several of these."""
+    blocks = chain([statement], syntax.ancestors(statement), syntax.nodes)
+    step = next((step for node in blocks if (step := _own_step(syntax, node))), "    ")
+    if len(step) <= _WIDEST:
+        return step
+    usual, _ = Counter(filter(None, (_own_step(syntax, node) for node in syntax.nodes))).most_common(1)[0]
+    return usual if step.replace(usual, "") == "" else step
+
+
+def _own_step(syntax: PythonModule, node: ast.AST) -> str:
+    """What the block of a statement adds to its indentation; nothing if it has none of its own lines."""
+    body = getattr(node, "body", None)
+    if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+        outer, inner = (_lead(syntax.source.line(part.lineno)) for part in (node, body[0]))
+        if len(inner) == body[0].col_offset and inner.startswith(outer) and inner != outer:
+            return inner.removeprefix(outer)
+    return ""
 
 
 def _is_plain(lines: list[str]) -> bool:

@@ -158,7 +158,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     more = [edit for found in pinned for edit in found or ()]
-    if Device.UNKNOWN in elsewhere and None not in pinned:
+    if Device.UNKNOWN in elsewhere and pinned and None not in pinned:
         note = "results that the function copies to the CPU need synchronisation before they are read"
         also = " and pin the loader's memory" if more else ""
         return Fix(f"copy without blocking the host{also}; {note}", Safety.UNSAFE, (*edits, *more))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from dataclasses import replace
 
@@ -16,23 +15,22 @@ from gpulint.query import query
 from gpulint.semantic.package_names import package_name
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop, trains_as_well
-from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import import_torch
 from gpulint_fixers.edits.structural import wrap
 from gpulint_fixers.edits.versions import has_newer_neighbours, predates_device_argument
 from gpulint_fixers.model.differentiating_calls import may_differentiate
+from gpulint_fixers.model.gradient_blocks import put_under, smallest_loop, unpacked_nothing
 from gpulint_fixers.model.kept_graphs import keeps_graphs
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
 )
 
-_LONG = 60
-"""Lines of a loop from which on an inner one is wrapped."""
+_LONG = 120
+"""Lines from which on a function with a loop in it is taken for a program."""
 _SHORT = 20
 """Lines of a program that may run without gradients as a whole."""
-_MANY = 20
-"""Lines from which on a block hides what changes, where a decorator is one line."""
 _PROGRAMS = frozenset({"main", "main_worker", "cli"})
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
@@ -61,6 +59,8 @@ def _fix(
         return Declined("the same loop trains in other calls")
     if explains := _explains(found, function or found.loop or found.forward):
         return Declined(f"`{explains}` may need gradients")
+    if (name := unpacked_nothing(project, found)) is not None:
+        return Declined(f"`{name}` returns nothing, and what it returns is unpacked, which fails before")
     if function is not None and not trains_as_well(project, found.module, function):
         if _suspends(function):
             return Declined("neither a decorator nor a block covers generators and coroutines")
@@ -124,15 +124,13 @@ def _is_program(function: FunctionNode, found: InferenceLoop) -> bool:
     if loop is None:
         return False
     lines = (function.end_lineno or 0) - function.lineno
-    most = _SHORT if getattr(function, "name", "") in _PROGRAMS else 2 * _LONG
+    most = _SHORT if getattr(function, "name", "") in _PROGRAMS else _LONG
     return lines > most and 2 * ((loop.end_lineno or 0) - loop.lineno) < lines
 
 
 def _indents_much(project: Project, found: InferenceLoop, function: FunctionNode) -> bool:
     """Return whether a block around the loop would be long, in a function that certainly takes no gradients."""
-    loop = _narrowest(found, found.loop) if found.loop is not None else None
-    lines = (loop.end_lineno or 0) - loop.lineno if loop is not None else 0
-    return lines > _MANY and not may_differentiate(project, found.module, function)
+    return smallest_loop(project, found) is None and not may_differentiate(project, found.module, function)
 
 
 def _wrap(project: Project, found: InferenceLoop, torch: str) -> Fix | Declined:
@@ -144,10 +142,12 @@ def _wrap(project: Project, found: InferenceLoop, torch: str) -> Fix | Declined:
         return Declined("what the model returns is detached in the next statement, which frees the graph")
     document = project.document(found.module.path)
     assert document is not None
-    edits = wrap(document, _narrowest(found, found.loop), f"with {torch}.no_grad():")
-    if isinstance(edits, Declined):
-        return edits
-    return Fix(f"wrap the loop in `with {torch}.no_grad():`", Safety.UNSAFE, edits)
+    header = f"with {torch}.no_grad():"
+    if (loop := smallest_loop(project, found)) is None:
+        made = put_under(project, document, found, header)
+        return made if isinstance(made, Declined) else Fix(made[0], Safety.UNSAFE, made[1])
+    edits = wrap(document, loop, header)
+    return edits if isinstance(edits, Declined) else Fix(f"wrap the loop in `{header}`", Safety.UNSAFE, edits)
 
 
 def _is_detached_at_once(found: InferenceLoop) -> bool:
@@ -171,14 +171,6 @@ def _is_detached_at_once(found: InferenceLoop) -> bool:
             case _:
                 break
     return not names
-
-
-def _narrowest(found: InferenceLoop, loop: LoopNode) -> LoopNode:
-    """Return the innermost loop around the forward pass if indenting the outer one would hide the change."""
-    if (loop.end_lineno or loop.lineno) - loop.lineno <= _LONG:
-        return loop
-    ups = itertools.takewhile(lambda up: up is not loop, found.module.syntax.ancestors(found.forward))
-    return next((up for up in ups if isinstance(up, ast.For | ast.While)), loop)
 
 
 FIXER = Fixer("GPU203", fix)

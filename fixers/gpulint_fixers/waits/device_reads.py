@@ -16,6 +16,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+from gpulint_fixers.waits.array_numbers import is_of_numpy
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer, only_value
 from gpulint_fixers.waits.number_sources import may_be_number
 
@@ -187,17 +188,15 @@ def reads_of(project: Project, found: HostWait) -> list[DeviceRead] | Declined:
             return Declined("more is copied to the host than a number")
         if read.cut < 0 and _is_number_elsewhere(found.module, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` is a plain number in another branch, which has no `detach`")
-        if read.cut < 0 and _is_only_cast(read) and may_be_number(project, found.module, read.tensor):
+        casts = isinstance(read.whole, ast.Call) and read.whole.args == [read.tensor]  # `float(loss)`, of numbers too
+        if read.cut < 0 and casts and may_be_number(project, found.module, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` may be a plain number, which has no `detach`")
+        if is_of_numpy(project, found.module, read.whole, read.tensor):
+            return Declined(f"`{ast.unparse(read.tensor)}` may be a number of NumPy, which has no `detach`")
         if read.copies or read.whole not in reads:
             reads[read.whole] = read
     wholes = set(reads)
     return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
-
-
-def _is_only_cast(read: DeviceRead) -> bool:
-    """``float(loss)``, which a number takes too."""
-    return isinstance(read.whole, ast.Call) and read.whole.args == [read.tensor]
 
 
 def _is_number_elsewhere(module: ModuleIndex, tensor: ast.expr) -> bool:

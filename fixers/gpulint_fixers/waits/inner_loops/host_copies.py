@@ -15,6 +15,7 @@ from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.device_reads import is_torch_tensor
 from gpulint_fixers.waits.fix_kinds import WholeCopy
+from gpulint_fixers.waits.inner_loops.gpu_indices import has_gpu_index
 from gpulint_fixers.waits.single_tensors import is_single_tensor, is_text_key
 
 OF_WHOLE = "copy the whole tensor to the host once instead of its parts one by one"
@@ -42,7 +43,10 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
     loops = _inner_loops(found, sync.node)
     if not loops:
         return None
-    edits = _gone_through(module, tensor) if _binds(module, tensor) else _indexed(module, tensor, loops)
+    if _binds(module, tensor):
+        edits = _gone_through(module, tensor)
+    else:
+        edits = None if has_gpu_index(project, module, loops[-1], tensor.id) else _indexed(module, tensor, loops)
     if edits is None:
         return None
     return WholeCopy(f"{OF_WHOLE}; what is computed from each part then runs on the host", Safety.UNSAFE, tuple(edits))

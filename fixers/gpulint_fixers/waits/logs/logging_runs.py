@@ -13,7 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.collectives import Collectives, collective
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
-from gpulint_fixers.waits.logs.records import keeps_values
+from gpulint_fixers.waits.logs.lasting_states import counts_on_calls, goes_on
 
 _LOGS = frozenset(
     "print pprint info debug log add_scalar add_scalars add_histogram add_image add_images set_postfix "
@@ -61,7 +61,7 @@ def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
         case ast.Expr(value=ast.Call(func=ast.Attribute() | ast.Name()) as call):
             callees = project.fact(Resolver).callees(module, call)
             if is_logging(statement):
-                return not any(isinstance(callee.node, FUNCTIONS) and keeps_values(callee.node) for callee in callees)
+                return not any(isinstance(one.node, FUNCTIONS) and counts_on_calls(one.node) for one in callees)
             return bool(callees) and all(
                 isinstance(callee.node, FUNCTIONS) and _is_log_helper(callee.module, callee.node) for callee in callees
             )
@@ -72,8 +72,9 @@ def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
 def _is_log_helper(module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether the body of a function does nothing but write to a log."""
     body = [part for part in function.body if not isinstance(part, ast.Pass) and not _is_docstring(part)]
-    within = (part for one in body for part in walk(one))
-    return len(body) <= _MOST_IN_HELPER and all(map(_only_logs, body)) and any(map(is_logging, within))
+    if goes_on(function) or len(body) > _MOST_IN_HELPER:
+        return False
+    return all(map(_only_logs, body)) and any(is_logging(part) for one in body for part in walk(one))
 
 
 def _only_logs(statement: ast.stmt) -> bool:

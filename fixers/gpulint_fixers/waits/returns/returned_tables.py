@@ -112,7 +112,7 @@ def _annotated(module: ModuleIndex, function: ast.FunctionDef | ast.AsyncFunctio
         if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Dict | ast.DictComp)
     )
     shown += [part.annotation for part in own if ast.unparse(part.target) == table.name]
-    name = "torch.Tensor | float" if table.is_mixed else "torch.Tensor"
+    name = "torch.Tensor | float" if table.is_mixed or table.other_keys else "torch.Tensor"
     return [
         Edit(module.path, module.syntax.span(value), name)
         for annotation in shown

@@ -19,6 +19,7 @@ from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, M
 from gpulint_fixers.waits.device_reads import DeviceRead, device_read
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.returns.tables import METHODS, Table, key_of
+from gpulint_fixers.waits.returns.unproved_reads import has_tensor_methods, may_read
 from gpulint_fixers.waits.sums.device_sums import exactness
 
 _DEEPEST = 6
@@ -55,7 +56,8 @@ def table_of(
         own = part.id if isinstance(part, ast.Name) else ""
         table = _filled(project, module, shown, more, at, own)
         if table is not None and {read.whole for read in reads} <= {read.whole for read in table.reads}:
-            return table
+            beside = value.elts if isinstance(value, ast.Tuple) else []
+            return None if any(may_read(project, module, one) for one in beside if one is not part) else table
     return None
 
 
@@ -128,6 +130,8 @@ def _filled(
         entries = _entries(project, module, value)
         if (entries is None or entries.host) and not (_is_dict(shown) and key):
             return None
+        if entries is None and may_read(project, module, value):
+            return None  # the step would still wait for it
         if entries is None:
             others.add(key)
         else:
@@ -254,7 +258,7 @@ def _read(project: Project, module: ModuleIndex, value: ast.expr) -> DeviceRead 
     read = device_read(module, _innermost(value))
     if read is None or read.whole is not value or is_integer(module, read.tensor):
         return None
-    known = not _reported(project, module).isdisjoint(walk(value))
+    known = has_tensor_methods(value) or not _reported(project, module).isdisjoint(walk(value))
     return read if known or _is_tensor(project, module, read.tensor) else None
 
 

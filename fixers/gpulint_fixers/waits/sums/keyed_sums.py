@@ -23,6 +23,7 @@ from gpulint_fixers.waits.lists.list_reads import loop_of_history
 from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
 from gpulint_fixers.waits.step_tests import trained_on
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
+from gpulint_fixers.waits.sums.kept_graphs import graphs_beside
 from gpulint_fixers.waits.unread_values import unread
 
 
@@ -59,12 +60,13 @@ def added_by_key(
     if not before or not all(loops_around(module, value) == loops_around(module, variable.loop) for value in before):
         return Declined(f"`{name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, name)}
-    exact = exactness(project, module, value, reads)
-    if isinstance(exact, Declined):
+    if isinstance(exact := exactness(project, module, value, reads), Declined):
         return exact
     torch = torch_of(module)
     counted = {one for one in own if torch is not None and _is_count(module, one, initial)}
-    convert = _conversion(rows, torch, bool(counted), not rows and _counts_beside(module, own))
+    beside = [one[1] for part in own - {statement} if (one := _added(part)) is not None]
+    graphs, unproved = graphs_beside(project, module, beside)
+    convert = _conversion(rows, torch, bool(counted) or unproved, not rows and _counts_beside(module, own))
     if empty and isinstance(made_by := initial[0], ast.Call):
         convert = f"{ast.unparse(made_by.func)}({ast.unparse(made_by.args[0])}, {convert})"
     starts = _starts(loop, name)
@@ -79,12 +81,11 @@ def added_by_key(
         return Declined(f"`{name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     others = _other_reads(project, module, loop, own - {statement})
-    own_suffix = "" if statement in counted else suffix
     replaced = (
-        *(read.replaced(module, own_suffix) for read in reads),
+        *(read.replaced(module, "" if statement in counted else suffix) for read in reads),
         *(one.replaced(module, suffix) for one in others),
     )
-    edits = *replaced, *filter(None, above), *made.edits
+    edits = *replaced, *graphs, *filter(None, above), *made.edits
     logs = [] if made.logs is None else [f"they are logged every {made.logs.every} steps"]
     where = "where they are used" if above else "after the loop"
     note = "; ".join([where if counted else f"{where}, as floats", *exact.reasons, *logs])
