@@ -24,6 +24,7 @@ from gpulint.transfers.download import Download
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.stages import library_calls
+from gpulint_fixers.stages.caches import sets_caches
 from gpulint_fixers.stages.library_calls import UNKNOWN, only_value
 
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
@@ -76,7 +77,10 @@ def of_job(project: Project, job: Job) -> Prefetch:
     named = frozenset(document.path for document in (job.document, *job.scripts))
     passes_on = any(_passes_on(start.launch) for start in job.launches if start.program is not None)
     for path in job.programs:
-        for module in _closure(project, path):
+        modules = _closure(project, path)
+        if any(map(sets_caches, modules)):
+            return Prefetch()
+        for module in modules:
             found = of_module(project, module, named)
             complete = complete and not (passes_on and found.is_chosen)
             lines += found.lines

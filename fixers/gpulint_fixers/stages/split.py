@@ -82,7 +82,7 @@ def split_for(project: Project, job: Job, wanted: Prefetch) -> Fix | Declined:
 
 def _stage(project: Project, document: Document, job: Job, made: Plan) -> Stage:
     is_job = job.task.system == "slurm"
-    fetch = of_job(project, job) if is_job and can_fetch(document, made, project.models) else Prefetch()
+    fetch = of_job(project, job) if is_job and can_fetch(job, document, made, project.models) else Prefetch()
     return Stage(document, made, fetch, is_job=is_job)
 
 
