@@ -35,6 +35,8 @@ def split(finding: Finding, project: Project) -> Fix | Declined:
     job = holder(project, document)
     if job is None:
         return Declined("the command is in a script that other jobs call")
+    if not _holds_gpus(project, job):
+        return Declined("nothing says that GPUs are held while the script runs, which it now does alone")
     made = planned(project, document, job)
     if isinstance(made, str):
         return Declined(made)
@@ -47,6 +49,12 @@ def holder(project: Project, document: Document) -> Job | None:
     """The job that a script is itself, if it holds GPUs."""
     held = project.fact(GpuJobs).held_in(document.path)
     return next((job for job, _ in held if job.document is document and job.task.scripts == document.scripts), None)
+
+
+def _holds_gpus(project: Project, job: Job) -> bool:
+    """Return whether a script or what submits it asks for GPUs; a plain one may be for a machine that is always
+    there."""
+    return bool(job.task.system or job.gpus is not None or project.config.gpus_per_node)
 
 
 @query
