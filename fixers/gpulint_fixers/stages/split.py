@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from gpulint import regex
 from gpulint.documents import Document
 from gpulint.finding import Finding
@@ -75,16 +77,18 @@ def planned(project: Project, document: Document, job: Job) -> Plan | str:
     return plan(document, project.models, frozenset(steps))
 
 
-def split_for(project: Project, job: Job, wanted: Prefetch) -> Fix | Declined:
+def split_for(project: Project, job: Job, wanted: Set[str]) -> Fix | Declined:
     """The stage that fetches what a program of the job downloads."""
     made = planned(project, job.document, job)
     if isinstance(made, str):
         return Declined(made)
-    missing = set(wanted.lines) - set(_stage(project, job.document, job, made).fetch.lines)
-    return (
-        Declined("the job runs it in a container, with a separate cache or with packages that it installs itself")
-        if missing
-        else _fix(project, job.document, job)
+    fetched = _stage(project, job.document, job, made).fetch.lines
+    if wanted <= {*fetched}:
+        return _fix(project, job.document, job)
+    return Declined(
+        "the program that the job starts names no class or function that loads it"
+        if fetched
+        else "the job runs it in a container, with a separate cache or with packages that it installs itself"
     )
 
 
