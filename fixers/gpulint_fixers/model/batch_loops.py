@@ -11,6 +11,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
 from gpulint.workload.batch_sources import BatchSource
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint_fixers.model.flattened_batches import flattened
 
 _PER_BATCH = frozenset(
     "roc_auc_score average_precision_score f1_score fbeta_score precision_score recall_score jaccard_score auc "
@@ -35,6 +36,8 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
         region = module.function(loop) or loop
         if not isinstance(loop, ast.For | ast.AsyncFor) or loop not in [region, *walk(region)]:
             continue
+        if made := flattened(loop):
+            return f"`{made}` puts several views of each sample into the batch, which is that much larger already"
         for part in walk(loop):
             if isinstance(part, ast.Call) and last_name(part.func) in _PER_BATCH:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
