@@ -78,3 +78,19 @@ def test_other_shapes_keep_the_number_of_samples(job: MakeJob, lines: str) -> No
 
 def test_a_library_that_is_bound_to_the_shape_of_a_batch(job: MakeJob) -> None:
     check_declined(job, "GPU202", {"train.py": MXNET}, "MXNet binds its module to the shape")
+
+
+def test_the_loop_may_be_in_a_function_of_another_file(job: MakeJob) -> None:
+    metric = """\
+from progress import bar
+
+
+def validate(model, loader):
+    for i, (images, labels) in enumerate(bar(loader)):
+        b, n, c, h, w = images.size()
+        images = images.view(b * n, c, h, w).cuda()
+        keep(model(images).view(b, n, -1).mean(1), labels)
+"""
+    program = PROGRAM.replace("import torch\n", "import torch\nfrom metric import validate\n", 1)
+    program = program[: program.index("    right = 0")] + "    validate(model, val_loader)\n"
+    check_declined(job, "GPU202", {"train.py": program, "metric.py": metric}, "puts several views of each sample")

@@ -6,13 +6,52 @@ import ast
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import last_name
+from gpulint.project import Project
+from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
 
 _VIEWS = frozenset({"view", "reshape"})
 _MOVES = frozenset({"to", "cuda", "float", "half", "contiguous", "type", "squeeze", "requires_grad_"})
 """Methods whose result has as many samples."""
 _REARRANGED = regex.compile(r"\s*\w+\s+\w+\s+\S[^>]*->\s*\(\s*\w+\s+\w+\s*\)\s*\S")
 """``b n c h w -> (b n) c h w``"""
+
+
+def flattened_elsewhere(project: Project, module: ModuleIndex, loader: ast.AST) -> str:
+    """Return the same of the functions that get a loader by the name that it is kept under."""
+    kept = module.syntax.parents.get(loader)
+    target = kept.targets[0] if isinstance(kept, ast.Assign) else None
+    if not isinstance(target, ast.Name):
+        return ""
+    for use in module.named.get(target.id, ()):
+        call = module.syntax.parents.get(use)
+        if module.function(use) is not module.function(loader) or not isinstance(call, ast.Call):
+            continue
+        for function in _called(project, module, call):
+            for part in walk(function) if isinstance(function, FUNCTIONS) else ():
+                if not isinstance(part, ast.For | ast.AsyncFor) or not isinstance(function, FUNCTIONS):
+                    continue
+                if _draws(function, call, use, part) and (made := flattened(part)):
+                    return made
+    return ""
+
+
+def _called(project: Project, module: ModuleIndex, call: ast.Call) -> list[ast.AST]:
+    """The functions that a call may mean; where nothing tells, all with its name in the tree."""
+    known = [callee.node for callee in project.fact(Resolver).callees(module, call)]
+    if known or not isinstance(call.func, ast.Name) or module.scope(call).lookup(call.func.id):
+        return known
+    name, paths = call.func.id, project.word_index.mentioning(word_of(call.func.id))
+    modules = [one for path in paths if (one := project.module_at(path)) is not None]
+    return [one for found in modules for one in found.functions if getattr(one, "name", "") == name]
+
+
+def _draws(function: FunctionNode, call: ast.Call, loader: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
+    """Return whether a loop of a function goes over the parameter that gets a loader."""
+    named = {part.id for part in walk(loop.iter) if isinstance(part, ast.Name)} & parameters(function)
+    return any(argument_of(function, call, name) is loader for name in sorted(named))
 
 
 def flattened(loop: ast.For | ast.AsyncFor) -> str:
