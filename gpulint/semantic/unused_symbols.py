@@ -213,6 +213,9 @@ def _may_be_imported(project: Project, home: Path, module: ModuleIndex, node: as
         return False
     bindings = module.scope(first).lookup(first.id)
     targets = [binding.target for binding in bindings if binding.kind is BindingKind.IMPORT]
+    if isinstance(node, ast.Attribute) and node.value is first and targets:
+        places = [project.module_path(project.absolute(target, module.path), module.path) for target in targets]
+        return any(place is None or not _is_namesake(project, home, place, module.path, node.attr) for place in places)
     if first is not node or not targets:
         return bool(targets) or not bindings
     names = known_as(project, home, node.id)

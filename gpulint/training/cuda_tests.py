@@ -14,6 +14,8 @@ _CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have|is)_?(cud
 _GPU_COUNT = regex.compile(
     r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE
 )
+_CPU = regex.compile(r"_?(DEVICE_)?CPU(_DEVICE)?(_(INDEX|ID|NAME|TYPE))?")
+"""Constants that stand for the host."""
 
 
 @query
@@ -52,6 +54,8 @@ def _device_named(node: ast.expr) -> str:
             return name
         case ast.Call(func=func, args=[ast.Constant(value=str(name))]) if last_name(func) == "device":
             return name
+        case ast.Name(id=name) | ast.Attribute(attr=name) if _CPU.fullmatch(name):
+            return "cpu"
         case ast.Attribute(attr=name) if name.isupper():
             return name.lower()
     return ""

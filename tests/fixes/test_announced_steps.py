@@ -59,6 +59,7 @@ def test_a_script_that_is_no_job_says_nothing_of_one(job: MakeJob) -> None:
             "train.sh": "#!/bin/bash\necho 'Downloading'\nwget -q https://host/set.zip\n"
             "torchrun --nproc_per_node=8 train.py\n",
             "train.py": PROGRAM,
+            "start.sh": "#!/bin/bash\nsbatch --gres=gpu:8 train.sh\n",
         }
     )
     made.repair("GPU331")

@@ -113,3 +113,51 @@ def test_an_installation_that_fails_stops_the_job_only_if_it_did_before(job: Mak
     files = _files(job, TOKENS.format(arguments=""), install, "GPU401", "GPU331")
     stage = files["job_prepare.sh"]
     assert 0 < stage.index("pip install") < stage.index("set -e ") < stage.index("snapshot_download")
+
+
+ENCODERS = """\
+from torch import nn
+from transformers import AutoModel
+
+
+class Large(nn.Module):
+    def __init__(self, name="facebook/opt-66b"):
+        super().__init__()
+        self.model = AutoModel.from_pretrained(name)
+
+
+class Small(nn.Module):
+    def __init__(self, name="facebook/opt-30b"):
+        super().__init__()
+        self.model = AutoModel.from_pretrained(name)
+
+
+def medium(name="facebook/opt-13b"):
+    return AutoModel.from_pretrained(name)
+"""
+MAKES = """\
+import torch
+import encoders
+
+model = {}.cuda()
+for batch in loader:
+    model(batch.cuda()).loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "fetched"),
+    [
+        ("encoders.Large()", {"66b"}),
+        ("encoders.medium()", {"13b"}),
+        ("[encoders.Large(), encoders.Small()][0]", {"66b", "30b"}),
+        ("getattr(encoders, {'a': 'Large', 'b': 'Small'}[kind])()", {"66b", "30b"}),
+    ],
+)
+def test_a_job_fetches_what_its_own_program_makes(job: MakeJob, makes: str, fetched: set[str]) -> None:
+    program, other = MAKES.format(makes), MAKES.format("[encoders.Large(), encoders.Small(), encoders.medium()][0]")
+    files = {"train.py": program, "job.sh": BATCH.format(""), "other.py": other, "encoders.py": ENCODERS}
+    fixes = [result.fix for result in job(files).scan("GPU331")]
+    (stage,) = {new.text for fix in fixes for new in getattr(fix, "files", ()) if new.path.name == "job_prepare.sh"}
+    assert {size for size in ("66b", "30b", "13b") if f"opt-{size}" in stage} == fetched

@@ -164,3 +164,78 @@ def wrap(args, loader):
 def test_both_branches_that_wrap_a_model_change_together(job: MakeJob, reason: str, edits: int) -> None:
     first, *_ = job({"train.py": BRANCHES.format(reason=reason)}).scan("GPU351")
     assert len(first.fix.edits) == edits
+
+
+INHERITED = """\
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.classify(self.body(x))
+
+    def classify(self, x):
+        return self.head(x)
+
+
+class Other(Base):
+    def __init__(self):
+        {init}
+        self.first = nn.Linear(8, 4)
+
+    {method}
+
+
+model = Other().cuda()
+model = DistributedDataParallel(model, find_unused_parameters=True)
+for x in loader:
+    model(x.cuda()).mean().backward()
+"""
+OVERRIDDEN = {
+    "a method that forward calls": "def classify(self, x):\n        return self.first(x)",
+    "forward itself": "def forward(self, x):\n        return self.first(self.body(x))",
+    "forward with a method of the base": "def forward(self, x):\n        return self.first(self.rest(x))\n\n"
+    "    def rest(self, x):\n        return self.body(x)",
+}
+USED = {
+    "one that also calls that of the base": (
+        "super().__init__()",
+        "def classify(self, x):\n        return self.first(x) + super().classify(x)",
+    ),
+    "a layer that is removed again": (
+        "super().__init__()\n        del self.head",
+        "def classify(self, x):\n        return self.first(x)",
+    ),
+    "a layer that is replaced by one without parameters": (
+        "super().__init__()\n        self.head = nn.Identity()",
+        "def classify(self, x):\n        return self.first(x)",
+    ),
+    "a constructor that does not make the layers of the base": (
+        "nn.Module.__init__(self)\n        self.body = nn.Linear(8, 8)\n        self.head = None",
+        "def classify(self, x):\n        return self.first(x)",
+    ),
+    "a frozen layer": (
+        "super().__init__()\n        self.head.requires_grad_(False)",
+        "def classify(self, x):\n        return self.first(x)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OVERRIDDEN)
+def test_a_layer_of_a_base_that_is_no_longer_read_needs_the_search(job: MakeJob, what: str) -> None:
+    text = INHERITED.format(init="super().__init__()", method=OVERRIDDEN[what])
+    check_declined(job, "GPU351", {"train.py": text}, "never reads `Other.head`")
+
+
+@pytest.mark.parametrize("what", USED)
+def test_layers_of_a_base_that_get_a_gradient_or_need_none_do_not(job: MakeJob, what: str) -> None:
+    init, method = USED[what]
+    made = job({"train.py": INHERITED.format(init=init, method=method)})
+    assert made.repair("GPU351") == 1

@@ -454,7 +454,9 @@ def train(model, loader, optimizer, args):
     ],
 )
 def test_a_debugger_that_waits_for_sizes_that_disagree_is_a_check(job: MakeJob, test: str, safety: Safety) -> None:
-    assert job({"train.py": STOPS.format(test=test)}).offer("GPU102").safety is safety
+    offered = job({"train.py": STOPS.format(test=test)}).offer("GPU102")
+    assert offered.safety is safety
+    assert ("goes on with sizes that disagree" in offered.description) is (safety is Safety.UNSAFE)
 
 
 SHOWN = """\

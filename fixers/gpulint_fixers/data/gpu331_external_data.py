@@ -37,14 +37,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     item = _by_span(project, module).get(finding.span)
     if item is not None and HUB in item.origin and is_folder(project, module, item.what):
         return Declined(f"`{item.what}` may be a folder, which a program of the tree writes")
-    if item is None or line(project, module, item) is None:
+    own = line(project, module, item) if item is not None else None
+    if own is None:
         named = item is not None and HUB in item.origin
         return Declined(
             "what is loaded could not be determined, or goes to a folder that only the node of the job sees"
             if named
             else "where the program looks for the file could not be determined"
         )
-    return _before(project, module)
+    return _before(project, module, own)
 
 
 @query
@@ -56,8 +57,8 @@ def _by_span(project: Project, module: ModuleIndex) -> dict[Span, Download]:
     return found
 
 
-def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
-    """The downloads of a module that are known, in a step before the jobs that start it."""
+def _before(project: Project, module: ModuleIndex, own: str) -> Fix | Declined:
+    """The downloads of a module that are known, ``own`` among them, in a step before the jobs that start it."""
     jobs = _jobs(project, module)
     found = of_module(project, module)
     if "ray" in module.packages or (container := _container(project, module)) is not None:
@@ -79,7 +80,7 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
     if names_several(project, module):
         return Declined("its launchers name different models: fetch each in a step before its own job")
     batch = [job for job in jobs if job.task.system == "slurm" and job.task.scripts == job.document.scripts]
-    return _in_batch(project, batch, found)
+    return _in_batch(project, batch, found, own)
 
 
 def _starts_several(job: Job) -> bool:
@@ -102,7 +103,7 @@ def _jobs(project: Project, module: ModuleIndex) -> list[Job]:
     return list({id(start.job): start.job for start in starts}.values())
 
 
-def _in_batch(project: Project, batch: list[Job], found: Prefetch) -> Fix | Declined:
+def _in_batch(project: Project, batch: list[Job], found: Prefetch, own: str) -> Fix | Declined:
     """The downloads in a stage before the job of Slurm that starts a program; nothing starts a script of its own."""
     if len(batch) != 1:
         return _UNWIRED
@@ -110,7 +111,7 @@ def _in_batch(project: Project, batch: list[Job], found: Prefetch) -> Fix | Decl
     made = planned(project, script, batch[0])
     if isinstance(made, Plan) and not made.moved and are_small(found) and not _ARRAY.search(script.source.text):
         return Declined("a small model is fetched once and kept, which is not worth two job files")
-    staged = split_for(project, batch[0], found)
+    staged = split_for(project, batch[0], {own} & {*found.lines})
     if isinstance(staged, Fix):
         return staged
     return Declined(f"{script.path.name} cannot be split ({staged.reason}); fetch it in a step before")

@@ -11,7 +11,7 @@ from gpulint_rules.data.gpu351_unused_parameter_search import UnusedSearch
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import AuxiliaryHeads
 from gpulint.programs.multi_gpu_use import MultiGpuUse
@@ -20,9 +20,16 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
-from gpulint_fixers.data.searched_models import also_searched, is_chosen_at_run_time, is_only_one_searched
+from gpulint_fixers.data.searched_models import (
+    also_searched,
+    default_of_search,
+    is_chosen_at_run_time,
+    is_only_one_searched,
+)
 from gpulint_fixers.data.unread_layers import unread_layer
 from gpulint_fixers.edits.calls import set_keyword
+
+_RISK = "DDP raises an error in the second step if a parameter is unused"
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -46,10 +53,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"`forward` never reads `{name}`, which gets no gradient: remove it first")
     if module is not None and is_only_one_searched(module, found.call):
         return Declined("another model is wrapped there without a search: this one may have parameters without use")
+    default = default_of_search(project, module, found.keyword.value) if module is not None else None
+    if isinstance(default, str):
+        return Declined(default)
+    if default is not None:
+        changed = Edit(document.path, document.python.span(default), found.off)
+        return Fix(f"change the default of `{ast.unparse(found.keyword.value)}`; {_RISK}", Safety.UNSAFE, (changed,))
     others = also_searched(document, module, found.call) if module is not None else []
     edits = [set_keyword(document.python, call, found.keyword.arg, found.off) for call in (found.call, *others)]
     return Fix(
-        "disable the search; DDP raises an error in the second step if a parameter is unused",
+        f"disable the search; {_RISK}",
         Safety.UNSAFE,
         tuple(edits),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from gpulint.documents.base import Document
-from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.call_syntax import default_of, keyword_value
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.reasons import is_explained
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
@@ -64,6 +65,20 @@ def _is_looked_up(project: Project, origin: NodeRef) -> bool:
         case ast.Subscript():
             return True
     return False
+
+
+def default_of_search(project: Project, module: ModuleIndex, value: ast.expr) -> ast.Constant | str | None:
+    """Return the default that asks for the search, where a call passes on a parameter of its function; why that may not
+    change if callers ask for the search themselves; None if it is no parameter."""
+    function = module.function(value)
+    if not isinstance(value, ast.Name) or function is None or value.id not in parameters(function):
+        return None
+    default, name = default_of(function.args, value.id), getattr(function, "name", "its function")
+    sites = project.fact(Resolver).call_sites(module, function)
+    passed = any(isinstance(site.node, ast.Call) and argument_of(function, site.node, value.id) for site in sites)
+    if passed or not isinstance(default, ast.Constant) or len(module.scope(value).lookup(value.id)) > 1:
+        return f"the callers of `{name}` ask for the search; see there whether they need it"
+    return default
 
 
 def is_only_one_searched(module: ModuleIndex, call: ast.Call) -> bool:

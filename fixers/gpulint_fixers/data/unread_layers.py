@@ -65,11 +65,12 @@ def _owners(project: Project, path: Path, roots: tuple[ast.ClassDef, ...]) -> li
             named.add(name)
             todo += [node for _, node in homes.get(name, [])]
             found += [(module, node) for module, node in homes.get(name, []) if isinstance(node, ast.ClassDef)]
-    return [one for one in dict.fromkeys(found) if any(map(one[1].body.__contains__, _methods(one[1])))]
-
-
-def _methods(owner: ast.ClassDef) -> list[ast.stmt]:
-    return [part for part in owner.body if getattr(part, "name", "") in _ENTRIES]
+    resolver = project.fact(Resolver)
+    return [
+        (module, owner)
+        for module, owner in dict.fromkeys(found)
+        if any(getattr(part, "name", "") in _ENTRIES for _, one in resolver.mro(module, owner) for part in one.body)
+    ]
 
 
 def _mentioned(node: ast.AST, defined: dict[str, list[str]]) -> set[str]:
@@ -109,18 +110,34 @@ def _own_names(node: ast.AST) -> Iterator[str]:
 
 @query
 def _unread(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[str]:
-    """The attributes with parameters that the constructor makes and no method reads."""
+    """The attributes with parameters that the constructor or one of a base makes and no method reads."""
     methods = _reached(project, module, owner)
     read = {name for method in methods for name in _own_names(method)}
     if read & _ALL or any(_may_read_any(part) for method in methods for part in walk(method)):
         return []
-    init = next((part for part in owner.body if getattr(part, "name", "") == "__init__"), None)
-    frozen = _frozen(init) if init is not None else set()
-    return [
-        name
-        for name, made in kept_attributes(owner)
-        if name not in read | frozen and _is_trained(project, module, made) and not _is_kept_elsewhere(init, name)
-    ]
+    found, known = list[str](), set(read)
+    for where, one, init in _made(project, module, owner):
+        known |= _frozen(init) if init is not None else set()
+        found += [
+            name
+            for name, made in kept_attributes(one)
+            if name not in known and _is_trained(project, where, made) and not _is_kept_elsewhere(init, name)
+        ]
+        known.update(name for name, _ in kept_attributes(one))
+    return found
+
+
+def _made(
+    project: Project, module: ModuleIndex, owner: ast.ClassDef
+) -> Iterator[tuple[ModuleIndex, ast.ClassDef, ast.FunctionDef | None]]:
+    """A class and its bases in the tree, each with its constructor, as far as the constructors call one another."""
+    for where, one in project.fact(Resolver).mro(module, owner):
+        init = next((part for part in one.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
+        yield where, one, init
+        if init is not None and not any(
+            isinstance(part, ast.Call) and last_name(part.func) == "__init__" for part in walk(init)
+        ):
+            return
 
 
 def _may_read_any(part: ast.AST) -> bool:
@@ -132,8 +149,11 @@ def _may_read_any(part: ast.AST) -> bool:
 
 
 def _frozen(init: ast.AST) -> set[str]:
-    """The attributes that a constructor takes out of training."""
-    return {name for part in walk(init) if "requires_grad" in _text(part) for name in _own_names(part)}
+    """The attributes that a constructor takes out of training, or removes again."""
+    removed = (part for part in walk(init) if isinstance(part, ast.Delete))
+    return {name for part in walk(init) if "requires_grad" in _text(part) for name in _own_names(part)} | {
+        name for part in removed for name in _own_names(part)
+    }
 
 
 def _text(part: ast.AST) -> str:

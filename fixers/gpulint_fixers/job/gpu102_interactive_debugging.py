@@ -29,6 +29,8 @@ _SPEAKS = regex.compile(r"debug|pdb|breakpoint", re.IGNORECASE)
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
 """Calls of a test that do nothing else."""
 _SIZES = frozenset({"len", "size", "numel", "dim"})
+_AFTER = "after the error"
+_DISAGREE = "with sizes that disagree, up to an operation that raises an error for them, if there is one"
 _UNLESS = "unless somebody looks at the results there"
 
 
@@ -113,27 +115,29 @@ def _without_question(document: Document, module: PythonModule, statement: ast.s
     )
 
 
-def _made(description: str, edit: Edit, error: bool, unused: tuple[Edit, ...] = ()) -> Fix:
+def _made(description: str, edit: Edit, error: str, unused: tuple[Edit, ...] = ()) -> Fix:
     if error:
-        return Fix(f"{description}; the program then goes on after the error", Safety.UNSAFE, (edit, *unused))
+        return Fix(f"{description}; the program then goes on {error}", Safety.UNSAFE, (edit, *unused))
     return Fix(description, Safety.SAFE, (edit, *unused))
 
 
-def _waits_for_error(module: PythonModule, statement: ast.stmt) -> bool:
-    """Return whether the program stops there for an exception, for values that are not finite or for sizes that
-    disagree, after which a run without a terminal ends, and one without the debugger goes on."""
+def _waits_for_error(module: PythonModule, statement: ast.stmt) -> str:
+    """Return how a program goes on without a debugger that stops it for an exception, for values that are not finite or
+    for sizes that disagree, where a run without a terminal ends; empty if it stops for nothing of the kind."""
     inner: ast.AST = statement
     for up in module.ancestors(statement):
         if isinstance(up, FUNCTIONS):
-            return False
+            return ""
         if isinstance(up, ast.ExceptHandler):
-            return not isinstance(up.body[-1], ast.Raise)
-        if isinstance(up, ast.If) and inner in up.body:
+            return _AFTER if not isinstance(up.body[-1], ast.Raise) else ""
+        if isinstance(up, ast.If) and inner in up.body and not isinstance(up.body[-1], ast.Raise):
             named = {last_name(part.func) for part in walk(up.test) if isinstance(part, ast.Call)}
-            if (named & _FINITE or _is_check(up.test)) and not isinstance(up.body[-1], ast.Raise):
-                return True
+            if named & _FINITE:
+                return _AFTER
+            if _is_check(up.test):
+                return _DISAGREE
         inner = up
-    return False
+    return ""
 
 
 def _raised(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt) -> Edit | None:

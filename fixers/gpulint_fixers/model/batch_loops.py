@@ -11,6 +11,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
 from gpulint.workload.batch_sources import BatchSource
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint_fixers.model.flattened_batches import flattened, flattened_elsewhere
 
 _PER_BATCH = frozenset(
     "roc_auc_score average_precision_score f1_score fbeta_score precision_score recall_score jaccard_score auc "
@@ -25,6 +26,7 @@ _SAMPLES = regex.compile(
 _DECIDES = regex.compile(r"sched\w*\.step$|plateau\w*\.step$|early_?stop\w*(\.\w+)?$|stopper(\.\w+)?$", re.IGNORECASE)
 """Calls that reduce the learning rate or end the training."""
 _SUMMED = regex.compile(r"reduction\s*=\s*['\"](sum|none)|size_average\s*=\s*False|reduce\s*=\s*False")
+_LARGER = "puts several views of each sample into the batch, which is that much larger already"
 
 
 def relies_on_size(project: Project, source: BatchSource) -> str | None:
@@ -35,6 +37,8 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
         region = module.function(loop) or loop
         if not isinstance(loop, ast.For | ast.AsyncFor) or loop not in [region, *walk(region)]:
             continue
+        if made := flattened(loop):
+            return f"`{made}` {_LARGER}"
         for part in walk(loop):
             if isinstance(part, ast.Call) and last_name(part.func) in _PER_BATCH:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
@@ -46,7 +50,8 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
         named = (part for part in walk(loop if made_here else region) if isinstance(part, ast.Name | ast.Attribute))
         if size and any(last_name(part) == size and isinstance(part.ctx, ast.Load) for part in named):
             return f"the loop over the loader computes with `{size}`"
-    return None
+    made = flattened_elsewhere(project, source.call.module, source.node)
+    return f"`{made}` {_LARGER}" if made else None
 
 
 def _mean_of_sums(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:

@@ -20,6 +20,17 @@ _VARIED = regex.compile(
     r"coco|detect|voc|bbox|boxes|keypoint|speech|audio|text|sentence|token|graph|point_?cloud", re.IGNORECASE
 )
 """Names of data sets whose samples differ in size."""
+_BOUND = ("mxnet.io.", "mxnet.image.", "mxnet.rnn.")
+"""Iterators for programs that MXNet binds to the shape of a batch."""
+
+
+def bound_to_size(project: Project, source: BatchSource) -> str | None:
+    """Return why another size costs memory or time: the library binds its program, gradients included, to the shape of
+    the training batches, and binds it anew for another one."""
+    names = project.fact(Resolver).call_names(source.call.module, source.node)
+    if not any(name.startswith(_BOUND) for name in names):
+        return None
+    return "MXNet binds its module to the shape of the training batches, and anew for each other one"
 
 
 def shaped_by_size(project: Project, source: BatchSource) -> str | None:

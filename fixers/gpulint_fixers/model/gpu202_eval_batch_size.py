@@ -30,7 +30,7 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.numbers import follow, replace_number
 from gpulint_fixers.edits.statements import insert_below
 from gpulint_fixers.model.batch_loops import relies_on_size
-from gpulint_fixers.model.batch_makers import shaped_by_size, stacked_alone
+from gpulint_fixers.model.batch_makers import bound_to_size, shaped_by_size, stacked_alone
 from gpulint_fixers.model.loss_evaluation import keeps_losses_alone
 
 _ENOUGH = 1024
@@ -70,6 +70,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the program only evaluates, so that its one batch size is that of evaluation")
     if project.kind(finding.path) is Kind.SHELL:
         return Declined(_STATED)
+    if (reason := bound_to_size(project, source)) is not None:
+        return Declined(reason)
     if (reason := _without_training(project, source.call.module) or relies_on_size(project, source)) is not None:
         return Declined(reason)
     return _enlarge(finding, project, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpulint_rules.data.gpu331_external_data import downloads_of
@@ -22,8 +23,9 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.stages import library_calls
+from gpulint_fixers.stages.caches import sets_caches
 from gpulint_fixers.stages.library_calls import UNKNOWN, only_value
 
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
@@ -76,8 +78,11 @@ def of_job(project: Project, job: Job) -> Prefetch:
     named = frozenset(document.path for document in (job.document, *job.scripts))
     passes_on = any(_passes_on(start.launch) for start in job.launches if start.program is not None)
     for path in job.programs:
-        for module in _closure(project, path):
-            found = of_module(project, module, named)
+        modules = _closure(project, path)
+        if any(map(sets_caches, modules)):
+            return Prefetch()
+        for module in modules:
+            found = of_module(project, module, named, modules)
             complete = complete and not (passes_on and found.is_chosen)
             lines += found.lines
             uses_hub = uses_hub or found.uses_hub
@@ -117,10 +122,19 @@ def reported(project: Project, module: ModuleIndex) -> list[Download]:
     return [*downloads_of(module, project, (held,) if held is not None else ())]
 
 
-def of_module(project: Project, module: ModuleIndex, named: frozenset[Path] | None = None) -> Prefetch:
-    """Return what a module downloads by identifiers that are known; of those in launchers only what ``named`` say."""
+def of_module(
+    project: Project,
+    module: ModuleIndex,
+    named: frozenset[Path] | None = None,
+    program: Sequence[ModuleIndex] = (),
+) -> Prefetch:
+    """Return what a module downloads by identifiers that are known; of those in launchers only what ``named`` say.
+
+    A ``program`` does not download what only classes and functions load that none of its modules names.
+    """
     lines, known, ids, is_large = list[str](), set[ast.AST](), set[str](), False
     found = [item for item in reported(project, module) if named is None or _is_named_in(item, named)]
+    found = [item for item in found if not program or _is_named_by(program, module, item.node)]
     whole = {
         item.what for item in found if HUB in item.origin and item.kind == "weights" and not _SMALL.search(item.name)
     }
@@ -158,6 +172,24 @@ def _is_named_in(item: Download, named: frozenset[Path]) -> bool:
     """Return whether a program loads what an item names in every start, or in those of some launchers."""
     at = item.place.path if item.place is not None else None
     return at is None or at in named or at.suffix in (".py", ".ipynb")
+
+
+def _is_named_by(program: Sequence[ModuleIndex], module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a module of a program names the class or function of a module that a node is in."""
+    owner = next((part for part in module.syntax.ancestors(node) if part in module.syntax.tree.body), None)
+    if not isinstance(owner, (*FUNCTIONS, ast.ClassDef)):
+        return True
+    return any(
+        any(owner not in other.syntax.ancestors(part) for part in other.named.get(owner.name, ()))
+        or any(part.attr == owner.name for part in other.syntax.of(ast.Attribute))
+        or any(
+            alias.asname and alias.name == owner.name
+            for part in other.syntax.of(ast.ImportFrom)
+            for alias in part.names
+        )
+        or any(owner.name in text for text in other.strings)
+        for other in program
+    )
 
 
 def _names(project: Project, module: ModuleIndex, call: ast.Call) -> set[object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from gpulint import regex
 from gpulint.documents import Document
 from gpulint.finding import Finding
@@ -35,6 +37,8 @@ def split(finding: Finding, project: Project) -> Fix | Declined:
     job = holder(project, document)
     if job is None:
         return Declined("the command is in a script that other jobs call")
+    if not _holds_gpus(project, job):
+        return Declined("nothing says that GPUs are held while the script runs, which it now does alone")
     made = planned(project, document, job)
     if isinstance(made, str):
         return Declined(made)
@@ -47,6 +51,12 @@ def holder(project: Project, document: Document) -> Job | None:
     """The job that a script is itself, if it holds GPUs."""
     held = project.fact(GpuJobs).held_in(document.path)
     return next((job for job, _ in held if job.document is document and job.task.scripts == document.scripts), None)
+
+
+def _holds_gpus(project: Project, job: Job) -> bool:
+    """Return whether a script or what submits it asks for GPUs; a plain one may be for a machine that is always
+    there."""
+    return bool(job.task.system or job.gpus is not None or project.config.gpus_per_node)
 
 
 @query
@@ -67,22 +77,24 @@ def planned(project: Project, document: Document, job: Job) -> Plan | str:
     return plan(document, project.models, frozenset(steps))
 
 
-def split_for(project: Project, job: Job, wanted: Prefetch) -> Fix | Declined:
+def split_for(project: Project, job: Job, wanted: Set[str]) -> Fix | Declined:
     """The stage that fetches what a program of the job downloads."""
     made = planned(project, job.document, job)
     if isinstance(made, str):
         return Declined(made)
-    missing = set(wanted.lines) - set(_stage(project, job.document, job, made).fetch.lines)
-    return (
-        Declined("the job runs it in a container, with a separate cache or with packages that it installs itself")
-        if missing
-        else _fix(project, job.document, job)
+    fetched = _stage(project, job.document, job, made).fetch.lines
+    if wanted <= {*fetched}:
+        return _fix(project, job.document, job)
+    return Declined(
+        "the program that the job starts names no class or function that loads it"
+        if fetched
+        else "the job runs it in a container, with a separate cache or with packages that it installs itself"
     )
 
 
 def _stage(project: Project, document: Document, job: Job, made: Plan) -> Stage:
     is_job = job.task.system == "slurm"
-    fetch = of_job(project, job) if is_job and can_fetch(document, made, project.models) else Prefetch()
+    fetch = of_job(project, job) if is_job and can_fetch(job, document, made, project.models) else Prefetch()
     return Stage(document, made, fetch, is_job=is_job)
 
 

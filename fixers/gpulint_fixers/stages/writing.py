@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gpulint.documents import Document
 from gpulint.fix import Edit
-from gpulint.launch.local_copies import LOCAL
+from gpulint.launch.job import Job
 from gpulint.launch.transfer_commands import install_tool
 from gpulint.libraries import Models
 from gpulint.records import dataclass
@@ -15,17 +15,14 @@ from gpulint.source import Span
 from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.stages import slurm
 from gpulint_fixers.stages.announcements import only_says
+from gpulint_fixers.stages.caches import are_shared
 from gpulint_fixers.stages.kinds import CONTAINERS, repeats
 from gpulint_fixers.stages.pieces import Piece, is_directive
 from gpulint_fixers.stages.plan import Plan
 from gpulint_fixers.stages.prefetch import Prefetch
 
-_CACHES = frozenset(
-    "HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE HF_DATASETS_CACHE XDG_CACHE_HOME".split()
-)
 
-
-def can_fetch(document: Document, made: Plan, models: Models) -> bool:
+def can_fetch(job: Job, document: Document, made: Plan, models: Models) -> bool:
     """Return whether a step before the job could fill the hub's cache that the job's program reads."""
     program = made.program
     if program is None or any(word in program.text for word in (*CONTAINERS, "--container-")):
@@ -33,8 +30,7 @@ def can_fetch(document: Document, made: Plan, models: Models) -> bool:
     (script,) = document.scripts
     if any(install_tool(models, command) and not made.has(command.span) for command in script.commands):
         return False  # the packages may not be there before the job
-    caches = [item for item in script.assignments if item.name in _CACHES and item.value is not None]
-    return not any(LOCAL.search(script.expand(item.value) or item.value.raw) for item in caches if item.value)
+    return are_shared(job, document)
 
 
 _COMPUTES = re.compile(r"\bpython[\d.]*\s+(?!-m\s+(?:venv|virtualenv|pip)\b|-c\b)|SLURM_CPUS_PER_TASK")

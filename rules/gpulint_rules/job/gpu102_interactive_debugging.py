@@ -41,6 +41,7 @@ from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.without_gpu import is_only_called_without_gpu
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -146,6 +147,8 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     ):
         return True
     if module.class_of(call) is not None and is_unused(project, module, call):
+        return True
+    if is_only_called_without_gpu(project, module, call):
         return True
     for up in module.syntax.ancestors(call):
         if isinstance(up, ast.ExceptHandler | ast.Assert | ast.Lambda):
