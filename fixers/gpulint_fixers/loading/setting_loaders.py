@@ -11,10 +11,11 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.loading.worker_obstacles import is_stream
+from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
 _LONGEST = 200
@@ -30,11 +31,14 @@ def obstacle_of_setting(project: Project, before: str) -> str:
 
 @query
 def _obstacle(project: Project, key: str) -> str:
-    for loader in _loaders(project, key):
+    loaders = list(_loaders(project, key))
+    for loader in loaders:
         if is_stream(project, loader):
             return "it reaches a loader whose data set is a stream, all of which each of several workers would yield"
         if gpu_part(project, loader):
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
+    if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):
+        return "it reaches only loaders whose samples are in memory, which takes less time than sending them from a worker"
     return ""
 
 

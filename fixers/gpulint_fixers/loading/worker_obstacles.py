@@ -97,7 +97,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
     if reason := shared_state(project, loader):
         return reason
-    if _looks_up(project, loader):
+    if looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
     if reason := not_sent(project, loader.call, sent):
         return reason
@@ -146,7 +146,7 @@ def is_stream(project: Project, loader: Loader) -> bool:
     return False
 
 
-def _looks_up(project: Project, loader: Loader) -> bool:
+def looks_up(project: Project, loader: Loader) -> bool:
     """Return whether a data set of the tree only picks its samples, which nothing but PyTorch puts together."""
     if loader.name != TORCH_LOADER or not loader_argument(project, loader, "collate_fn").is_absent:
         return False
