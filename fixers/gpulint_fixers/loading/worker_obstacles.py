@@ -28,6 +28,7 @@ from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable_part
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
     ONE_BATCH,
@@ -58,6 +59,8 @@ _HELPERS = 2
 def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tuple[str, ...] = SENT) -> str:
     """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so. Its
     workers are ``sent`` the arguments of these names as they are."""
+    if reason := never_made(project, loader):
+        return reason
     if may_have_no_workers(project, loader):
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
     if is_made_in_each_process(project, loader):
