@@ -38,7 +38,9 @@ def _obstacle(project: Project, key: str) -> str:
         if gpu_part(project, loader):
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
     if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):
-        return "it reaches only loaders whose samples are in memory, which takes less time than sending them from a worker"
+        return (
+            "it reaches only loaders whose samples are in memory, which takes less time than sending them from a worker"
+        )
     return ""
 
 
