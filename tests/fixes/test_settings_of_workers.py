@@ -56,7 +56,7 @@ OPTIONS = """\
 options = {"batch_size": 32, "num_workers": cfg.num_workers}
 loader = DataLoader(Rows("train.npy"), shuffle=True, **options)"""
 OTHER = 'DataLoader(Photos(paths), batch_size=32, num_workers=cfg["num_workers"])'
-READS = 'loader = DataLoader(Photos(paths), batch_size=32, shuffle=True, num_workers=cfg.num_workers)'
+READS = "loader = DataLoader(Photos(paths), batch_size=32, shuffle=True, num_workers=cfg.num_workers)"
 UNKNOWN = "loader = DataLoader(load(cfg), batch_size=32, shuffle=True, num_workers=cfg.num_workers)"
 
 

@@ -15,7 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 
-OTHER_CLASS = "the batches may hold tensors of `{}`, whose class pinning may not keep (`__torch_function__`), as the program needs"
+OTHER_CLASS = "the batches may hold tensors of `{}`, whose class pinning may not keep (`__torch_function__`)"
 _CHECKED = regex.compile(rb"isinstance\([^\n]{1,200}[A-Za-z0-9_]Tensor\b")
 _PLAIN = ("torch.", "numpy.", "tensorflow.", "jax.", "builtins.")
 _HOOK = "__torch_function__"
