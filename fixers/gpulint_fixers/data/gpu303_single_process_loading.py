@@ -34,7 +34,7 @@ from gpulint_fixers.loading.configured_workers import option, own_arguments, res
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
-from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
+from gpulint_fixers.loading.random_order import OTHER_ORDER, may_draw, shuffles_again
 from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
@@ -125,14 +125,22 @@ def _fix(project: Project, payload: SingleProcess) -> Fix | Declined:
         if isinstance(raised, Declined):
             return raised
         edits = raised
-    lasting = " and stay alive" if persistent and any("persistent_workers" in edit.text for edit in edits) else ""
-    order = f", so {OTHER_ORDER}" if shuffles_again(project, loader) else ""
+    lasts = bool(persistent) and any("persistent_workers" in edit.text for edit in edits)
     return Fix(
-        f"load with workers ({why}), which have their own random states{lasting}{order}"
-        f"{told}{_not_pickled(project, loader, sent)}",
+        f"load with workers ({why}){_random(project, loader, lasts)}{told}{_not_pickled(project, loader, sent)}",
         Safety.UNSAFE,
         with_collate(loader.module, edits, collate),
     )
+
+
+def _random(project: Project, loader: Loader, lasts: bool) -> str:
+    """Return what workers, which may last, change of random numbers: those of the samples, and the order, as lasting
+    ones, and samples that draw no more, leave other numbers to it."""
+    draws = may_draw(project, loader)
+    own = ["have their own random states"] if draws else []
+    alive = ["stay alive"] if lasts else []
+    order = f", so {OTHER_ORDER}" if (draws or lasts) and shuffles_again(project, loader) else ""
+    return f", which {' and '.join([*own, *alive])}{order}" if own or alive else ""
 
 
 def _may_not_last(project: Project, loader: Loader) -> bool:
