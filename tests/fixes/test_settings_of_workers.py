@@ -75,3 +75,4 @@ def test_workers_where_a_loader_may_do_more(job: MakeJob, make: str) -> None:
     (made,) = [result.fix for result in results if result.finding.path.suffix == ".yaml"]
     assert isinstance(made, Fix)
     assert "4 workers" in made.description
+    assert ("random states" in made.description) is (make == UNKNOWN)

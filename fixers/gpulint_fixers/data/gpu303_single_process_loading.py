@@ -37,7 +37,7 @@ from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import OTHER_ORDER, may_draw, shuffles_again
 from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
-from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
+from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import told_of_callers
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
@@ -255,9 +255,10 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the comment beside it may explain why there are none")
     if reason := obstacle_of_setting(project, line[: found.start(1)]):
         return Declined(reason)
+    own = ", which have their own random states" if setting_may_draw(project, line[: found.start(1)]) else ""
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)
     return Fix(
-        f"load with {USUAL} workers (measure how many help), which have their own random states",
+        f"load with {USUAL} workers (measure how many help){own}",
         Safety.UNSAFE,
         (Edit(finding.path, at, str(USUAL)),),
     )

@@ -15,6 +15,7 @@ from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
+from gpulint_fixers.loading.random_order import may_draw
 from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
@@ -24,9 +25,20 @@ _LONGEST = 200
 
 def obstacle_of_setting(project: Project, before: str) -> str:
     """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
-    found = _KEY.search(before[-_LONGEST:])
-    key = found[1].replace("-", "_") if found is not None else ""
+    key = _key(before)
     return _obstacle(project, key) if key else ""
+
+
+def setting_may_draw(project: Project, before: str) -> bool:
+    """Return whether any loader that reads a number of workers may make samples with random numbers, or none is
+    seen."""
+    loaders = list(_loaders(project, key)) if (key := _key(before)) else []
+    return not loaders or any(may_draw(project, loader) for loader in loaders)
+
+
+def _key(before: str) -> str:
+    found = _KEY.search(before[-_LONGEST:])
+    return found[1].replace("-", "_") if found is not None else ""
 
 
 @query
