@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import parameters
+from gpulint.workspace.module_index import FUNCTIONS
 
 if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode
@@ -31,7 +32,7 @@ def repeats_device(function: FunctionNode | ast.Lambda, value: ast.expr) -> bool
         root = root.value
     if not isinstance(root, ast.Name) or root.id in SETTINGS or MODEL.search(root.id):
         return False
-    if getattr(function, "name", "") != "__init__" and root.id in parameters(function):
+    if isinstance(function, FUNCTIONS) and function.name != "__init__" and root.id in parameters(function):
         return True
     stored = (part for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
     return any(part.id == root.id for part in stored)

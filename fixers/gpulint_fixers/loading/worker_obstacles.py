@@ -59,8 +59,6 @@ _HELPERS = 2
 def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tuple[str, ...] = SENT) -> str:
     """Return why a loader that is given 0 ``workers``, or none, should not get any; empty where nothing says so. Its
     workers are ``sent`` the arguments of these names as they are."""
-    if reason := never_made(project, loader):
-        return reason
     if may_have_no_workers(project, loader):
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
     if is_made_in_each_process(project, loader):
@@ -98,7 +96,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "several workers change the order in which the data set yields its samples"
     if name := followed_sampler(project, loader):
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
-    if reason := shared_state(project, loader):
+    if reason := never_made(project, loader) or shared_state(project, loader):
         return reason
     if looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
