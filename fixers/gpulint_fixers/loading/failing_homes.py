@@ -5,21 +5,17 @@ from __future__ import annotations
 import ast
 
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.semantic.failing_results import failures
 from gpulint.training.loader_calls import Loader
-from gpulint.workspace.module_index import ModuleIndex
 
 
 def never_made(project: Project, loader: Loader) -> str:
-    """Return why nothing gets a loader, as a text for a person; empty where nothing says so."""
+    """Return why a loader is never made, as a text for a person; empty where nothing says so."""
     function = loader.module.function(loader.node)
-    return _failure(project, loader.module, function) if function is not None else ""
-
-
-@query
-def _failure(project: Project, module: ModuleIndex, function: ast.AST) -> str:
-    for failed in failures(project, module, function):
+    found = failures(project, loader.module, function) if function is not None else ()
+    for failed in found:
+        if failed.lineno > (loader.node.end_lineno or loader.node.lineno):
+            continue
         if isinstance(failed, ast.Name):
             return f"the function always raises an error first: nothing defines `{failed.id}`"
         return f"the function always raises an error, in line {failed.lineno}"
