@@ -21,6 +21,7 @@ from gpulint.placement.devices import Devices
 from gpulint.placement.gpu_tensors import decodes_on_gpu, makes_on_gpu
 from gpulint.placement.kept_on_gpu import getters, is_moved, is_on_gpu, keeps_on_gpu, sets_default_device
 from gpulint.placement.prepared_loaders import Frameworks
+from gpulint.placement.repeated_devices import repeats_device
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -238,7 +239,7 @@ class HostToDevice:
 
     def _moves(self, module: ModuleIndex, function: FunctionNode) -> bool:
         """Return whether the function, or a helper that it calls, moves anything to a GPU, or makes it there."""
-        if self._moves_of(module, function):
+        if any(not _follows(function, move) for move in self._moves_of(module, function)):
             return True
         return makes_on_gpu(self._project, module, function) or decodes_on_gpu(self._project, module, function)
 
@@ -287,6 +288,12 @@ class HostToDevice:
                 fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
                 found |= {field for field in fields if isinstance(field, str)} or {"*"}
         return frozenset(found)
+
+
+def _follows(function: FunctionNode, move: Transfer) -> bool:
+    """Return whether a function moves something to the device of a tensor that it has (``.to(batch[0].device)``)."""
+    given = [*move.node.args, *(keyword.value for keyword in move.node.keywords)]
+    return any(repeats_device(function, value) for value in given)
 
 
 def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Place]]:

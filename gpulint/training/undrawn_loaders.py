@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeAlias
 
+from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import is_unreachable
@@ -31,6 +32,7 @@ _LOOKED_AT = frozenset({"len", "print", "type", "isinstance", "id", "repr", "boo
 """Functions that draw no batch of what they are given."""
 _PLAIN_BASES = frozenset({"object", "ABC", "Dataset", "Module"})
 """Bases that call no method of their subclasses for a loader."""
+_STEPS = ("backward", "step", "fit")
 _LOOKS_UP = ("locals", "globals", "vars", "exec", "eval")
 """Functions that find a variable without naming it."""
 
@@ -55,7 +57,7 @@ class UndrawnLoaders:
 
     def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
         """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
-        workers would be started."""
+        workers would be started. The methods of a class that keeps it may also search it, if most take one batch."""
         return self._draws_by_hand(module) and self._is_all_seen(module, made) and self._is_left(module, made, (), True)
 
     @query
@@ -88,7 +90,9 @@ class UndrawnLoaders:
             case ast.Assign(targets=[ast.Name() as target], value=assigned) if assigned is value:
                 return self._is_name_left(module, target, up, path, looks)
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=assigned):
-                return assigned is value and not path and self._is_attribute_left(module, up, kept)
+                if assigned is not value or path:
+                    return False
+                return self._is_looked_at(module, up, kept) if looks else self._is_attribute_left(module, up, kept)
             case ast.Assign(targets=[ast.Subscript(value=ast.Name() as table, slice=ast.Constant(value=str(key)))]):
                 return self._is_table_left(module, table, (key, *path), looks)
             case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if path and path[0] in range(
@@ -165,6 +169,44 @@ class UndrawnLoaders:
             user is not None
             and name not in user.strings
             and not any(part.attr == name and isinstance(part.ctx, ast.Load) for part in user.syntax.of(ast.Attribute))
+            for user in users
+        )
+
+    def _is_looked_at(self, module: ModuleIndex, stored: ast.Assign, name: str) -> bool:
+        """Return whether most of what reads an attribute of a class without subclasses takes one batch of the loader
+        that it keeps, and nothing does more than to search it until something is found."""
+        owner = module.class_of(stored)
+        if owner is None or any(last_name(base) not in _PLAIN_BASES for base in owner.bases) or owner.keywords:
+            return False
+        firsts = searches = 0
+        for path in self._project.word_index.mentioning(word_of(name)):
+            user = self._project.module_at(path)
+            if user is None or name in user.strings:
+                return False
+            for read in (part for part in user.syntax.of(ast.Attribute) if part.attr == name):
+                if isinstance(read.ctx, ast.Store) or not self._may_read(user, read, owner):
+                    continue
+                if self._is_left(user, read, (), False):
+                    continue
+                is_first, is_search = self._is_left(user, read, (), True), _is_search(user, read)
+                firsts, searches = firsts + is_first, searches + is_search
+                if not is_first and not is_search:
+                    return False
+        return firsts > searches and not self._has_subclass(owner)
+
+    def _may_read(self, module: ModuleIndex, read: ast.Attribute, owner: ast.ClassDef) -> bool:
+        """Return whether what an attribute is read of may be an object of a class."""
+        around = module.class_of(read)
+        if isinstance(read.value, ast.Name) and read.value.id == "self" and around is not None:
+            return around is owner
+        known = self._project.fact(Resolver).classes_of(module, read.value)
+        return not known or any(one is owner for _, one in known)
+
+    def _has_subclass(self, owner: ast.ClassDef) -> bool:
+        """Return whether a class of the tree names another one as its base."""
+        users = map(self._project.module_at, self._project.word_index.mentioning(word_of(owner.name)))
+        return any(
+            user is None or any(last_name(base) == owner.name for one in user.classes for base in one.bases)
             for user in users
         )
 
@@ -279,6 +321,17 @@ def _is_first(module: ModuleIndex, drawn: ast.Call) -> bool:
         case ast.Call(func=ast.Name(id="next"), args=[first, *_]):
             return first is drawn
     return False
+
+
+def _is_search(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop over a loader stops when it has found something (``if len(found) >= 2: break``), and takes
+    no training steps."""
+    loop = module.syntax.parents.get(source)
+    if not isinstance(loop, ast.For) or loop.iter is not source:
+        return False
+    parts = walk(loop)
+    stops = any(isinstance(part, ast.Break | ast.Return) for part in parts)
+    return stops and not any(isinstance(part, ast.Attribute) and part.attr in _STEPS for part in parts)
 
 
 @query

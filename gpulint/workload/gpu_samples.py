@@ -10,6 +10,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.kept_on_gpu import places_on_gpu
+from gpulint.placement.repeated_devices import MODEL, SETTINGS, repeats_device
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -21,7 +22,6 @@ from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex,
 
 _DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
 
-_MODEL = regex.compile(r"(^|_)(model|net|network|encoder|extractor|backbone)$", re.IGNORECASE)
 _NUMBERED = frozenset({"device", "device_id", "gpu_id", "ctx", "ctx_id"})
 """Arguments that are the number of a GPU."""
 _SWITCH = regex.compile(r"(^|_)(gpu|cuda)$", re.IGNORECASE)
@@ -108,7 +108,7 @@ def _is_of_tensor(function: NodeRef, value: ast.expr) -> bool:
     not that of a model outside it."""
     match value:
         case ast.Attribute(value=ast.Name(id=name), attr="device"):
-            return name not in ("self", "args", "cfg", "config", "opt") and any(
+            return name not in SETTINGS and any(
                 (isinstance(part, ast.arg) and part.arg == name)
                 or (isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store))
                 for part in walk(function.node)
@@ -255,15 +255,14 @@ def gets_model(call: ast.Call) -> bool:
     """``Words(root, encoder=encoder)``"""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(
-        _MODEL.search(last_name(value)) is not None for value in given if isinstance(value, ast.Name | ast.Attribute)
+        MODEL.search(last_name(value)) is not None for value in given if isinstance(value, ast.Name | ast.Attribute)
     )
 
 
 def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether a class moves anything to a device, or makes tensors on one."""
     return any(
-        (isinstance(part, ast.Call) and last_name(part.func) in ("cuda", "to_device"))
-        or (isinstance(part, ast.Call) and last_name(part.func) == "to" and gets_device(part))
+        (isinstance(part, ast.Call) and moves_to_device(method, part))
         or (isinstance(part, ast.keyword) and part.arg == "device" and not repeats_device(method, part.value))
         for method in owner.body
         if isinstance(method, FUNCTIONS)
@@ -271,10 +270,10 @@ def uses_device(module: ModuleIndex, owner: ast.ClassDef) -> bool:
     )
 
 
-def repeats_device(function: FunctionNode, value: ast.expr) -> bool:
-    """Return whether a device is that of a tensor which the function itself has: ``zeros(3, device=sample.device)``."""
-    match value:
-        case ast.Attribute(value=ast.Name(id=name), attr="device"):
-            stored = (part for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
-            return any(part.id == name for part in stored)
-    return False
+def moves_to_device(function: FunctionNode | ast.Lambda, call: ast.Call) -> bool:
+    """Return whether a call of a function moves a tensor to a device that is not the one of others which it has."""
+    name = last_name(call.func)
+    if name in ("cuda", "to_device"):
+        return True
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return name == "to" and gets_device(call) and not any(repeats_device(function, value) for value in given)

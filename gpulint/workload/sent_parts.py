@@ -21,8 +21,8 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-SENT = ("collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler")
-"""Arguments of a loader that its workers get."""
+SENT = ("collate_fn", "worker_init_fn", "dataset")
+"""Arguments of a loader that its workers get; samplers stay in the program's own process."""
 INNER = "a lambda, or a function or class that is local to a function"
 _LOCKS = ("threading.*Lock", "threading.Condition", "threading.*Semaphore", "threading.Event", "threading.Thread")
 _PICKLES = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})

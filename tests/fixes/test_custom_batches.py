@@ -150,3 +150,66 @@ def test_samples_that_are_batches_already(job: MakeJob) -> None:
         "return torch.tensor(self.rows[index])", "return Rows(self.rows[index], self.rows[index])"
     )
     assert "objects of `Rows`" in job({"train.py": program}).refusal("GPU301")
+
+
+OWN_TENSOR = """
+class Boxes(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            made = function(*args, **(kwargs or {}))
+        return made.as_subclass(cls) if function in (KEPT) else made
+
+
+def collate(samples):
+    return MADE, torch.ones(len(samples))
+"""
+WHOLE = {"target": "images, labels", "images": "images", "labels": "labels"}
+LIBRARY = """\
+import torch
+from tracks import TrackDataset
+from tracks.states import StateTensor
+from torch.utils.data import DataLoader
+
+data = TrackDataset("rows")
+loader = DataLoader(data, batch_size=64, num_workers=4, persistent_workers=True, COLLATE)
+model = model.cuda()
+for epoch in range(90):
+    for batch in loader:
+        assert isinstance(batch["states"], CLASS)
+        loss = criterion(model(batch["states"].cuda()), batch["labels"].cuda())
+        loss.backward()
+        optimizer.step()
+"""
+OF_LIBRARY = "collate_fn=data.get_collate_fn(return_dict=True)"
+
+
+def test_tensors_of_a_class_that_pinning_may_not_keep(job: MakeJob) -> None:
+    batch = OWN_TENSOR.replace("KEPT", "torch.Tensor.to, torch.Tensor.cuda")
+    program = _program(batch.replace("MADE", "torch.stack(samples).as_subclass(Boxes)"), "collate", WHOLE)
+    assert "tensors of `Boxes`, whose class pinning may not keep" in job({"train.py": program}).refusal("GPU301")
+
+
+def test_tensors_of_a_library_that_the_program_checks_for(job: MakeJob) -> None:
+    for checked in ("StateTensor", "(StateTensor, list)"):
+        program = LIBRARY.replace("COLLATE", OF_LIBRARY).replace("CLASS", checked)
+        assert "tensors of `StateTensor`" in job({"train.py": program}).refusal("GPU301")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _program(
+            OWN_TENSOR.replace("KEPT", "torch.Tensor.pin_memory,").replace("MADE", "Boxes(samples)"), "collate", WHOLE
+        ),
+        _program(
+            OWN_TENSOR.replace("KEPT", "torch.Tensor.to,").replace("MADE", "torch.stack(samples)"), "collate", WHOLE
+        ),
+        LIBRARY.replace("COLLATE", OF_LIBRARY).replace("CLASS", "torch.Tensor"),
+        LIBRARY.replace("COLLATE", OF_LIBRARY).replace("CLASS", "StateTensor").replace("tracks.states", "other"),
+        LIBRARY.replace("COLLATE", "shuffle=True").replace("CLASS", "StateTensor"),
+    ],
+)
+def test_tensors_that_pinning_keeps(job: MakeJob, program: str) -> None:
+    (found,) = job({"train.py": program}).scan("GPU301")
+    assert isinstance(found.fix, Fix)

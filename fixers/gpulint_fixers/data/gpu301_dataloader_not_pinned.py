@@ -28,6 +28,7 @@ from gpulint_fixers.loading.async_copies import (
     together,
     waits_anyway,
 )
+from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
@@ -75,6 +76,8 @@ def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Load
 def _fix(project: Project, loader: Loader) -> Fix | Declined:
     if is_unreachable(loader.module, loader.node):
         return Declined("the loader is never made: the code in front of it always leaves its block")
+    if reason := never_made(project, loader):
+        return Declined(reason)
     if has_few_batches(project, loader):
         return Declined(ONE_BATCH)
     if is_for_a_look(loader):

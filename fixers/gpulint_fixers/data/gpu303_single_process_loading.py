@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, check
 
@@ -34,11 +33,12 @@ from gpulint_fixers.loading.configured_workers import option, own_arguments, res
 from gpulint_fixers.loading.loader_homes import by_home, setting_of_siblings, siblings
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
-from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
+from gpulint_fixers.loading.random_order import may_draw, shuffles_again
 from gpulint_fixers.loading.repeated_draws import repeats_draws
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
-from gpulint_fixers.loading.setting_loaders import obstacle_of_setting
+from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
+from gpulint_fixers.loading.worker_changes import WorkerChange, together
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
@@ -70,30 +70,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Declined):
         return made
     beside = [_change(project, other) for other in _beside(project, payload)]
-    return _together([made, *(one for one in beside if isinstance(one, _Change))])
-
-
-class _Change(NamedTuple):
-    """Workers for one loader, and what a description has to say of them."""
-
-    why: str
-    edits: tuple[Edit, ...]
-    lasting: bool
-    reordered: bool
-    """Another loader that the edits give workers, or this one, is shuffled differently in later epochs."""
-    notes: tuple[str, ...]
-
-
-def _together(changes: list[_Change]) -> Fix:
-    """Return the fix that changes several loaders, of which the first was asked for."""
-    lasting = " and stay alive" if any(one.lasting for one in changes) else ""
-    order = f", so {OTHER_ORDER}" if any(one.reordered for one in changes) else ""
-    notes = "".join(dict.fromkeys(note for one in changes for note in one.notes))
-    return Fix(
-        f"load with workers ({changes[0].why}), which have their own random states{lasting}{order}{notes}",
-        Safety.UNSAFE,
-        tuple(dict.fromkeys(edit for one in changes for edit in one.edits)),
-    )
+    return together([made, *(one for one in beside if isinstance(one, WorkerChange))])
 
 
 def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:
@@ -110,7 +87,7 @@ def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Load
 
 
 @query
-def _change(project: Project, payload: SingleProcess) -> _Change | Declined:
+def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined:
     loader = payload.loader
     collate = sendable_collate(project, loader)
     sent = tuple(name for name in SENT if name != "collate_fn") if collate else SENT
@@ -150,11 +127,13 @@ def _change(project: Project, payload: SingleProcess) -> _Change | Declined:
         if isinstance(raised, Declined):
             return raised
         edits = raised
-    return _Change(
+    changed = (loader, *sharing(project, loader, edits))
+    return WorkerChange(
         why,
         with_collate(loader.module, edits, collate),
+        drawing=any(may_draw(project, one) for one in changed),
         lasting=bool(persistent) and any("persistent_workers" in edit.text for edit in edits),
-        reordered=any(shuffles_again(project, one) for one in (loader, *sharing(project, loader, edits))),
+        shuffled=any(shuffles_again(project, one) for one in changed),
         notes=(*told, _not_pickled(project, loader, sent)),
     )
 
@@ -286,9 +265,10 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the comment beside it may explain why there are none")
     if reason := obstacle_of_setting(project, line[: found.start(1)]):
         return Declined(reason)
+    own = ", which have their own random states" if setting_may_draw(project, line[: found.start(1)]) else ""
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)
     return Fix(
-        f"load with {USUAL} workers (measure how many help), which have their own random states",
+        f"load with {USUAL} workers (measure how many help){own}",
         Safety.UNSAFE,
         (Edit(finding.path, at, str(USUAL)),),
     )

@@ -12,6 +12,7 @@ from gpulint.programs.stated_releases import LASTING_WORKERS, may_predate, preda
 from gpulint.project import Project
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint_fixers.edits.calls import set_keyword
+from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.random_order import OTHER_ORDER, shuffles_again
 
@@ -21,6 +22,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, Restarted)
     loader, workers = payload.loader, payload.workers.node
+    if failing := never_made(project, loader):
+        return Declined(failing)
     if has_few_batches(project, loader):
         return Declined(ONE_BATCH)
     if reason := predates(project, loader.module, LASTING_WORKERS):

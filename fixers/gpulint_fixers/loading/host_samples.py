@@ -10,6 +10,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries.dataset_classes import library_data_set
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.repeated_devices import repeats_device
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.query import query
@@ -17,7 +18,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workload.default_tensors import defaults_to_gpu
-from gpulint.workload.gpu_samples import gets_device, gets_model, repeats_device, uses_device
+from gpulint.workload.gpu_samples import gets_device, gets_model, moves_to_device, uses_device
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     Binding,
@@ -116,8 +117,8 @@ def _moves(project: Project, module: ModuleIndex, node: ast.AST, depth: int) -> 
     elif not isinstance(node, (*FUNCTIONS, ast.Lambda)):
         return False
     for call in (part for part in walk(node) if isinstance(part, ast.Call)):
-        name = last_name(call.func)
-        if name in ("cuda", "to_device") or (name == "to" and gets_device(call)):
+        inside = module.function(call)
+        if inside is not None and moves_to_device(inside, call):
             return True
         if depth and any(
             isinstance(one.node, ast.FunctionDef) and _moves(project, one.module, one.node, depth - 1)

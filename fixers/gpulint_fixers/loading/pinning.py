@@ -25,6 +25,7 @@ from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.option_homes import add_options
+from gpulint_fixers.loading.tensor_classes import OTHER_CLASS, other_tensors
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
 _MODULES = ("multiprocessing.", "torch.multiprocessing.")
@@ -48,6 +49,8 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
         return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
     if name := unpinned_class(project, loader):
         return Declined(UNPINNED.format(name))
+    if name := other_tensors(project, loader):
+        return Declined(OTHER_CLASS.format(name))
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
         value = "True"  # forked processes could not use the GPU after a question for it

@@ -2,22 +2,142 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
+from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.project import Project
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
+from gpulint.workload.changed_parts import makers_of
+from gpulint.workload.dataset_work import parts_of
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 
 _ORDERS = ("sampler", "batch_sampler")
 OTHER_ORDER = "later epochs are shuffled differently"
+_OF_EPOCH = regex.compile(r"Distributed|^SequentialSampler$")
+"""Samplers that shuffle by the number of the epoch, or not at all."""
+_DRAWS = regex.compile(
+    r"rand|perm|shuffle|choice|sample|normal|uniform|multinomial|bernoulli|poisson|noise|aug|transform|tfm|crop|flip"
+    r"|jitter|drop_?out|blur|rotate|mask|mix_?up|corrupt|perturb",
+    re.IGNORECASE,
+)
+"""Names of what may draw random numbers."""
+_INNER = regex.compile(r"data_?sets?$|(^|_)(ds|base|source|inner|wrapped)$", re.IGNORECASE)
+"""Names of a data set from which another one takes its samples."""
+_MAX_WRAPPED = 3
+_HELPERS = 2
 
 
 def shuffles_again(project: Project, loader: Loader) -> bool:
-    """Return whether a loader may shuffle its samples for more than one pass: not with ``shuffle=False``, or without
-    that, unless it has a sampler."""
-    shuffle = loader_argument(project, loader, "shuffle")
-    known = [project.fact(Constants).of(ref.module, ref.node) for ref in shuffle.refs]
-    given = any(keyword.arg is None for keyword in loader.node.keywords) or any(
-        not loader_argument(project, loader, name).is_absent for name in _ORDERS
+    """Return whether a loader may shuffle its samples for more than one pass with the random state of the program: not
+    with ``shuffle=False``, or without that, unless it has a sampler, and not with one that has a state of its own or
+    goes by the number of the epoch."""
+    return _shuffles(project, loader) and not serves_one_pass(project, loader)
+
+
+def _shuffles(project: Project, loader: Loader) -> bool:
+    samplers = [ref for name in _ORDERS for ref in loader_argument(project, loader, name).refs]
+    made = [origin for ref in samplers for origin in _origins(project, ref)]
+    own = [origin for origin in made if not _is_none(origin)]
+    is_unknown = any(not loader_argument(project, loader, name).is_absent for name in _ORDERS) or any(
+        keyword.arg is None for keyword in loader.node.keywords
     )
+    if not samplers and is_unknown:
+        return True
+    if not all(_keeps_order(project, origin, _MAX_WRAPPED) for origin in own):
+        return True
+    if own and len(own) == len(made):
+        return False
+    shuffle = loader_argument(project, loader, "shuffle")  # without a sampler
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in shuffle.refs]
     in_order = shuffle.is_absent or (bool(known) and all(one.every(lambda value: not value) for one in known))
-    return (given or not in_order) and not serves_one_pass(project, loader)
+    return not in_order
+
+
+def _origins(project: Project, ref: NodeRef) -> list[NodeRef]:
+    """What an argument may be; itself where nothing says that."""
+    return [*project.fact(Resolver).points_to(ref.module, ref.node)] or [ref]
+
+
+def _is_none(ref: NodeRef) -> bool:
+    return isinstance(ref.node, ast.Constant) and ref.node.value is None
+
+
+def _keeps_order(project: Project, sampler: NodeRef, depth: int) -> bool:
+    """Return whether the order of a sampler is the same whatever else draws from the random state of the program."""
+    call, resolver = sampler.node, project.fact(Resolver)
+    if not isinstance(call, ast.Call) or not depth:
+        return False
+    if isinstance(generator := keyword_value(call, "generator"), ast.expr) and not _is_none(
+        NodeRef(sampler.module, generator)
+    ):
+        return True
+    if last_name(call.func) == "BatchSampler" and call.args:
+        inner = _origins(project, NodeRef(sampler.module, call.args[0]))
+        return all(_keeps_order(project, one, depth - 1) for one in inner)
+    classes = resolver.classes_of(sampler.module, call)
+    if not classes:
+        return _OF_EPOCH.search(last_name(call.func)) is not None
+    return all(
+        resolver.method(*owner, "set_epoch") is not None
+        or any(_OF_EPOCH.search(name.rpartition(".")[2]) for name in resolver.base_names(*owner))
+        for owner in classes
+    )
+
+
+@query
+def may_draw(project: Project, loader: Loader) -> bool:
+    """Return whether the samples or batches of a loader may be made with random numbers: unless all that makes them is
+    in the tree, and calls nothing of a name that tells of it, nor an object that the data set holds."""
+    if not _is_of_tree(project, loader):
+        return True
+    todo, seen = [(one, _HELPERS) for one in makers_of(project, loader)], set[ast.AST]()
+    while todo:
+        maker, depth = todo.pop()
+        if maker.node in seen:
+            continue
+        seen.add(maker.node)
+        for part in walk(maker.node):
+            if isinstance(part, ast.Subscript) and _INNER.search(last_name(part.value)):
+                return True
+            if not isinstance(part, ast.Call):
+                continue
+            called = project.fact(Resolver).callees(maker.module, part)
+            if _DRAWS.search(ast.unparse(part.func)) or (_is_held(part.func) if not called else not depth):
+                return True
+            todo += [(one, depth - 1) for one in called]
+    return False
+
+
+def _is_of_tree(project: Project, loader: Loader) -> bool:
+    """Return whether classes of the tree make all samples, and functions of the tree put them together if not PyTorch
+    does."""
+    resolver = project.fact(Resolver)
+    sources = parts_of(project, loader)
+    collate = loader_argument(project, loader, "collate_fn")
+    known = (
+        bool(owners := resolver.classes_of(source.module, source.node))
+        and all(resolver.method(*owner, "__getitem__") is not None for owner in owners)
+        for source in sources
+        if isinstance(source.node, ast.expr)
+    )
+    collates = [made.node for ref in collate.refs for made in resolver.points_to(ref.module, ref.node)]
+    return (
+        bool(sources)
+        and all(known)
+        and (collate.is_absent or (bool(collates) and all(isinstance(one, FUNCTIONS) for one in collates)))
+    )
+
+
+def _is_held(called: ast.expr) -> bool:
+    """``self.prepare(image)``, ``super().__getitem__(index)``, a transform of a list"""
+    match called:
+        case ast.Attribute(value=ast.Name(id="self")) | ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+            return True
+    return not isinstance(called, ast.Name | ast.Attribute)

@@ -11,10 +11,12 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.loading.worker_obstacles import is_stream
+from gpulint_fixers.loading.random_order import may_draw
+from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
 _LONGEST = 200
@@ -23,18 +25,34 @@ _LONGEST = 200
 
 def obstacle_of_setting(project: Project, before: str) -> str:
     """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
-    found = _KEY.search(before[-_LONGEST:])
-    key = found[1].replace("-", "_") if found is not None else ""
+    key = _key(before)
     return _obstacle(project, key) if key else ""
+
+
+def setting_may_draw(project: Project, before: str) -> bool:
+    """Return whether any loader that reads a number of workers may make samples with random numbers, or none is
+    seen."""
+    loaders = list(_loaders(project, key)) if (key := _key(before)) else []
+    return not loaders or any(may_draw(project, loader) for loader in loaders)
+
+
+def _key(before: str) -> str:
+    found = _KEY.search(before[-_LONGEST:])
+    return found[1].replace("-", "_") if found is not None else ""
 
 
 @query
 def _obstacle(project: Project, key: str) -> str:
-    for loader in _loaders(project, key):
+    loaders = list(_loaders(project, key))
+    for loader in loaders:
         if is_stream(project, loader):
             return "it reaches a loader whose data set is a stream, all of which each of several workers would yield"
         if gpu_part(project, loader):
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
+    if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):
+        return (
+            "it reaches only loaders whose samples are in memory, which takes less time than sending them from a worker"
+        )
     return ""
 
 

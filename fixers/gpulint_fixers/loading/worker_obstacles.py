@@ -29,6 +29,7 @@ from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable_part
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
     ONE_BATCH,
@@ -90,9 +91,9 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return reason
     if name := followed_sampler(project, loader):
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
-    if reason := shared_state(project, loader):
+    if reason := never_made(project, loader) or shared_state(project, loader):
         return reason
-    if _looks_up(project, loader):
+    if looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
     if reason := not_sent(project, loader.call, sent):
         return reason
@@ -156,7 +157,7 @@ def is_stream(project: Project, loader: Loader) -> bool:
     return False
 
 
-def _looks_up(project: Project, loader: Loader) -> bool:
+def looks_up(project: Project, loader: Loader) -> bool:
     """Return whether a data set of the tree only picks its samples, which nothing but PyTorch puts together."""
     if loader.name != TORCH_LOADER or not loader_argument(project, loader, "collate_fn").is_absent:
         return False

@@ -1,0 +1,35 @@
+"""Fixes that give workers to several loaders at once, and what they say of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpulint.fix import Edit, Fix, Safety
+from gpulint_fixers.loading.random_order import OTHER_ORDER
+
+
+class WorkerChange(NamedTuple):
+    """Workers for one loader, and what a description has to say of all loaders that the edits give workers."""
+
+    why: str
+    edits: tuple[Edit, ...]
+    drawing: bool
+    """One of them may make its samples with random numbers."""
+    lasting: bool
+    """The workers stay alive between epochs."""
+    shuffled: bool
+    """One of them shuffles its samples anew for each of several epochs."""
+    notes: tuple[str, ...]
+
+
+def together(changes: list[WorkerChange]) -> Fix:
+    """Return the fix that changes several loaders, of which the first was asked for. It says what workers change of
+    random numbers: those of the samples, and the order, as lasting workers, and samples that draw no more, leave other
+    numbers to it."""
+    drawing, lasting = any(one.drawing for one in changes), any(one.lasting for one in changes)
+    said = [*(["have their own random states"] if drawing else []), *(["stay alive"] if lasting else [])]
+    order = f", so {OTHER_ORDER}" if said and any(one.shuffled for one in changes) else ""
+    which = f", which {' and '.join(said)}{order}" if said else ""
+    notes = "".join(dict.fromkeys(note for one in changes for note in one.notes))
+    edits = tuple(dict.fromkeys(edit for one in changes for edit in one.edits))
+    return Fix(f"load with workers ({changes[0].why}){which}{notes}", Safety.UNSAFE, edits)

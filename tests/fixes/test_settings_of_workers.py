@@ -1,0 +1,78 @@
+"""Numbers of workers in configuration files: what the loaders that read them make per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpulint.fix import Fix
+
+MakeJob = Callable[..., Any]
+
+PROGRAM = """\
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+cfg = OmegaConf.load("config.yaml")
+
+
+class Rows(Dataset):
+    def __init__(self, path):
+        self.rows = torch.from_numpy(np.load(path))
+        self.labels = torch.from_numpy(np.load(path + ".labels"))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return {"rows": self.rows[index], "label": self.labels[index].long()}
+
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return {"rows": np.asarray(Image.open(self.paths[index])), "label": index}
+
+
+MAKE
+for epoch in range(90):
+    for batch in loader:
+        loss = criterion(model(batch["rows"].cuda()), batch["label"].cuda())
+        loss.backward()
+        optimizer.step()
+"""
+PLAIN = 'loader = DataLoader(Rows("train.npy"), batch_size=32, shuffle=True, num_workers=cfg.num_workers)'
+OPTIONS = """\
+options = {"batch_size": 32, "num_workers": cfg.num_workers}
+loader = DataLoader(Rows("train.npy"), shuffle=True, **options)"""
+OTHER = 'DataLoader(Photos(paths), batch_size=32, num_workers=cfg["num_workers"])'
+READS = "loader = DataLoader(Photos(paths), batch_size=32, shuffle=True, num_workers=cfg.num_workers)"
+UNKNOWN = "loader = DataLoader(load(cfg), batch_size=32, shuffle=True, num_workers=cfg.num_workers)"
+
+
+def _made(job: MakeJob, make: str) -> Any:
+    return job({"train.py": PROGRAM.replace("MAKE", make), "config.yaml": "lr: 0.1\nnum_workers: 0\n"})
+
+
+@pytest.mark.parametrize("make", [PLAIN, OPTIONS])
+def test_no_workers_where_all_loaders_look_samples_up(job: MakeJob, make: str) -> None:
+    assert "only loaders whose samples are in memory" in _made(job, make).refusal("GPU303")
+
+
+@pytest.mark.parametrize("make", [READS, UNKNOWN, f"{PLAIN}\nothers = {OTHER}"])
+def test_workers_where_a_loader_may_do_more(job: MakeJob, make: str) -> None:
+    results = _made(job, make).scan("GPU303")
+    (made,) = [result.fix for result in results if result.finding.path.suffix == ".yaml"]
+    assert isinstance(made, Fix)
+    assert "4 workers" in made.description
+    assert ("random states" in made.description) is (make == UNKNOWN)
