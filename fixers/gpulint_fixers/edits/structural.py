@@ -204,7 +204,7 @@ def indentation_step(syntax: PythonModule, statement: ast.stmt) -> str:
 
 
 def _own_step(syntax: PythonModule, node: ast.AST) -> str:
-    """What the block of a statement adds to its indentation; nothing if it has none of its own lines."""
+    """Return what the block of a statement adds to its indentation; nothing if it has none of its own lines."""
     body = getattr(node, "body", None)
     if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
         outer, inner = (_lead(syntax.source.line(part.lineno)) for part in (node, body[0]))

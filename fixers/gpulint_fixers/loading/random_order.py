@@ -61,7 +61,7 @@ def _shuffles(project: Project, loader: Loader) -> bool:
 
 
 def _origins(project: Project, ref: NodeRef) -> list[NodeRef]:
-    """What an argument may be; itself where nothing says that."""
+    """Return what an argument may be; itself where nothing says that."""
     return [*project.fact(Resolver).points_to(ref.module, ref.node)] or [ref]
 
 

@@ -28,7 +28,7 @@ def has_gpu_index(project: Project, module: ModuleIndex, loop: ast.AST, name: st
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:
-    """What an index is computed of."""
+    """Return what an index is computed of."""
     match index:
         case ast.Tuple(elts=parts):
             return [one for part in parts for one in _parts(part)]
