@@ -49,3 +49,52 @@ def test_what_a_bar_shows_counts_where_it_is_a_tensor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], shown: str, count: int
 ) -> None:
     assert waits(tmp_path, capsys, f"{STEP}    {shown}\n") == count
+
+
+HELPER = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def bright(rows):
+    mask = rows > 0.5
+    result = rows.clone()
+    WRITE
+    return result
+
+
+for x, y in DataLoader(images, batch_size=256, num_workers=8):
+    x, y = x.cuda(), y.cuda()
+    CALLS
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+print(total)
+"""
+ONE = "loss = criterion(model(bright(x)), y)"
+SCALED = "result[mask] = 2 * rows[mask]"
+CALLED = {
+    "one call": (ONE, "result = rows[mask]", 2),
+    "three calls": ("loss = criterion(bright(model(bright(x))), bright(y))", "result = rows[mask]", 4),
+    "a masked write": (ONE, SCALED, 3),
+    "three calls with a masked write": ("loss = criterion(bright(model(bright(x))), bright(y))", SCALED, 7),
+    "two reads and a write": (ONE, "result[mask] = rows[mask] + rows[mask]", 4),
+    "a number for a mask": (ONE, "result[mask] = rows[mask].mean().item()", 3),
+    "a call in a branch": (f"{ONE}\n    if full:\n        loss = loss + bright(y).mean()", SCALED, 3),
+    "a call in a loop": (f"{ONE}\n    for _ in scales:\n        loss = loss + bright(y).mean()", SCALED, 3),
+}
+
+
+@pytest.mark.parametrize(("calls", "write", "count"), CALLED.values(), ids=CALLED)
+def test_calls_of_a_helper_and_masked_writes_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calls: str, write: str, count: int
+) -> None:
+    assert waits(tmp_path, capsys, HELPER.replace("CALLS", calls).replace("WRITE", write)) == count
+
+
+def test_only_the_write_of_a_number_fills_a_mask_without_a_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HELPER.replace("CALLS", ONE)
+    assert waits(tmp_path, capsys, text.replace("WRITE", "result[mask] = 0")) == 1
