@@ -646,3 +646,37 @@ def test_a_wait_in_each_branch_is_one_of_each_step(job: MakeJob, checks: str, ga
     assert isinstance(fixes[13], Fix) is gains
     if not gains:
         assert fixes[13].reason.endswith("as well, which no fix changes")
+
+
+LISTED = """\
+import torch
+from torch.utils.data import DataLoader
+
+for step, (x, y) in enumerate(DataLoader(images, batch_size=64, num_workers=8)):
+    outputs = model(x.cuda())
+    loss = criterion(outputs, y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    shares = [output.max().item() for output in outputs]
+    {use}
+"""
+USES = {
+    "every 100 steps": (
+        "if step % 100 == 0:\n        print(f'{shares}')",
+        "`shares` is used in line 12 every few steps only: compute it there",
+    ),
+    "at two places every 100 steps": (
+        "if step % 100 == 0:\n        print(f'{shares}')\n        keep(shares)",
+        "`shares` is used every few steps only: compute it there",
+    ),
+    "in each step as well": (
+        "keep(shares)\n    if step % 100 == 0:\n        print(f'{shares}')",
+        "the value is used in the same step, and not only to log it or to add it up",
+    ),
+}
+
+
+@pytest.mark.parametrize(("use", "reason"), USES.values(), ids=USES)
+def test_the_reason_tells_whether_each_step_uses_a_list(job: MakeJob, use: str, reason: str) -> None:
+    assert job({"train.py": LISTED.format(use=use)}).refusal("GPU305") == reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_values import added_to
@@ -61,7 +61,7 @@ def may_be_number(project: Project, module: ModuleIndex, node: ast.expr, depth: 
     return False
 
 
-def stays_number(module: ModuleIndex, bindings: list[Binding]) -> bool:
+def stays_number(module: ModuleIndex, bindings: Sequence[Binding]) -> bool:
     """Return whether a variable starts as a number, to which only branches add: ``loss = 0.0``, ``if pairs: loss =
     loss + distance(pairs)``. A loop that adds to it is taken to have a round."""
     plain = [one for one in bindings if (part := bound_part(one)) is not None and _is_plain(part)]
