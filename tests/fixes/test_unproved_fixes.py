@@ -492,6 +492,13 @@ TERMS_OF = {
         "pair_loss",
         True,
     ),
+    "a sum over some outputs": (
+        "0.0",
+        "for output in outputs:\n            if output.requires_grad:\n                pair_loss += output.abs().mean()",
+        "Views().cuda()",
+        "pair_loss",
+        True,
+    ),
     "a sum that starts as a tensor": ("outputs[0].abs().mean()", PAIR, "Views().cuda()", "pair_loss", True),
     "what the backward pass starts from": ("0.0", PAIR, "Views().cuda()", "loss", True),
     "another value of the same call": ("0.0", PAIR, "Views().cuda()", "spread_loss", True),

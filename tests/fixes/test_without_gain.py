@@ -658,13 +658,14 @@ for step, (x, y) in enumerate(DataLoader(images, batch_size=64, num_workers=8)):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    shares = [output.max().item() for output in outputs]
+    tops = [output.topk(2) for output in outputs]
+    shares = [top[0].item() for top in tops]
     {use}
 """
 USES = {
     "every 100 steps": (
         "if step % 100 == 0:\n        print(f'{shares}')",
-        "`shares` is used in line 12 every few steps only: compute it there",
+        "`shares` is used in line 13 every few steps only: compute it there",
     ),
     "at two places every 100 steps": (
         "if step % 100 == 0:\n        print(f'{shares}')\n        keep(shares)",

@@ -15,7 +15,7 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.bound_parts import bound_part, part_of
-from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.element_types import is_about_loss
 
 _DEEPEST = 8
@@ -63,12 +63,12 @@ def may_be_number(project: Project, module: ModuleIndex, node: ast.expr, depth: 
 
 def stays_number(module: ModuleIndex, bindings: Sequence[Binding]) -> bool:
     """Return whether a variable starts as a number, to which only branches add: ``loss = 0.0``, ``if pairs: loss =
-    loss + distance(pairs)``. A loop that adds to it is taken to have a round."""
+    loss + distance(pairs)``. A loop that adds to it is taken to have a round that does."""
     plain = [one for one in bindings if (part := bound_part(one)) is not None and _is_plain(part)]
     others = [one for one in bindings if one not in plain]
+    around = ([up for up in _around(module, one.node) if not _contains(module, up, plain)] for one in others)
     return bool(plain and others) and all(
-        any(isinstance(up, ast.If) for up in _around(module, one.node) if not _contains(module, up, plain))
-        for one in others
+        any(isinstance(up, ast.If) for up in one) and not any(isinstance(up, LOOPS) for up in one) for one in around
     )
 
 
