@@ -226,7 +226,7 @@ class SyncPoints:
         return self._tensors.is_tensor(module, node) or self._handed.is_tensor(module, node)
 
     def _shown(self, module: ModuleIndex, call: ast.Call, name: str) -> Iterator[ast.expr]:
-        """What a call turns into text, without what ``float()`` reads in its arguments, which is a wait of its own."""
+        """Return what a call turns into text, without what ``float()`` reads in its arguments: a wait of its own."""
         parts = shown(self._project, module, call, name in _LOGGERS)
         return (part for part in parts if not self._is_read_before(module, part))
 
