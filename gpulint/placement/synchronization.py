@@ -226,7 +226,17 @@ class SyncPoints:
         return self._tensors.is_tensor(module, node) or self._handed.is_tensor(module, node)
 
     def _shown(self, module: ModuleIndex, call: ast.Call, name: str) -> Iterator[ast.expr]:
-        return shown(self._project, module, call, name in _LOGGERS)
+        """Return what a call turns into text, without what ``float()`` reads in its arguments: a wait of its own."""
+        parts = shown(self._project, module, call, name in _LOGGERS)
+        return (part for part in parts if not self._is_read_before(module, part))
+
+    def _is_read_before(self, module: ModuleIndex, part: ast.expr) -> bool:
+        up = module.syntax.parents.get(part)
+        if not isinstance(up, ast.Call) or not isinstance(up.func, ast.Name) or up.func.id != "float":
+            return False
+        if self._jax.applies(module) and self._jax.of_call(module, up, ()) is not None:
+            return True
+        return self._of_call(module, up) is not None
 
     def _is_wandb(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""

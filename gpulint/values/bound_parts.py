@@ -9,7 +9,11 @@ from gpulint.workspace.module_index import Binding
 
 def bound_part(binding: Binding) -> ast.expr | None:
     """Return the part of the value that a binding takes; None if that is unknown."""
-    value = binding.value
-    for index in binding.path:
+    return part_of(binding.value, binding.path)
+
+
+def part_of(value: ast.expr | None, path: tuple[int, ...]) -> ast.expr | None:
+    """Return the element of a tuple that unpacking takes; None if that is unknown."""
+    for index in path:
         value = value.elts[index] if isinstance(value, ast.Tuple) and 0 <= index < len(value.elts) else None
     return value

@@ -440,3 +440,77 @@ def test_what_may_be_a_number_of_numpy_is_not_detached(job: MakeJob, measure: st
     made = job({"train.py": CHOSEN.format(measure=measure)})
     made.repair("GPU305")
     assert ("total += value.detach()" in made.text("train.py")) is is_kept_on_gpu
+
+
+TERMS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Views(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+
+    def forward(self, views):
+        outputs = [self.net(view) for view in views]
+        loss, pair_loss, spread_loss = outputs[0].pow(2).mean(), START, outputs[0].std()
+        TERM
+        return loss + pair_loss, pair_loss, spread_loss
+
+
+class Trainer:
+    def __init__(self, encoder):
+        self.encoder = ENCODER
+
+    def fit(self, data):
+        loader = DataLoader(data, batch_size=8, pin_memory=True, num_workers=4)
+        total = 0.0
+        for views in loader:
+            loss, pair_loss, spread_loss = self.encoder([view.cuda(non_blocking=True) for view in views])
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            total += float(READ)
+        return total
+"""
+PAIR = "if len(views) > 1:\n            pair_loss = pair_loss + (outputs[0] - outputs[1]).pow(2).mean()"
+TERMS_OF = {
+    "a sum that a branch adds to": ("0.0", PAIR, "Views().cuda()", "pair_loss", False),
+    "a sum that a branch adds to, set before": (
+        "0",
+        PAIR.replace("pair_loss = pair_loss +", "pair_loss +="),
+        "Views().cuda()",
+        "pair_loss",
+        False,
+    ),
+    "a sum over the outputs": (
+        "0.0",
+        "for output in outputs:\n            pair_loss = pair_loss + output.abs().mean()",
+        "Views().cuda()",
+        "pair_loss",
+        True,
+    ),
+    "a sum over some outputs": (
+        "0.0",
+        "for output in outputs:\n            if output.requires_grad:\n                pair_loss += output.abs().mean()",
+        "Views().cuda()",
+        "pair_loss",
+        True,
+    ),
+    "a sum that starts as a tensor": ("outputs[0].abs().mean()", PAIR, "Views().cuda()", "pair_loss", True),
+    "what the backward pass starts from": ("0.0", PAIR, "Views().cuda()", "loss", True),
+    "another value of the same call": ("0.0", PAIR, "Views().cuda()", "spread_loss", True),
+    "a loss of a class that is not in the tree": ("0.0", PAIR, "encoder", "pair_loss", True),
+}
+
+
+@pytest.mark.parametrize(("start", "term", "encoder", "read", "is_kept"), TERMS_OF.values(), ids=TERMS_OF)
+def test_what_a_model_returns_as_a_number_at_times_is_not_detached(
+    job: MakeJob, start: str, term: str, encoder: str, read: str, is_kept: bool
+) -> None:
+    text = TERMS.replace("START", start).replace("TERM", term).replace("ENCODER", encoder).replace("READ", read)
+    made = job({"train.py": text})
+    made.repair("GPU305")
+    assert (f"total += {read}.detach()" in made.text("train.py")) is is_kept

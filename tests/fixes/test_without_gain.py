@@ -594,3 +594,90 @@ def test_what_the_first_process_logs_by_default_waits_in_each_step(
 ) -> None:
     results = job({"train.py": NAMED_RUN.format(test=test, default=default)}).scan("GPU305")
     assert any(isinstance(one.fix, Fix) and "add up" in one.fix.description for one in results) is offered
+
+
+PHASES = """\
+import torch
+from torch.utils.data import DataLoader
+
+loaders = {phase: DataLoader(images_of(phase), batch_size=64, num_workers=8) for phase in ("train", "val")}
+model = Net().cuda()
+seen = {phase: Meter() for phase in loaders}
+for phase in loaders:
+    total = 0.0
+    for x, y in loaders[phase]:
+        with torch.set_grad_enabled(phase == "train"):
+            output = model(x.cuda())
+            loss = torch.nn.functional.cross_entropy(output, y.cuda())
+        total += loss.item()
+        CHECKS
+        if phase == "train":
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    print(phase, total)
+"""
+READ = "seen[phase].add(output.detach().cpu().numpy())"
+CHECKS = {
+    "both branches": (f"if phase == 'train':\n{READ}\nelse:\n{READ}", False),
+    "all of a chain": (f"if phase == 'train':\n{READ}\nelif phase == 'test':\n{READ}\nelse:\n{READ}", False),
+    "all cases": (f"match phase:\ncase 'train':\n{READ}\ncase 'test':\n{READ}\ncase _:\n{READ}", False),
+    "one branch": (f"if len(x) == 64:\n{READ}\nelse:\nprint(len(x))", True),
+    "a branch alone": (f"if len(x) == 64:\n{READ}", True),
+    "a chain without the rest": (f"if len(x) == 64:\n{READ}\nelif len(x) == 32:\n{READ}", True),
+    "some of a chain": (f"if len(x) == 64:\n{READ}\nelif len(x) == 32:\nprint(len(x))\nelse:\n{READ}", True),
+    "some cases": (f"match len(x):\ncase 64:\n{READ}\ncase 32:\n{READ}", True),
+    "cases of which one does not wait": (f"match len(x):\ncase 64:\n{READ}\ncase _:\nprint(len(x))", True),
+    "a last case with a condition": (f"match len(x):\ncase 64:\n{READ}\ncase _ if more:\n{READ}", True),
+    "every 100 steps in one branch": (
+        f"if len(x) == 64:\n{READ}\nelse:\nsteps += 1\nif steps % 100 == 0:\n    {READ}",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("checks", "gains"), CHECKS.values(), ids=CHECKS)
+def test_a_wait_in_each_branch_is_one_of_each_step(job: MakeJob, checks: str, gains: bool) -> None:
+    deep = 8 if checks.startswith("match") else 4
+    first, *rest = checks.split("\n")
+    lines = [" " * 8 + first, *(" " * (8 + {"el": 0, "ca": 4}.get(line[:2], deep)) + line for line in rest)]
+    made = job({"train.py": PHASES.replace("        CHECKS", "\n".join(lines))})
+    fixes = {one.finding.span.line: one.fix for one in made.scan("GPU305")}
+    assert isinstance(fixes[13], Fix) is gains
+    if not gains:
+        assert fixes[13].reason.endswith("as well, which no fix changes")
+
+
+LISTED = """\
+import torch
+from torch.utils.data import DataLoader
+
+for step, (x, y) in enumerate(DataLoader(images, batch_size=64, num_workers=8)):
+    outputs = model(x.cuda())
+    loss = criterion(outputs, y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    tops = [output.topk(2) for output in outputs]
+    shares = [top[0].item() for top in tops]
+    {use}
+"""
+USES = {
+    "every 100 steps": (
+        "if step % 100 == 0:\n        print(f'{shares}')",
+        "`shares` is used in line 13 every few steps only: compute it there",
+    ),
+    "at two places every 100 steps": (
+        "if step % 100 == 0:\n        print(f'{shares}')\n        keep(shares)",
+        "`shares` is used every few steps only: compute it there",
+    ),
+    "in each step as well": (
+        "keep(shares)\n    if step % 100 == 0:\n        print(f'{shares}')",
+        "the value is used in the same step, and not only to log it or to add it up",
+    ),
+}
+
+
+@pytest.mark.parametrize(("use", "reason"), USES.values(), ids=USES)
+def test_the_reason_tells_whether_each_step_uses_a_list(job: MakeJob, use: str, reason: str) -> None:
+    assert job({"train.py": LISTED.format(use=use)}).refusal("GPU305") == reason

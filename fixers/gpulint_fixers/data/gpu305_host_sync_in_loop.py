@@ -31,6 +31,7 @@ from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
+from gpulint_fixers.waits.joined_branches import joined_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
 from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
@@ -40,7 +41,6 @@ from gpulint_fixers.waits.step_tests import (
     branches_around,
     chosen_branches,
     inner_loop,
-    joined_branches,
     micro_batches,
     shown,
     shown_by_calls,
@@ -225,7 +225,8 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     staying = {around: other for other, fixed, around in others if not isinstance(fixed, Fix)}
-    for around, other in joined_branches(found.module, staying):
+    changed = _changed(project, found)
+    for around, other in joined_branches(project, found.module, loop.node, staying, changed):
         if is_within_by_default(project, found.module, around, here):
             step = "every step" if around <= here else "by default every step"
             file = "" if other.path == found.module.path else f" of {other.path.name}"

@@ -18,7 +18,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.waits.array_numbers import is_of_numpy
 from gpulint_fixers.waits.element_types import is_about_loss, is_integer, only_value
-from gpulint_fixers.waits.number_sources import may_be_number
+from gpulint_fixers.waits.number_sources import may_be_cast_number
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
@@ -189,7 +189,7 @@ def reads_of(project: Project, found: HostWait) -> list[DeviceRead] | Declined:
         if read.cut < 0 and _is_number_elsewhere(found.module, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` is a plain number in another branch, which has no `detach`")
         casts = isinstance(read.whole, ast.Call) and read.whole.args == [read.tensor]  # `float(loss)`, of numbers too
-        if read.cut < 0 and casts and may_be_number(project, found.module, read.tensor):
+        if read.cut < 0 and casts and may_be_cast_number(project, found.module, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` may be a plain number, which has no `detach`")
         if is_of_numpy(project, found.module, read.whole, read.tensor):
             return Declined(f"`{ast.unparse(read.tensor)}` may be a number of NumPy, which has no `detach`")

@@ -10,10 +10,11 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
-from gpulint_fixers.waits.deferred_reads import defer
+from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import has_doubles, reads_of
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import is_fresh, kept_value
+from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 from gpulint_fixers.waits.mixed_values import is_of_tensors
 from gpulint_fixers.waits.sums.device_sums import exactness, variable_of
 
@@ -36,7 +37,7 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
         return Declined(f"`{name}` is set more than {_MOST} times")
     exact = exactness(project, module, statement.value, reads)
     if isinstance(exact, Declined):
-        return Declined("the value is used in the same step, and not only to log it or to add it up")
+        return _why_not(project, found, variable_of(project, found, loop, name))
     plain = any(statement.value is read.whole for read in reads)
     counts = plain and is_integer(module, reads[0].tensor)
     variable = replace(variable_of(project, found, loop, name), definition=statement, integers=counts)
@@ -63,6 +64,16 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
             copied = f"{copied.replace('.clone()', '') if needless else copied}.double()"
         edits.append(read.replaced(module, copied))
     return Fix("; ".join(dict.fromkeys([*reasons, *made.reasons])), Safety.UNSAFE, tuple(dict.fromkeys(edits)))
+
+
+def _why_not(project: Project, found: HostWait, variable: Variable) -> Declined:
+    """Return why a value is not kept that is more than a number, or computed of several."""
+    nodes = [node for node in variable.occurrences() or [] if isinstance(node.ctx, ast.Load)]
+    if nodes and all(variable.is_inside(node) and logged_seldom(project, found.module, node) for node in nodes):
+        lines = {variable.statement(node).lineno for node in nodes}
+        where = f" in line {min(lines)}" if len(lines) == 1 else ""
+        return Declined(f"`{variable.name}` is used{where} every few steps only: compute it there")
+    return Declined("the value is used in the same step, and not only to log it or to add it up")
 
 
 def _is_sum_of_doubles(module: ModuleIndex, tensor: ast.expr) -> bool:

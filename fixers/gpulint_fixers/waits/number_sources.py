@@ -4,7 +4,8 @@ function returns, elements of lists, what callers pass."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from gpulint.placement.expressions import looped_over
 from gpulint.placement.host_values import added_to
@@ -13,8 +14,8 @@ from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.values.bound_parts import bound_part
-from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.values.bound_parts import bound_part, part_of
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.element_types import is_about_loss
 
 _DEEPEST = 8
@@ -23,6 +24,18 @@ _READS = frozenset({"item", "tolist"})
 _NUMBERS = frozenset({"float", "int", "len", "round", "bool"})
 _JOINS = frozenset({"sum", "max", "min"})
 _VIEWS = frozenset({"values", "items"})
+
+
+def may_be_cast_number(project: Project, module: ModuleIndex, tensor: ast.expr) -> bool:
+    """Return whether what ``float(value)`` converts may be a plain number; not what a backward pass starts from."""
+    text = ast.unparse(tensor)
+    trained = any(
+        isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == text
+        and module.function(call) is module.function(tensor)
+        for call in module.calls_by_name.get("backward", ())
+    )
+    return not trained and may_be_number(project, module, tensor)
 
 
 def may_be_number(project: Project, module: ModuleIndex, node: ast.expr, depth: int = _DEEPEST) -> bool:
@@ -42,8 +55,29 @@ def may_be_number(project: Project, module: ModuleIndex, node: ast.expr, depth: 
             return any(_is_plain(one) or may_be_number(project, module, one, depth - 1) for one in (body, orelse))
         case ast.Name(id=name):
             bindings = reaching(module, module.scope(node).lookup(name), node)
-            return any(_is_bound(project, module, name, one, depth - 1) for one in bindings)
+            return stays_number(module, bindings) or any(
+                _is_bound(project, module, name, one, depth - 1) for one in bindings
+            )
     return False
+
+
+def stays_number(module: ModuleIndex, bindings: Sequence[Binding]) -> bool:
+    """Return whether a variable starts as a number, to which only branches add: ``loss = 0.0``, ``if pairs: loss =
+    loss + distance(pairs)``. A loop that adds to it is taken to have a round that does."""
+    plain = [one for one in bindings if (part := bound_part(one)) is not None and _is_plain(part)]
+    others = [one for one in bindings if one not in plain]
+    around = ([up for up in _around(module, one.node) if not _contains(module, up, plain)] for one in others)
+    return bool(plain and others) and all(
+        any(isinstance(up, ast.If) for up in one) and not any(isinstance(up, LOOPS) for up in one) for one in around
+    )
+
+
+def _around(module: ModuleIndex, node: ast.AST) -> Iterator[ast.AST]:
+    return itertools.takewhile(lambda up: not isinstance(up, FUNCTIONS), module.syntax.ancestors(node))
+
+
+def _contains(module: ModuleIndex, around: ast.AST, bindings: list[Binding]) -> bool:
+    return any(around in module.syntax.ancestors(one.node) for one in bindings)
 
 
 def _is_number_of_call(project: Project, module: ModuleIndex, call: ast.Call, depth: int) -> bool:
@@ -75,8 +109,11 @@ def _is_bound(project: Project, module: ModuleIndex, name: str, binding: Binding
         )
     if value is None:
         return False
-    if binding.kind is BindingKind.ASSIGN and not binding.path:
-        return may_be_number(project, module, value, depth)
+    if binding.kind is BindingKind.ASSIGN and isinstance(value, ast.Call) and binding.path:
+        return _is_number_of_row(project, module, value, binding.path, depth)
+    if binding.kind is BindingKind.ASSIGN:
+        part = bound_part(binding)
+        return part is not None and may_be_number(project, module, part, depth)
     if binding.kind is BindingKind.LOOP:
         match value:
             case ast.Call(func=ast.Attribute(value=table, attr=view), args=[]) if view in _VIEWS:
@@ -85,6 +122,16 @@ def _is_bound(project: Project, module: ModuleIndex, name: str, binding: Binding
         rows = next((found for one in paths if (found := looped_over(value, one)) is not None), None)
         return rows is not None and _has_number(project, module, rows, depth)
     return False
+
+
+def _is_number_of_row(project: Project, module: ModuleIndex, call: ast.Call, path: tuple[int, ...], depth: int) -> bool:
+    """Return whether one of several values that a function of the tree returns may be a number."""
+    called = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
+    returned = ((one.module, value) for one in called for value in project.fact(Resolver).returns(one.node))  # type: ignore[arg-type]
+    parts = ((where, part_of(value, path)) for where, value in returned)
+    return any(
+        part is not None and (_is_plain(part) or may_be_number(project, where, part, depth)) for where, part in parts
+    )
 
 
 def _passed(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterator, Mapping
 
 from gpulint_rules.data.needed_waits import value_tests
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.finding import Finding
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
@@ -65,6 +63,8 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
         del inner[0]
     found = set[ast.AST]()
     for node, up in itertools.pairwise(inner):
+        if isinstance(up, ast.match_case) and node in up.body:
+            found.add(up.body[0])
         if not isinstance(up, ast.If):
             continue
         here, others = (up.body, up.orelse) if node in up.body else (up.orelse, up.body)
@@ -136,26 +136,6 @@ def _trainings(_module: ModuleIndex, loop: ast.AST) -> tuple[ast.AST, ...]:
             if any(map(_is_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
                 found.append(inner)
     return tuple(found)
-
-
-def joined_branches(
-    module: ModuleIndex, staying: Mapping[frozenset[ast.AST], Finding]
-) -> Iterator[tuple[frozenset[ast.AST], Finding]]:
-    """Waits by the branches they are in, and those of both branches of a condition by what is around that."""
-    known = dict(staying)
-    todo = [*known]
-    while todo:
-        around = todo.pop()
-        yield around, known[around]
-        for first in around:
-            branch = module.syntax.parents.get(first)
-            if not isinstance(branch, ast.If) or not branch.orelse:
-                continue
-            other = branch.orelse[0] if first is branch.body[0] else branch.body[0]
-            outer = around - {first}
-            if outer | {other} in known and outer not in known:
-                known[outer] = known[around]
-                todo.append(outer)
 
 
 def is_read_by_optimizer(module: ModuleIndex, statement: ast.AST) -> bool:

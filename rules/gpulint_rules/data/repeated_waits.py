@@ -9,11 +9,13 @@ from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_contexts import LoopContext
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import inner_loops, is_over_parameters
 
 MANY_CALLS = 4
 """Calls of a helper in one function from which on it is one that looks at every intermediate result (assumed)."""
+_TO_HOST = frozenset({"item", "float", "int", "bool", "tolist", "cpu", "numpy"})
+"""Calls that give what is stored without a wait: a number of the host fills a mask."""
 
 
 def is_repeated(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
@@ -37,6 +39,53 @@ def times_called(context: LoopContext) -> int:
         and all((id(test), not holds) not in around for test, holds in conditions(site.module, call))
         for call in site.module.calls_of(site.module.function(site.node))
     )
+
+
+def times_reached(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> int:
+    """Return how often a step surely calls the function that waits, by the calls of it in the same places; 0 where a
+    loop makes them. A call that hands over a number, or what is on the host, does not wait."""
+    times = 1
+    for number, site in enumerate(context.calls):
+        function = site.module.function(site.node)
+        around = context.loop.node if number == 0 else function
+        if not isinstance(site.node, ast.Call) or around is None:
+            continue
+        if inner_loops(site.module, site.node, around):
+            return 0
+        others = (call for call in site.module.calls_of(function) if _is_beside(site, call, around))
+        last = number == len(context.calls) - 1
+        before, syncs = context.calls[:number], project.fact(SyncPoints)
+        times *= 1 + sum(
+            not last or not syncs.gets_numbers(module, sync, (*before, NodeRef(site.module, call))) for call in others
+        )
+    return times
+
+
+def _is_beside(site: NodeRef, call: ast.Call, around: ast.AST) -> bool:
+    """Return whether another call of the same function runs whenever one does, once for it."""
+    module = site.module
+    if call is site.node or ast.unparse(call.func) != ast.unparse(site.node.func):  # type: ignore[attr-defined]
+        return False
+    if around not in module.syntax.ancestors(call) or inner_loops(module, call, around):
+        return False
+    known = {(id(test), holds) for test, holds in conditions(module, site.node, around)}
+    return {(id(test), holds) for test, holds in conditions(module, call, around)} <= known
+
+
+def writes_of(module: ModuleIndex, sync: SyncPoint) -> ast.stmt | None:
+    """Return the statement that stores what a mask picks under the same mask, for which the host counts the elements
+    once more: ``x[mask] = scale * y[mask]``. A number fills the mask without a wait."""
+    if sync.kind is not SyncKind.SELECT or not isinstance(sync.node, ast.Subscript):
+        return None
+    for up in module.syntax.ancestors(sync.node):
+        match up:
+            case ast.Call(func=func) if last_name(func) in _TO_HOST:
+                return None
+            case ast.Assign(targets=[ast.Subscript(slice=mask)]) if ast.unparse(mask) == ast.unparse(sync.node.slice):
+                return up
+            case ast.stmt():
+                return None
+    return None
 
 
 def tests_parameters(module: ModuleIndex, sync: SyncPoint, loop: ast.AST) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpulint.impact import Cost
 from gpulint.placement.computed_values import ComputedValues
@@ -26,7 +26,7 @@ from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_re
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
-from gpulint_rules.data.repeated_waits import is_repeated, times_called
+from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_reached, writes_of
 from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
@@ -162,7 +162,7 @@ def _group_of(
         waits(module, needed, loop, single),
         len(run),
         len(deep),
-        _times(module, run, loop, single),
+        _times(project, module, run, dict(found), single),
         at_needed,
         *_anyway(project, module, called, first),
         read is not None,
@@ -189,11 +189,24 @@ def _anyway(project: Project, module: ModuleIndex, called: NodeRef | None, first
     return (f"line {first.lineno}", what_waits(module, first)) if first is not None else ("", "")
 
 
-def _times(module: ModuleIndex, run: Sequence[SyncPoint], loop: ast.AST, single: frozenset[ast.AST]) -> float:
+def _times(
+    project: Project,
+    module: ModuleIndex,
+    run: Sequence[SyncPoint],
+    contexts: Mapping[SyncPoint, LoopContext],
+    single: frozenset[ast.AST],
+) -> float:
     """Return how often the waits come in each round; 0 where the rounds of an inner loop are unknown."""
-    if not all(tells_rounds(module, sync.node, loop, single) for sync in run):
-        return 0
-    return sum(rounds(module, sync.node, loop, single) for sync in run)
+    times, written = 0, set[ast.AST]()
+    for sync in run:
+        loop = contexts[sync].loop.node
+        own = times_reached(project, module, sync, contexts[sync]) * rounds(module, sync.node, loop, single)
+        if not own or not tells_rounds(module, sync.node, loop, single):
+            return 0
+        write = writes_of(module, sync)
+        times += own * (1 if write is None or write in written else 2)
+        written |= {write} if write is not None else set()
+    return times
 
 
 def _first(
@@ -307,6 +320,9 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
         parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
         if group.times:
             parts.append(f"{group.times} per step")
+    elif group.times > group.reads:
+        places = f"{group.reads} places" if group.reads > 1 else "one place"
+        parts = [f"{most}{group.times} waits in {places}"]
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
     beside = group.first is not None and exclude(module, sync.node, group.first)
