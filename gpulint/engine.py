@@ -21,7 +21,7 @@ from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Candidates, Gate, gates_of
 from gpulint.inline_findings import holds_no_gpus, is_inline
 from gpulint.misspelt import may_hold_suppressions, misspelt
-from gpulint.programs import api_releases
+from gpulint.offers import offered
 from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
 from gpulint.report import InternalError, JobSummary, Report, Result
@@ -220,7 +220,7 @@ class Run:
         if (fixer := self.fixers.get(finding.rule.code)) is None or is_inline(finding, self.project):
             return None
         try:
-            return api_releases.unless_lacking(self.project, fixer.fix(finding, self.project))
+            return offered(self.project, fixer.fix(finding, self.project))
         except Exception as error:
             report.record(Failure(finding.path, f"{fixer.code} fixer", error))
             return None
