@@ -260,8 +260,35 @@ def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: 
     wanted = NodeRef(module, entry_of(module, base, name) if quote else attribute_of(module, base, name))
     if not constants.configs.always_has(wanted):
         return []
+    if isinstance(base, ast.Name) and not quote and _parses_without(project, module, base, name):
+        return []
     found = [value.value for value in constants.options.lookup(wanted)] if isinstance(base, ast.Name) else []
     known = constants.of(module, wanted.node)
     if quote and not found and not known.complete:
         return []  # a key that may not be there
     return found or known.constants
+
+
+def _parses_without(project: Project, module: ModuleIndex, base: ast.Name, name: str) -> bool:
+    """Return whether the parser that made a namespace is set up in its own module alone, which declares no such option:
+    the one of a module that it imports belongs to another program."""
+    declared = project.fact(Constants).options.declarations(module, base, name)
+    homes = [made.module for made in project.fact(Resolver).points_to(module, base) if isinstance(made.node, ast.Call)]
+    return bool(declared) and any(
+        all(option.module is not home for option in declared) and _is_set_up_alone(home) for home in homes
+    )
+
+
+@query
+def _is_set_up_alone(module: ModuleIndex) -> bool:
+    """Return whether a module makes a parser, and no function or other parser adds options to it."""
+    made = module.calls_by_name.get("ArgumentParser", ())
+    parsers = set[str]()
+    for call in made:
+        match module.syntax.parents.get(call):
+            case ast.Assign(targets=[ast.Name(id=name)]) if all(one.arg != "parents" for one in call.keywords):
+                parsers.add(name)
+            case _:
+                return False
+    uses = (use for name in parsers for use in module.uses.get(name, ()))
+    return bool(parsers) and all(isinstance(module.syntax.parents.get(use), ast.Attribute | ast.Assign) for use in uses)
