@@ -11,10 +11,10 @@ from gpulint.texts import Refused, edited
 
 
 def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
-    """Return a fix if it can be made in its program, else why not. The text is only written out where lines are
-    indented: that is where edits that are right one by one may not fit together."""
+    """Return a fix if it can be made in its program, else why not. The text is only written out where several blocks
+    begin: that is where edits that are right one by one may not fit together."""
     fix = unless_lacking(project, fix)
-    if isinstance(fix, Declined) or not any(map(_indents, fix.edits)):
+    if isinstance(fix, Declined) or sum(map(_begins_block, fix.edits)) < 2:
         return fix
     for path, by_cell in by_file([fix]).items():
         document = project.document(path)
@@ -27,6 +27,5 @@ def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
     return fix
 
 
-def _indents(edit: Edit) -> bool:
-    at = edit.span
-    return bool(edit.text) and not edit.text.strip(" \t") and (at.line, at.column) == (at.end_line, at.end_column)
+def _begins_block(edit: Edit) -> bool:
+    return edit.text.rstrip().endswith(":")
