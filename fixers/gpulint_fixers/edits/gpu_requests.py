@@ -18,7 +18,8 @@ from gpulint_fixers.edits.comments import comment_beside
 _REQUEST = regex.compile(r"((?:.*[^\w.]|-G)?)(\d+)([\"']?)")
 """``--gres=gpu:4``, ``-G4``, ``4``: the number comes last."""
 _PER_GPU = regex.compile(r"\b(cpus|mem|ntasks)[-_]per[-_]gpu\b")
-_RESOURCE = regex.compile(r"\b[\w.-]+\.com/gpu\b[\"']?\s*[:=]")
+_RESOURCE = regex.compile(r"\.com/gpu\b[\"']?\s{0,9}[:=]")
+"""A resource of Kubernetes, such as ``nvidia.com/gpu: 4``."""
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 

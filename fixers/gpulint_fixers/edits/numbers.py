@@ -63,7 +63,7 @@ def _docstring_lines(project: Project, place: Place, source: SourceText) -> Iter
         match owner.body[0]:
             case ast.Expr(value=ast.Constant(value=str()) as text):
                 start, end = module.syntax.offsets(text)
-                line = re.compile(rf"^[ \t]*(?:[-*:]\s*|param |arg )*`*{re.escape(name)}\b[^\n]*", re.MULTILINE)
+                line = re.compile(rf"^[ \t]*(?:[-*:][ \t]*|param |arg )*`*{re.escape(name)}\b[^\n]*", re.MULTILINE)
                 yield from (found.span() for found in line.finditer(source.text, start, end))
 
 

@@ -100,12 +100,13 @@ def _runs_one(project: Project, module: ModuleIndex, call: ast.Call, models: lis
 def _run(project: Project, found: InferenceLoop) -> list[ast.stmt] | Declined:
     """The shortest run of neighbours that holds all calls of models in a loop."""
     module, calls = found.module, _calls(project, found)
+    wanted: set[ast.AST] = {*calls}
     for statement in _statements(module, found):
         place, parent = module.syntax.place(statement), module.syntax.parents.get(statement)
         if place is None or parent is None:
             continue
         block: list[ast.stmt] = getattr(parent, place[0])
-        homes = {call: at for at, one in enumerate(block) for part in walk(one) for call in calls if part is call}
+        homes = {part: at for at, one in enumerate(block) for part in walk(one) if part in wanted}
         if len(homes) < len(calls):
             continue
         run = block[min(homes.values()) : max(homes.values()) + 1]

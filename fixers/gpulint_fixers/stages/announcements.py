@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpulint import regex
 from gpulint_fixers.stages.pieces import Piece
 
-_ANNOUNCES = re.compile(
+_ANNOUNCES = regex.compile(
     r"\b(?:(?:download|install|fetch|extract|unpack|unzipp|untarr|copy|sync|synchroni[sz]|clon|prepar|creat|updat|upgrad"
     r"|transferr)ing|setting up)\b",
     re.IGNORECASE,
 )
 """Words of what a step does."""
-_FRAME = re.compile(r"\s*(?:echo|printf)(?:\s+-\w+)?\s*(['\"]?)[\s=*#~_+\\n-]*\1\s*")
+_FRAME = regex.compile(r"\s*(?:echo|printf)(?:\s+-\w+)?[\s=*#~_+\\n'\"-]*")
 """A line of signs, or an empty one."""
 
 

@@ -43,8 +43,8 @@ def are_shared(job: Job, document: Document) -> bool:
     for other in job.scripts:
         seen = other.path == document.path or other.path.name in sourced
         for one in other.scripts:
-            caches = [item for item in one.assignments if item.name in _CACHES]
-            if any(not seen or _is_own(one, script, item) for item in caches) or any(map(_sets_one, one.commands)):
+            caches, values = [item for item in one.assignments if item.name in _CACHES], _values(script, one)
+            if any(not seen or _is_own(one, values, item) for item in caches) or any(map(_sets_one, one.commands)):
                 return False
     return True
 
@@ -63,24 +63,32 @@ def sets_caches(module: ModuleIndex) -> bool:
     return _SET_IN_PYTHON.search(module.syntax.source.text) is not None
 
 
-def _is_own(script: Script, outer: Script, item: Assignment) -> bool:
+def _is_own(script: Script, values: dict[str, list[str]], item: Assignment) -> bool:
     """Return whether the value of a variable is another one in another job, or names what only one node sees."""
     return any(
         LOCAL.search(text) is not None
         or _NODE_OWN.search(text) is not None
         or _VARIES.search(text) is not None
         or differs(text) is not None
-        for text in _texts(script, outer, item)
+        for text in _texts(script, values, item)
     )
 
 
-def _texts(script: Script, outer: Script, item: Assignment) -> Iterator[str]:
-    """The text of a value, and those of all variables that it is made of."""
+def _values(*scripts: Script) -> dict[str, list[str]]:
+    """Return the texts that variables of scripts are set to, by name."""
     values = dict[str, list[str]]()
-    for one in dict.fromkeys((outer, script)):
-        for other in one.assignments:
-            values.setdefault(other.name, []).append(other.fragment.text[other.start : other.end].partition("=")[2])
-    wanted, seen = [item.fragment.text[item.start : item.end].partition("=")[2]], {item.name}
+    for item in (item for one in dict.fromkeys(scripts) for item in one.assignments):
+        values.setdefault(item.name, []).append(_text(item))
+    return values
+
+
+def _text(item: Assignment) -> str:
+    return item.fragment.text[item.start : item.end].partition("=")[2]
+
+
+def _texts(script: Script, values: dict[str, list[str]], item: Assignment) -> Iterator[str]:
+    """Yield the text of a value, and those of all variables that it is made of."""
+    wanted, seen = [_text(item)], {item.name}
     if item.value is not None and (known := script.expand(item.value)) is not None:
         yield known
     while wanted:

@@ -30,7 +30,7 @@ def joined_branches(
     todo = [*known]
     while todo:
         around = todo.pop()
-        for first in around:
+        for first in sorted(around, key=lambda one: getattr(one, "lineno", 0)):
             others = _other_branches(module, first)
             outer = around - {first}
             sides = [outer | {other} for other in others]

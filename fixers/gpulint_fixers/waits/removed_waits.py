@@ -18,7 +18,7 @@ _MEASURES = regex.compile(
     r"|\u8ba1\u65f6|\u8a08\u6642|\u8a08\u6e2c|\u8017\u65f6|\u65f6\u95f4|\u6642\u9593|\u6d4b|\uc2dc\uac04"
 )
 """Comments on clocks, also in Chinese, Japanese and Korean."""
-_SYNCHRONIZES = regex.compile(r"(?i)#.*(\bsync|\bwait|\u540c\u6b65)")
+_SYNCHRONIZES = regex.compile(r"(?i)#[^#]*(\bsync|\bwait|\u540c\u6b65)")
 """Comments that say what the call does."""
 _TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up|debug|probe")
 

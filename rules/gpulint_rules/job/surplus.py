@@ -14,6 +14,7 @@ from gpulint.programs.multi_gpu_use import Program
 from gpulint.records import dataclass
 
 _OF_DEVICES = regex.compile(r"-{0,2}\w{0,20}(gpu|device|cuda)", re.IGNORECASE)
+"""Names of options for devices."""
 _OTHER = regex.compile(r"[1-9]")
 """A device other than the first, or a number of several."""
 _OTHER_DEFAULT = regex.compile(
