@@ -52,11 +52,12 @@ def times_reached(project: Project, module: ModuleIndex, sync: SyncPoint, contex
             continue
         if inner_loops(site.module, site.node, around):
             return 0
-        others = (call for call in site.module.calls_of(function) if _is_beside(site, call, around))
+        named = site.module.calls_by_name.get(last_name(site.node.func), ())
+        others = (one for one in named if site.module.function(one) is function and _is_beside(site, one, around))
         last = number == len(context.calls) - 1
         before, syncs = context.calls[:number], project.fact(SyncPoints)
         times *= 1 + sum(
-            not last or not syncs.gets_numbers(module, sync, (*before, NodeRef(site.module, call))) for call in others
+            not last or not syncs.gets_numbers(module, sync, (*before, NodeRef(site.module, one))) for one in others
         )
     return times
 
