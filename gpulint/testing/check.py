@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpulint import config, engine, fixing
+from gpulint import config, fixing
 from gpulint.fix import Fix, Safety
 from gpulint.impact import SELDOM, Impact
 from gpulint.libraries.sources import merged
-from gpulint.outcomes import State
+from gpulint.outcomes import Fixed, State
 from gpulint.plugins import Plugins
 from gpulint.project import Project
 from gpulint.report import Report
-from gpulint.rule import Rule
 from gpulint.selection import select
 from gpulint.testing.spec import Case, Expected
 
@@ -31,10 +30,17 @@ def check(case: Case, plugins: Plugins, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-    report = _scan(case, plugins, rules, folder)
-    _compare(case, report, folder)
-    _check_safety(case, report)
-    _check_fixes(case, plugins, rules, folder)
+    project, files = _project(case, plugins, folder)
+    fixed = fixing.fix(
+        project, files, rules, plugins.fixers, unsafe=True
+    )  # its report is that of the files as they were
+    errors = "\n".join(
+        f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in fixed.report.errors
+    )
+    assert not errors, f"{_where(case)}: internal error\n{errors}"
+    _compare(case, fixed.report, folder)
+    _check_safety(case, fixed.report)
+    _check_fixes(case, fixed, folder)
 
 
 def _where(case: Case) -> str:
@@ -43,14 +49,6 @@ def _where(case: Case) -> str:
 
 def _failures(plugins: Plugins) -> str:
     return "; ".join(f"{failure.name}: {failure.reason}" for failure in plugins.failures) or "all plugins loaded"
-
-
-def _scan(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> Report:
-    project, files = _project(case, plugins, folder)
-    report = engine.run(project, files, rules, fixers=plugins.fixers)
-    errors = "\n".join(f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in report.errors)
-    assert not errors, f"{_where(case)}: internal error\n{errors}"
-    return report
 
 
 def _project(case: Case, plugins: Plugins, folder: Path) -> tuple[Project, list[Path]]:
@@ -107,14 +105,8 @@ def _check_safety(case: Case, report: Report) -> None:
         )
 
 
-def _check_fixes(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> None:
+def _check_fixes(case: Case, fixed: Fixed, folder: Path) -> None:
     """All fixes, safe or not, give the declared text, which can be read again, is silent, and needs no further fix."""
-    project, files = _project(case, plugins, folder)
-    fixed = fixing.fix(project, files, rules, plugins.fixers, unsafe=True)
-    errors = "\n".join(
-        f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in fixed.report.errors
-    )
-    assert not errors, f"{_where(case)}: internal error once fixes are applied\n{errors}"
     for outcome in fixed.of(State.DROPPED):
         found, fix = outcome.result.finding, outcome.result.fix
         assert isinstance(fix, Fix)
