@@ -158,7 +158,7 @@ def _kill_workers(parent: int) -> bool:
 
 
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
-    sources, run = _sources(tmp_path, 24), tmp_path / "run"
+    sources, run = _sources(tmp_path, 12), tmp_path / "run"
     with _start(sources, run) as process:
         _wait_until(lambda: _done(run) >= 2)
         _wait_until(lambda: _kill_workers(process.pid))
