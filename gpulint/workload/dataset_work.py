@@ -57,7 +57,8 @@ _STACKS = frozenset(
         "zip list tuple dict map range enumerate max min sum sorted append extend stack cat concat concatenate pad "
         "pad_sequence default_collate unsqueeze squeeze view reshape transpose permute size array asarray full "
         "zeros_like ones_like full_like arange bool BoolTensor copy_ contiguous cumsum type isinstance fill_ zero_ "
-        "masked_fill_ new_zeros new_ones new_full new_tensor new_empty empty expand repeat format count index any all"
+        "masked_fill_ new_zeros new_ones new_full new_tensor new_empty empty expand repeat format count index any all "
+        "str bool get copy sort argsort"
     ).split()
 )
 """What collate functions call that only put samples together."""
@@ -83,11 +84,23 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
 def _only_stacks(project: Project, loader: Loader) -> bool:
     """Return whether the functions that put samples together only arrange, pad and stack them."""
     functions = [
-        made
+        function
         for ref in loader_argument(project, loader, "collate_fn").refs
         for made in project.fact(Resolver).points_to(ref.module, ref.node)
+        for function in _called(project, made)
     ]
     return bool(functions) and all(_arranges(project, function, _MAX_HELPERS) for function in functions)
+
+
+def _called(project: Project, made: NodeRef) -> list[NodeRef]:
+    """Return what runs when a value is called: of an object its ``__call__``, of a ``partial`` its function."""
+    resolver, call = project.fact(Resolver), made.node
+    if not isinstance(call, ast.Call):
+        return [made]
+    if "functools.partial" in resolver.call_names(made.module, call) and call.args:
+        return list(resolver.points_to(made.module, call.args[0]))
+    methods = [resolver.method(*owner, "__call__") for owner in resolver.classes_of(made.module, call)]
+    return [method for method in methods if method is not None] if all(methods) and methods else [made]
 
 
 @query
