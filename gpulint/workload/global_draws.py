@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NUMPY, PYTHON = "numpy.random.", "random."
 _NO_DRAWS = frozenset({"seed", "default_rng", "getstate", "get_state", "setstate", "set_state"})
+_OTHERS = ("numpy.", "random.", "tensorflow.")
 _HELPERS = 2
 """Calls through which functions that samples are made with are followed."""
 
@@ -81,9 +82,9 @@ def _seeds(project: Project, program: ModuleIndex) -> frozenset[str]:
             names = project.fact(Resolver).call_names(module, call)
             if names & {f"{PYTHON}seed", f"{NUMPY}seed"}:
                 found |= names
-            elif ast.unparse(call.func).rpartition(".")[2] != "seed" and not project.fact(Resolver).callees(
-                module, call
-            ):
+            elif not any(name.startswith(_OTHERS) or name.endswith(".seed") for name in names) and not project.fact(
+                Resolver
+            ).callees(module, call):
                 found.add("torch")
     return frozenset(found)
 
