@@ -156,7 +156,7 @@ def _is_for_records(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
 
 
 def _is_made_again(project: Project, loader: Loader, read: NodeRef, loop: ast.AST) -> bool:
-    """Return whether a loop makes a loader anew under the name by which it is read or passed on, in a branch that is
+    """Return whether a loop makes a loader again under the name by which it is read or passed on, in a branch that is
     not off by default, as its data set changes: ``if epoch and cfg.reload: loader = DataLoader(dataset, ...)``."""
     flow, module = project.fact(LoaderFlow), read.module
     match read.node:
