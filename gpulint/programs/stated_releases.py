@@ -23,18 +23,25 @@ _PACKAGES = ("torch", "pytorch")
 _TEXTS = regex.compile(r"(README|INSTALL|REQUIREMENTS)(\.(md|rst|txt))?", re.IGNORECASE)
 _ITEM = regex.compile(
     r"^[ \t]{0,9}([-*+•|]|\d{1,2}[.)])[ \t|*`_\[]{0,9}((install|requires?|tested (with|on))[ \t][*`_\[]{0,3})?"
-    r"(py)?torch\b[\]*`_ \t|]{0,9}(\(https?://[^()\s]{1,200}\))?[*`_ \t|(]{0,9}"
+    r"(py)?torch\b[\]*`_ \t|:]{0,9}(\(https?://[^()\s]{1,200}\))?[*`_ \t|(]{0,9}"
     r"(?P<how>==|>=|=|≥|>|version|v)?[*`_ \t]{0,4}v?(?P<release>\d{1,4}\.\d{1,4})(\.(\d{1,4}|x))?[*`_]{0,4}"
     r"[ \t]{0,4}(?P<more>\+|or (newer|later|higher|above)|and (newer|later|above)|(up|on)wards?)?",
     re.IGNORECASE | re.MULTILINE,
 )
 """An item of a list of requirements: ``- PyTorch 1.0``, ``* **pytorch** >= 1.1``, ``- [PyTorch](https://...) 1.2+``,
 ``6. Install [PyTorch 1.0]``."""
+_LINE = regex.compile(
+    r"^[ \t]{0,9}(py)?torch[ \t]{0,4}(:|==?|[ \t])[ \t]{0,4}v?(?P<release>\d{1,4}\.\d{1,4})(\.(\d{1,4}|x))?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that says nothing else: ``torch: 1.5.0``."""
 _VOLATILE = regex.compile(r"\bVariable\([^()\n]*\bvolatile\s*=\s*True")
 LASTING_WORKERS: Release = (1, 7)
 """The first release with ``persistent_workers``."""
 SEEDED_NUMPY: Release = (1, 9)
 """The first release that seeds NumPy in each worker."""
+_INDEXED_NUMBERS: Release = (1, 0)
+"""The first release in which a tensor without dimensions has no element 0."""
 _LAST_NEXT: Release = (1, 13)
 """The first release whose loaders' iterators have no method ``next``."""
 
@@ -46,7 +53,10 @@ def predates(project: Project, module: ModuleIndex, since: Release) -> str:
     if _is_settled(project, module.path, since):
         return ""
     where, release, at_least = _stated(project, module.path)
-    return f"{where} says PyTorch {_shown(release)}" if release and release < since and not at_least else ""
+    if release:
+        return f"{where} says PyTorch {_shown(release)}" if release < since and not at_least else ""
+    line = _reads_number_of_data(module) if since > _INDEXED_NUMBERS else 0
+    return f"line {line} indexes the `.data` of a number, which only PyTorch before 1.0 allows" if line else ""
 
 
 def may_predate(project: Project, module: ModuleIndex, since: Release) -> str:
@@ -90,14 +100,41 @@ def _stated_in(project: Project, folder: Path) -> tuple[str, Release, bool]:
         if not _TEXTS.fullmatch(name) or not project.is_file(folder / name):
             continue
         text = project.data(folder / name).decode("utf-8", "replace")
-        matches = list(_ITEM.finditer(text))
+        matches = [*_ITEM.finditer(text), *_LINE.finditer(text)]
         found = [(tuple(whole(part) or 0 for part in match["release"].split(".")), match) for match in matches]
         if found:
             release, match = max(found, key=lambda one: one[0])
             line = text.count("\n", 0, match.start("release")) + 1
             where = f"{(folder / name).relative_to(project.root).as_posix()}:{line}"
-            return where, release, match["how"] in (">=", "≥", ">") or bool(match["more"])
+            return (
+                where,
+                release,
+                "how" in match.groupdict() and (match["how"] in (">=", "≥", ">") or bool(match["more"])),
+            )
     return "", (), False
+
+
+@query
+def _reads_number_of_data(module: ModuleIndex) -> int:
+    """Return the first line that reads ``loss.data[0]`` of a tensor without dimensions: one that ``backward()`` is
+    called on, or a mean or sum. 0 if there is none."""
+    losses = {
+        (module.function(call), call.func.value.id)
+        for call in module.calls_by_name.get("backward", ())
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and not call.args
+    }
+    for part in module.syntax.of(ast.Subscript):
+        match part:
+            case ast.Subscript(value=ast.Attribute(value=value, attr="data"), slice=ast.Constant(value=0)):
+                pass
+            case _:
+                continue
+        match value:
+            case ast.Name(id=name) if (module.function(part), name) in losses:
+                return part.lineno
+            case ast.Call(func=ast.Attribute(attr="mean" | "sum"), args=[], keywords=[]):
+                return part.lineno
+    return 0
 
 
 @query

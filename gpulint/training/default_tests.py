@@ -57,6 +57,10 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
             return wanted is isinstance(compares, ast.IsNot) and constants.of(module, left).every(
                 lambda value: value is None
             )
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as compares], comparators=[ast.Constant(value="")]):
+            return wanted is isinstance(compares, ast.NotEq) and constants.of(module, left).every(
+                lambda value: value == ""
+            )
         case ast.Compare(left=left, ops=[ordering], comparators=[ast.Constant(value=int() | float() as limit)]) if (
             order := _COMPARES.get(type(ordering))
         ) and not isinstance(ordering, ast.Eq):

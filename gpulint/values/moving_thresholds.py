@@ -99,6 +99,23 @@ def _moves_threshold(module: ModuleIndex, test: ast.expr, part: ast.Compare, hol
     return False
 
 
+def sets_record(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """Return whether a branch keeps the value that its test has found better than any before: ``if score > best: best =
+    score``."""
+    compares = [part for part in walk(test) if isinstance(part, ast.Compare) and len(part.ops) == 1]
+    pairs = {
+        frozenset((ast.unparse(part.left), ast.unparse(part.comparators[0])))
+        for part in compares
+        if isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+    }
+    return bool(pairs) and any(
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and frozenset((ast.unparse(statement.targets[0]), ast.unparse(statement.value))) in pairs
+        for statement in _then(module, test, holds)
+    )
+
+
 def _then(module: ModuleIndex, test: ast.expr, holds: bool) -> list[ast.stmt]:
     """Return what runs once a test holds, or after a branch that leaves where it does."""
     branch = module.syntax.parents.get(test)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import query
 from gpulint.semantic.callers import callers
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
@@ -31,6 +32,7 @@ _MAX_USERS = 20
 _WORDS = frozenset({b"Pool", b"Process", b"spawn", b"start_processes"})
 _EXECUTORS = frozenset({"ProcessPoolExecutor", "Parallel"})
 _EXECUTOR_WORDS = frozenset(name.encode() for name in _EXECUTORS)
+_CLIENT_WORDS = frozenset({b"client_fn", b"ClientApp"})
 _SUBMITS = ("submit", "map")
 _DELAYS = ("delayed",)
 _SIZES = ("max_workers", "n_jobs")
@@ -52,6 +54,25 @@ def is_made_in_each_process(project: Project, loader: Loader) -> bool:
         for function in _functions_around(project, loader)
         for home in (function.module, *_starters(project, function.module, _EXECUTOR_WORDS))
     )
+
+
+def is_made_for_clients(project: Project, loader: Loader) -> bool:
+    """Return whether a function makes the loader that Flower calls anew for each client and round
+    (``start_simulation(client_fn=make_client)``)."""
+    return any(
+        isinstance(given, ast.Name) and _is(project, home, given, function)
+        for function in _functions_around(project, loader)
+        for home in (function.module, *_starters(project, function.module, _CLIENT_WORDS))
+        for given in _client_functions(home)
+    )
+
+
+@query
+def _client_functions(module: ModuleIndex) -> list[ast.expr]:
+    """Return the functions that a module gives to Flower to make clients with."""
+    apps = module.calls_by_name.get("ClientApp", ())
+    named = [keyword.value for call in module.calls for keyword in call.keywords if keyword.arg == "client_fn"]
+    return [*named, *(call.args[0] for call in apps if call.args)]
 
 
 def _functions_around(project: Project, loader: Loader) -> list[NodeRef]:

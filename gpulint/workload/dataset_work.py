@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
+from gpulint.libraries.names import matches
 from gpulint.placement.dataset_parts import MAX_STEPS, SPLITS, made_from
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
@@ -38,6 +39,8 @@ _MAKES_TENSOR = frozenset(
 )
 """What makes a tensor: as a data set, one whose samples are its rows."""
 _LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
+_RECEIVES = frozenset({"get", "get_nowait", "recv"})
+_QUEUES = ("*multiprocessing.*Queue", "queue.*Queue", "*multiprocessing.Pipe")
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
 _LISTS = frozenset({"list", "sorted", "tuple"})
@@ -57,7 +60,8 @@ _STACKS = frozenset(
         "zip list tuple dict map range enumerate max min sum sorted append extend stack cat concat concatenate pad "
         "pad_sequence default_collate unsqueeze squeeze view reshape transpose permute size array asarray full "
         "zeros_like ones_like full_like arange bool BoolTensor copy_ contiguous cumsum type isinstance fill_ zero_ "
-        "masked_fill_ new_zeros new_ones new_full new_tensor new_empty empty expand repeat format count index any all"
+        "masked_fill_ new_zeros new_ones new_full new_tensor new_empty empty expand repeat format count index any all "
+        "str bool get copy sort argsort"
     ).split()
 )
 """What collate functions call that only put samples together."""
@@ -83,11 +87,23 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
 def _only_stacks(project: Project, loader: Loader) -> bool:
     """Return whether the functions that put samples together only arrange, pad and stack them."""
     functions = [
-        made
+        function
         for ref in loader_argument(project, loader, "collate_fn").refs
         for made in project.fact(Resolver).points_to(ref.module, ref.node)
+        for function in _called(project, made)
     ]
     return bool(functions) and all(_arranges(project, function, _MAX_HELPERS) for function in functions)
+
+
+def _called(project: Project, made: NodeRef) -> list[NodeRef]:
+    """Return what runs when a value is called: of an object its ``__call__``, of a ``partial`` its function."""
+    resolver, call = project.fact(Resolver), made.node
+    if not isinstance(call, ast.Call):
+        return [made]
+    if "functools.partial" in resolver.call_names(made.module, call) and call.args:
+        return list(resolver.points_to(made.module, call.args[0]))
+    methods = [resolver.method(*owner, "__call__") for owner in resolver.classes_of(made.module, call)]
+    return [method for method in methods if method is not None] if all(methods) and methods else [made]
 
 
 @query
@@ -140,6 +156,8 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
             return True
         if isinstance(node, ast.Call) and resolver.call_names(where.module, node) & (_LOADED | _MAKES_TENSOR):
             return True
+        if _is_received(project, where):
+            return True
         owners = _classes_of(project, where)  # several where an option chooses one
         if owners and all(_only_looks_up(project, owner, _left_out(project, owner, node)) for owner in owners):
             return True
@@ -159,6 +177,19 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
             todo += [NodeRef(where.module, node.func.value)] if isinstance(node.func, ast.Attribute) else []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
             todo.append(NodeRef(where.module, node.func.value))
+    return False
+
+
+def _is_received(project: Project, source: NodeRef) -> bool:
+    """Return whether another process or thread makes the data set and sends it (``dataset = queue.get()``): its work is
+    done by then."""
+    match source.node:
+        case ast.Call(func=ast.Attribute(value=queue, attr=takes)) if takes in _RECEIVES:
+            resolver = project.fact(Resolver)
+            return any(
+                isinstance(made.node, ast.Call) and matches(_QUEUES, resolver.call_names(made.module, made.node))
+                for made in resolver.points_to(source.module, queue)
+            )
     return False
 
 

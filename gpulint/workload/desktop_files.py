@@ -21,10 +21,13 @@ _PACKAGES = regex.compile(r"(env(ironment)?|conda|requirements?)[\w.-]*\.(ya?ml|
 _SAVED_THERE = regex.compile(
     r"^prefix:[ \t]*([A-Za-z]:\\|/Users/)"
     r"|^[ \t]*-[ \t]*(vs20\d\d_runtime|win_inet_pton|wincertstore|ucrt|m2w64-[\w-]+|appnope|libcxx)[ \t]*="
-    r"|^[ \t]*(-[ \t]*)?(pywin32|pywinpty|pywin32-ctypes|wmi|appnope|pyobjc[\w-]*)[ \t]*[=@]=?[^;\n]*$",
+    r"|^[ \t]*(-[ \t]*)?(pywin32|pywinpty|pywin32-ctypes|pypiwin32|win32[-_]setctime|pyreadline3?|wmi"
+    r"|windows-curses|win[-_]inet[-_]pton|tensorflow-(intel|macos|metal)|appnope|pyobjc[\w-]*)[ \t]*[=@]=?[^;\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 """Folders of Windows and macOS, and packages of theirs that no marker (``; sys_platform == "win32"``) guards."""
+_MARKS = (b"\xff\xfe", b"\xef\xbb\xbf")
+"""The first bytes of what PowerShell and editors of Windows write (``pip freeze > requirements.txt``)."""
 _OUTPUT = regex.compile(
     r"""["\]]/Users/\w[^"\n]{0,300}\.py|[A-Za-z]:\\\\(\\\\)?Users|\bdevice[\w ]{0,20}[:=]? ?\(?(type=)?'?mps\b"""
     r"""|\[Clang \d[\d.]{0,20} \(clang-\d|\[MSC v\.\d|\bmacOS-\d|\bDarwin Kernel Version\b"""
@@ -122,7 +125,10 @@ def _is_set_for_desktop(project: Project) -> bool:
 def _is_saved_on_desktop(project: Project, folder: Path) -> bool:
     """Return whether an environment in a folder was saved on Windows or macOS."""
     files = [name for name in _files(project, folder) if _PACKAGES.fullmatch(name)]
-    return any(regex.occurs(_SAVED_THERE, _text(project, folder / name)) for name in files)
+    return any(
+        project.data(folder / name).startswith(_MARKS) or regex.occurs(_SAVED_THERE, _text(project, folder / name))
+        for name in files
+    )
 
 
 @query

@@ -10,6 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.filled_lists import appended, is_empty_list, is_grown, rounds, written_items
@@ -79,7 +80,9 @@ def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
     """Return the most samples that an expression may hold, in each case; none if one of them is unknown."""
     found: list[int] = []
     origins = project.fact(Resolver).points_to(source.module, source.node)
-    fresh = [made for made in origins if not _is_loaded(project, made)]
+    guards = project.fact(Guards)
+    usual = [made for made in origins if not guards.is_off_by_default(made.module, made.node)]  # no other file is given
+    fresh = [made for made in usual or origins if not _is_loaded(project, made)]
     if origins and all(not made.path and is_empty_list(made.node) for made in origins):
         return appended(project, source)
     for made in fresh or origins:  # what a program loads or else makes and saves is the same

@@ -78,6 +78,12 @@ def spawned_part(project: Project, call: NodeRef) -> str:
     return part if part and any(map(spawns, _programs(project, call.module))) else ""
 
 
+def has_spawned_workers(call: ast.Call) -> bool:
+    """``DataLoader(data, multiprocessing_context="spawn")``"""
+    context = keyword_value(call, "multiprocessing_context")
+    return isinstance(context, ast.Constant) and context.value in ("spawn", "forkserver")
+
+
 @query
 def spawns(module: ModuleIndex) -> bool:
     """Return whether a module spawns its processes (``multiprocessing.set_start_method("spawn")``)."""

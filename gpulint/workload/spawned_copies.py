@@ -18,6 +18,7 @@ from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.handed_handles import entry_of_file
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import Route, is_in_main, is_started_by_job, route_to
+from gpulint.workload.sent_parts import has_spawned_workers, spawns
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _ARRAYS = (
     *("torchvision.io.read_image", "imageio.imread", "librosa.load", "soundfile.read", "torchaudio.load"),
 )
 """Calls that make arrays, images or recordings."""
+_IN_MEMORY = ("torch_geometric.datasets.*",)
+"""Data sets that hold all their samples in memory, and after a pass an object for each."""
 _OF_ARRAYS = frozenset("astype transpose permute reshape convert float numpy resize unsqueeze".split())
 """Methods of arrays and images that give another."""
 _CONVERTS = frozenset(
@@ -60,22 +63,33 @@ def spawned_work(project: Project, loader: Loader) -> SpawnedWork | None:
     """Return what each worker of a loader would make again, or be sent whole, in a program that was written where
     processes are spawned; None if it is neither."""
     route = route_to(project, loader.call)
-    if loader.module.path.suffix == ".ipynb" or not _runs_where_spawned(project, loader, route):
+    asked = _asks_for_spawned(loader, route)
+    if loader.module.path.suffix == ".ipynb" or not (asked or _runs_where_spawned(project, loader, route)):
         return None
+    spawned = f"as {asked} says" if asked else "as on Windows or macOS, where the program was written"
     if made := _made_outside(project, loader, route):
         what, line = made
         return SpawnedWork(
             f"line {line} {what} outside of `if __name__ == '__main__'`, and each worker would do so again where "
-            "processes are spawned, as on Windows or macOS, where the program was written",
+            f"processes are spawned, {spawned}",
             f"move line {line}, which {what}, behind `if __name__ == '__main__':` (spawned workers run it again)",
         )
     if held := _held_in_memory(project, loader):
         return SpawnedWork(
             f"the data set holds its samples in memory (`self.{held}`), and each worker would be sent a copy of all of "
-            "them where processes are spawned, as on Windows or macOS, where the program was written",
+            f"them where processes are spawned, {spawned}",
             f"keep `self.{held}` in a file that each worker opens (spawned workers are sent a copy of it)",
         )
     return None
+
+
+def _asks_for_spawned(loader: Loader, route: Route) -> str:
+    """Return what asks for spawned workers, on Linux as well: ``set_start_method("spawn")`` in a program, or the
+    loader's own context. Empty if nothing does."""
+    if has_spawned_workers(loader.node):
+        return "`multiprocessing_context`"
+    programs = dict.fromkeys([loader.module, *(start.module for start in route.starts)])
+    return "`set_start_method`" if any(map(spawns, programs)) else ""
 
 
 def _runs_where_spawned(project: Project, loader: Loader, route: Route) -> bool:
@@ -209,6 +223,8 @@ def _is_array(project: Project, ref: NodeRef, steps: int) -> bool:
             case ast.Call(func=func) as call:
                 if matches(_ARRAYS, resolver.call_names(origin.module, call)):
                     return keyword_value(call, "mmap_mode") is None
+                if matches(_IN_MEMORY, resolver.call_names(origin.module, call)):
+                    return True
                 if isinstance(func, ast.Attribute) and func.attr in _OF_ARRAYS:
                     return True
             case ast.ListComp(elt=element) | ast.DictComp(value=element):

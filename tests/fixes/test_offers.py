@@ -185,6 +185,8 @@ if __name__ == "__main__":
 
 
 def test_a_number_of_workers_that_was_commented_out_is_not_set_again(job: MakeJob) -> None:
+    behind = SWITCHED_OFF.format(comment="").replace("    )\n    for", "    )  # , num_workers=args.workers)\n    for")
+    assert "switched the workers off" in job({"train.py": behind}).refusal("GPU303")
     assert "switched the workers off" in job(
         {"train.py": SWITCHED_OFF.format(comment="\n        # num_workers=4,")}
     ).refusal("GPU303")

@@ -183,6 +183,35 @@ def test_workers_that_a_text_says_cannot_stay_alive_are_left_alone(job: MakeJob)
     check_declined(job, "GPU304", files, "README.md:1 says PyTorch 1.0, and `persistent_workers` needs 1.7")
 
 
+@pytest.mark.parametrize("line", ["+ torch: 1.5.0", "* PyTorch: 1.5", "torch: 1.5.0", "pytorch==1.5.1", "PyTorch 1.5"])
+def test_a_line_of_the_documentation_names_a_release(job: MakeJob, line: str) -> None:
+    files = {"train.py": LOADER, "README.md": f"# Requirements\n\n{line}\nand others\n"}
+    assert "says PyTorch 1.5" in job(files).refusal("GPU304") if "==" not in line else not job(files).scan("GPU304")
+
+
+@pytest.mark.parametrize("line", ["torch: 1.10.2", "torch: 15 minutes", "PyTorch 1.5 was faster"])
+def test_other_lines_name_no_older_release(job: MakeJob, line: str) -> None:
+    assert job({"train.py": LOADER, "README.md": f"# Requirements\n\n{line}\n"}).offer("GPU304").changes
+
+
+@pytest.mark.parametrize(
+    ("line", "packages", "is_old"),
+    [
+        ("total += loss.data[0]", "", True),
+        ("error = (x - y).abs().mean().data[0]", "", True),
+        ("total += loss.data[0]", "torch>=1.8\n", False),
+        ("first = x.data[0]", "", False),
+        ("first = x.mean(1).data[0]", "", False),
+    ],
+)
+def test_elements_of_numbers_tell_of_an_older_release(job: MakeJob, line: str, packages: str, is_old: bool) -> None:
+    made = job({"train.py": f"{LOADER}        {line}\n", "requirements.txt": packages})
+    if is_old:
+        assert "line 11 indexes the `.data` of a number" in made.refusal("GPU304")
+    else:
+        assert made.offer("GPU304").changes
+
+
 def test_a_fix_says_what_allows_a_release_whose_workers_cannot_stay_alive(job: MakeJob) -> None:
     allowed = {"train.py": LOADER, "README.md": "- Install **PyTorch>= 1.6** (tested on **1.6, 1.8**)\n"}
     assert job(allowed).offer("GPU304").description.endswith("; needs PyTorch 1.7 (README.md:1 says PyTorch 1.6)")

@@ -331,9 +331,32 @@ for epoch in range(90):
 """
 
 
+CALLED = """\
+def scores(images):
+    for x in loader_of(images):
+        print(model(x.cuda()))
+
+
+"""
+BY_LAMBDA = f"loader_of = lambda images: DataLoader(Images(images), batch_size=64, num_workers=0)\n{CALLED}"
+SEVERAL = """\
+def scores(images):
+    loader = DataLoader(Images(images), batch_size=64)
+    for _ in range(3):
+        for x in loader:
+            print(model(x.cuda()))
+
+
+"""
+BY_FUNCTION = f"def loader_of(images):\n    return DataLoader(Images(images), batch_size=64)\n\n\n{CALLED}"
+
+
 @pytest.mark.parametrize(
     ("program", "persistent"),
     [
+        (f"{BY_LAMBDA}scores(paths)\nscores(others)\n", False),
+        (f"{BY_FUNCTION}scores(paths)\nscores(others)\n", False),
+        (f"{SEVERAL}scores(paths)\n", True),
         (TABLE.replace("{uses}", "extract(loaders['gallery'])\nextract(loaders['query'])"), False),
         (TABLE.replace("{uses}", "extract(loaders['gallery'])\nextract(loaders['gallery'])"), True),
         (TABLE.replace("{uses}", "for epoch in range(9):\n    extract(loaders['gallery'])"), True),

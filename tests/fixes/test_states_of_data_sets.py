@@ -79,3 +79,28 @@ def test_data_sets_whose_threads_read_get_no_workers(job: MakeJob) -> None:
     refusal = job({"train.py": text.format(body=body, read="'done'")}).refusal("GPU303")
     assert "`self.kept` is run or filled by threads" in refusal
     assert job({"train.py": text.format(body=f"return {LOADED}", read="'done'")}).offer("GPU303").changes
+
+
+def test_data_sets_that_mark_what_they_have_given_out_get_no_workers(job: MakeJob) -> None:
+    text = TRAIN.replace("self.failed = []", "self.used = [[False] * len(files)]")
+    marks = [
+        "flags = self.used[0]\n        if flags[index]:\n            index = flags.index(False)\n        flags[index] = True",
+        "while self.used[0][index]:\n            index += 1\n        self.used[0][index] = True",
+        "for flags in self.used:\n            if flags[index] > 3:\n                index = 0\n            flags[index] += 1",
+        "used = self.used[0][index]\n        if not used:\n            self.used[0][index] = 1",
+    ]
+    for mark in marks:
+        made = job({"train.py": text.format(body=f"{mark}\n        return {LOADED}", read="'done'")})
+        assert "what earlier ones set in `self.used`" in made.refusal("GPU303"), mark
+
+
+def test_data_sets_that_only_count_or_open_what_they_read_get_workers(job: MakeJob) -> None:
+    text = TRAIN.replace("self.failed = []", "self.used = [None] * len(files)")
+    lines = [
+        "self.used[index] = True",  # nothing reads it
+        "used = [0] * 4\n        if used[0]:\n            used[0] = 1",
+        "row = self.used[index]\n        row['seen'] = self.files[index]",
+    ]
+    for line in lines:
+        made = job({"train.py": text.format(body=f"{line}\n        return {LOADED}", read="'done'")})
+        assert made.offer("GPU303").changes, line

@@ -681,3 +681,54 @@ USES = {
 @pytest.mark.parametrize(("use", "reason"), USES.values(), ids=USES)
 def test_the_reason_tells_whether_each_step_uses_a_list(job: MakeJob, use: str, reason: str) -> None:
     assert job({"train.py": LISTED.format(use=use)}).refusal("GPU305") == reason
+
+
+SPOKEN = """\
+import argparse
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--text", default="Good morning")
+parser.add_argument("--file", default=FILE)
+args = parser.parse_args()
+
+
+class Sentences(Dataset):
+    def __init__(self, sentences, tokenizer):
+        self.sentences, self.tokenizer = sentences, tokenizer
+
+    def __len__(self):
+        return len(self.sentences)
+
+    def __getitem__(self, index):
+        return self.tokenizer.encode(self.sentences[index])
+
+
+def sentences():
+    if args.file != "":
+        return open(args.file).read().split("\\n")
+    return [args.text]
+
+
+def speak(model, tokenizer):
+    loader = DataLoader(Sentences(sentences(), tokenizer), batch_size=1, num_workers=0)
+    with torch.no_grad():
+        for batch in loader:
+            save(model.cuda().inference(batch.cuda()))
+
+
+if __name__ == "__main__":
+    speak(torch.load("model.pt"), torch.load("tokenizer.pt"))
+"""
+
+
+def test_a_list_that_holds_one_sentence_by_default_gets_no_workers(job: MakeJob) -> None:
+    made = job({"speak.py": SPOKEN.replace("FILE", "''")})
+    assert "one or two batches hold all samples" in made.refusal("GPU303")
+
+
+def test_a_file_of_sentences_that_is_read_by_default_gets_workers(job: MakeJob) -> None:
+    made = job({"speak.py": SPOKEN.replace("FILE", "'book.txt'")})
+    assert made.offer("GPU303").edits[0].text == "4"

@@ -52,6 +52,9 @@ def test_periodic(tmp_path: Path, code: str, expected: bool) -> None:
 
 
 OFF = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--trace', action='store_true')\nargs = p.parse_args()\n"
+OF_FILE = (
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('--file', default='')\nargs = p.parse_args()\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,9 @@ OFF = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--trace',
         (OFF + "if not args.trace:\n    look()", False),
         (OFF + "if args.trace or other:\n    look()", False),
         (OFF + "if args.trace:\n    pass\nelse:\n    look()", False),
+        (OF_FILE + "if args.file != '':\n    look()", True),
+        (OF_FILE + "if args.file == '':\n    pass\nelse:\n    look()", True),
+        (OF_FILE + "if args.file == '':\n    look()", False),
         ("if unknown:\n    look()", False),
     ],
 )

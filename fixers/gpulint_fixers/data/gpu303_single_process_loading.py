@@ -233,10 +233,11 @@ def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
 
 
 def _was_switched_off(loader: Loader) -> bool:
-    """``# num_workers=8,`` among the arguments of the call."""
+    """``# num_workers=8,`` among the arguments of the call, or behind it."""
     syntax = loader.module.syntax
-    start, end = syntax.offsets(loader.node)
-    return _COMMENTED.search(syntax.source.text, start, end) is not None
+    (start, end), text = syntax.offsets(loader.node), syntax.source.text
+    line_end = text.find("\n", end)
+    return _COMMENTED.search(text, start, line_end if line_end >= 0 else len(text)) is not None
 
 
 def _forwards_options(loader: Loader) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -153,9 +154,11 @@ def _binds(loop: ast.AST, name: str) -> bool:
 
 def _short_loops(project: Project, site: NodeRef) -> Iterator[ast.AST]:
     """The loops around a call in its function, other than those of epochs."""
-    for up in site.module.syntax.ancestors(site.node):
+    for inner, up in pairwise([site.node, *site.module.syntax.ancestors(site.node)]):
         if isinstance(up, FUNCTIONS):
             return
+        if isinstance(up, ast.For) and inner is up.iter:
+            continue
         short = isinstance(up, LOOPS) and project.fact(LoopContexts).role(site.module, up) is not Role.EPOCH
         if short and not has_one_round(project, site.module, up):
             yield up
@@ -219,12 +222,23 @@ def serves_one_pass(project: Project, loader: Loader) -> bool:
     around = set[ast.AST](up for up in _within_function(loader) if isinstance(up, LOOPS))
     draws = [draw.where for draw in project.fact(BatchFlow).of_loader(module, loader.node)]
     here = [at.node for at in draws if at.module is module and module.function(at.node) is module.function(loader.node)]
+    maker = next((up for up in module.syntax.ancestors(loader.node) if isinstance(up, (*FUNCTIONS, ast.Lambda))), None)
+    if draws and maker is not None and all(_is_made_by(project, draw, maker) for draw in draws):
+        return True
     if len(draws) == 1 and not here:
         return _is_handed_on_once(project, loader, draws[0], around)
     once = len(here) == len(draws) and (len(here) == 1 or _exclude_each_other(module, here))
     return (
         bool(here) and (bool(around) or once) and not any(_is_repeated(project, module, draw, around) for draw in here)
     )
+
+
+def _is_made_by(project: Project, draw: NodeRef, maker: ast.AST) -> bool:
+    """Return whether a loop over batches calls the function that makes the loader: ``for batch in make_loader():``."""
+    loop = draw.node
+    made = unwrap_iterable(loop.iter) if isinstance(loop, ast.For) else None
+    called = project.fact(Resolver).callees(draw.module, made) if isinstance(made, ast.Call) else []
+    return any(one.node is maker for one in called)
 
 
 def _is_repeated(project: Project, module: ModuleIndex, node: ast.AST, around: set[ast.AST]) -> bool:

@@ -1,4 +1,5 @@
-"""Workers that would draw the same random numbers, as releases of PyTorch before 1.9 seed no NumPy in them."""
+"""Workers that would draw other random numbers than one process: the same ones in all of them, as releases of PyTorch
+before 1.9 seed no NumPy in them, or others in each run."""
 
 from __future__ import annotations
 
@@ -6,14 +7,18 @@ from gpulint.fix import Declined
 from gpulint.programs.stated_releases import SEEDED_NUMPY, may_predate, predates
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader, loader_argument
-from gpulint.workload.numpy_draws import numpy_draw
+from gpulint.values.constants import Constants
+from gpulint.workload.global_draws import NUMPY, global_draw, only_draw_seeded
 
 
 def repeats_draws(project: Project, loader: Loader) -> str | Declined:
-    """Return what a fix has to say of random numbers, or why workers would repeat them; empty where they do not."""
+    """Return what a fix has to say of random numbers, or why workers would repeat them or draw others in each run;
+    empty where they do not."""
     if not loader_argument(project, loader, "worker_init_fn").is_absent:
         return ""
-    if not may_predate(project, loader.module, SEEDED_NUMPY) or not (name := numpy_draw(project, loader)):
+    if reason := draws_differ(project, loader):
+        return Declined(reason)
+    if not may_predate(project, loader.module, SEEDED_NUMPY) or not (name := global_draw(project, loader, NUMPY)):
         return ""
     if reason := predates(project, loader.module, SEEDED_NUMPY):
         return Declined(
@@ -21,3 +26,21 @@ def repeats_draws(project: Project, loader: Loader) -> str | Declined:
             "seeds NumPy first"
         )
     return f"; before PyTorch 1.9 all of them draw the same numbers from `{name}` unless a `worker_init_fn` seeds NumPy"
+
+
+def draws_differ(project: Project, loader: Loader) -> str:
+    """Return why samples that are the same in each run would differ with workers; empty where they would not, or are
+    shuffled differently in each run already."""
+    given = (loader_argument(project, loader, name) for name in ("generator", "worker_init_fn"))
+    if not all(argument.is_absent for argument in given):
+        return ""
+    shuffle = loader_argument(project, loader, "shuffle")
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in shuffle.refs]
+    if known and all(value.every(lambda one: one is True) for value in known):
+        return ""
+    if not (name := only_draw_seeded(project, loader)):
+        return ""
+    return (
+        f"samples draw from `{name}`, which the program seeds, but it does not seed PyTorch, from which workers take "
+        "their seeds: each run would draw other numbers (call `torch.manual_seed` first)"
+    )

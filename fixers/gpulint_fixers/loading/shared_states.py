@@ -17,6 +17,7 @@ from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
+from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others
 from gpulint.workload.worker_supply import handles, shares_client, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
@@ -56,6 +57,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         )
     if name := changed_for_others(project, loader):
         return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
+    if name := remembered(project, loader):
+        return f"samples depend on what earlier ones set in `self.{name}`, of which each worker would have its own copy"
     if _keeps_samples(project, loader):
         return "the data set keeps the samples that it has made, and each worker would keep copies of its own"
     return ""

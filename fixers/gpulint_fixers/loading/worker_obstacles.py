@@ -15,7 +15,7 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
-from gpulint.workload.daemon_processes import is_made_in_each_process, may_have_no_workers
+from gpulint.workload.daemon_processes import is_made_for_clients, is_made_in_each_process, may_have_no_workers
 from gpulint.workload.dataset_work import CHEAP, parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.handed_handles import handed_handle
@@ -26,7 +26,15 @@ from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.sampler_states import followed_sampler
-from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, may_spawn, spawns_at_home, unpicklable_part
+from gpulint.workload.sent_parts import (
+    INNER,
+    SENT,
+    defined_in_notebook,
+    has_spawned_workers,
+    may_spawn,
+    spawns_at_home,
+    unpicklable_part,
+)
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.loading.failing_homes import never_made
@@ -64,6 +72,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "the loader is created in a process of a multiprocessing pool, which may not start workers"
     if is_made_in_each_process(project, loader):
         return "each process of a pool makes the loader, and would start workers of its own beside the others"
+    if is_made_for_clients(project, loader):
+        return "each client of a federated training makes the loader anew in each round, and would start workers again"
     if is_for_missing_argument(project, loader.module, loader.node, _users_of_default(project, workers)):
         return "each call in the tree passes a loader of its own, so that this one is not made"
     if is_for_a_look(loader):
@@ -140,7 +150,7 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     if spawns_at_home(project, call.module) and (name := defined_in_notebook(project, call, SENT)):
         return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
     part, what = unpicklable_part(project, call, names)
-    if part and may_spawn(project, call.module):
+    if part and (has_spawned_workers(call.node) or may_spawn(project, call.module)):
         first = "define it at the top level of a module first" if what == INNER else "make it in each worker first"
         return f"`{part}` holds {what}, which processes that are not forked cannot be sent: {first}"
     return ""

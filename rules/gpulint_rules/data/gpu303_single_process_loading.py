@@ -67,6 +67,7 @@ from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
+from gpulint.values.unread_settings import is_unread
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
@@ -264,8 +265,9 @@ def _uses_gpu(document: Document, launch: Launch, project: Project) -> bool:
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:
     """``num_workers: 0`` in the configuration file of a training."""
     for key, value, span in settings(document, project, _ZERO, _WORKERS):
-        if not isinstance(value, bool) and value == 0 and not _HELD_OUT.search(key):
-            yield _written(document, span, f"{key} is 0")
+        if isinstance(value, bool) or value != 0 or _HELD_OUT.search(key) or is_unread(project, document, key):
+            continue
+        yield _written(document, span, f"{key} is 0")
 
 
 def _written(document: Document, span: Span, what: str, process: str = "the training process") -> Finding:

@@ -39,16 +39,18 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.path_conditions import is_ending
+from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.values.moving_thresholds import sets_record
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.persistent_workers import against_persistence
@@ -129,6 +131,8 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
                 and _repeats(project, where.module, loop)
                 and not periodic(where.module, where.node, loop)
                 and not project.fact(Guards).is_off_by_default(where.module, where.node, loop)
+                and not _is_for_records(where.module, where.node, loop)
+                and not _is_made_again(project, loader, where, loop)
             ):
                 return NodeRef(where.module, loop)
         function = where.module.function(where.node)
@@ -138,10 +142,45 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
                 and _repeats(project, context.loop.module, context.loop.node)
                 and not any(periodic(site.module, site.node) for site in context.calls)
                 and not _is_off(project, where, context)
+                and not any(_is_for_records(site.module, site.node, context.loop.node) for site in context.calls)
+                and not any(_is_made_again(project, loader, site, context.loop.node) for site in context.calls)
                 and project.fact(BatchFlow).passes_loader(loader, batch_read, context)
             ):
                 return context.loop
     return None
+
+
+def _is_for_records(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether a place in a loop runs only in the epochs that are better than all before."""
+    return any(sets_record(module, test, holds) for test, holds in conditions(module, node, loop))
+
+
+def _is_made_again(project: Project, loader: Loader, read: NodeRef, loop: ast.AST) -> bool:
+    """Return whether a loop makes a loader again under the name by which it is read or passed on, in a branch that is
+    not off by default, as its data set changes: ``if epoch and cfg.reload: loader = DataLoader(dataset, ...)``."""
+    flow, module = project.fact(LoaderFlow), read.module
+    match read.node:
+        case ast.For(iter=source):
+            passed = [unwrap_iterable(source)]
+        case ast.Call(args=args, keywords=keywords):
+            passed = [*args, *(keyword.value for keyword in keywords)]
+        case _:
+            passed = []
+    names = {
+        ast.unparse(one)
+        for one in passed
+        if isinstance(one, ast.Name | ast.Attribute)
+        and any(found.node is loader.node for found in flow.loaders_of(module, one))
+    }
+    return bool(names) and any(
+        isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and any(ast.unparse(target) in names for target in part.targets)
+        and bool(flow.loaders_of(module, part.value))
+        and not any(isinstance(inner, ast.expr) and ast.unparse(inner) in names for inner in walk(part.value))
+        and not project.fact(Guards).is_off_by_default(module, part, loop)
+        for part in walk(loop)
+    )
 
 
 def _is_off(project: Project, where: NodeRef, context: LoopContext) -> bool:
