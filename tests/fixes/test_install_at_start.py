@@ -222,3 +222,33 @@ def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str,
         }
     )
     assert "list them there" in made.refusal("GPU401")
+
+
+_STEPS = "# Set-up\n\n```bash\n$ uv sync --group cuda\npython -m pip install -r requirements.txt  # all of it\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "install", "after", "stays"),
+    [
+        ("", "uv sync --group cuda", "uv run python train.py", True),
+        ("source ~/env/bin/activate", "pip install -r requirements.txt", "python train.py", True),
+        ("source ~/env/bin/activate", "pip install -r more.txt", "python train.py", False),
+        ("", "uv sync --group cuda --group dev", "uv run python train.py", False),
+        ("export UV_PROJECT_ENVIRONMENT=$SLURM_TMPDIR/env", "uv sync --group cuda", "python train.py", False),
+    ],
+)
+def test_a_step_of_the_documented_set_up_needs_no_stage(
+    job: MakeJob, before: str, install: str, after: str, stays: bool
+) -> None:
+    script = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{before}\n{install}\n{after}\n"
+    made = job({"job.sh": script, "README.md": _STEPS, "train.py": "import torch\n"})
+    (one,) = made.scan("GPU401")
+    declined = isinstance(one.fix, Declined) and "README.md has it as a step" in one.fix.reason
+    assert declined is stays
+
+
+def test_a_sync_that_the_start_of_the_program_does_again_moves(job: MakeJob) -> None:
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:1\nuv sync\nuv run python train.py\n"
+    made = job({"job.sh": script, "README.md": "```\nuv sync\n```\n", "train.py": "import torch\n"})
+    (one,) = made.scan("GPU401")
+    assert not isinstance(one.fix, Declined)

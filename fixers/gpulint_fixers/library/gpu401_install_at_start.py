@@ -28,6 +28,7 @@ from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.library import conda_files
 from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.library.removed_installs import own_comments, refreshes, removal, removed, without_parts
+from gpulint_fixers.library.set_up_steps import set_up_by_hand
 from gpulint_fixers.stages.slurm import in_container
 from gpulint_fixers.stages.split import split
 
@@ -70,6 +71,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"{same} jobs run the same command: prepare the environment once, in one job for all of them")
     if job.task.system == "slurm" and (reason := in_container(job)):
         return Declined(reason)
+    if job.task.system == "slurm" and (text := set_up_by_hand(project, found.held)):
+        return Declined(f"{text} has it as a step of the set-up, after which it finds nothing to do: leave it out here")
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:
