@@ -14,9 +14,7 @@ _KEPT = {
     "-A": "--account", "-t": "--time", "-D": "--chdir", "-M": "--clusters",
 }  # fmt: skip
 """Options that the stage has as well, by their short names."""
-_ALSO = frozenset(
-    {"--mail-type", "--mail-user", "--export", "--wckey", "--comment", "--workdir", "--get-user-env"}
-)
+_ALSO = frozenset({"--mail-type", "--mail-user", "--export", "--wckey", "--comment", "--workdir", "--get-user-env"})
 """Others that it has; where a comment has to name the project that pays, no job starts without it."""
 _MEMORY = frozenset({"--mem", "--mem-per-cpu"})
 _FOR_PROGRAMS = frozenset({"--cpus-per-task", *_MEMORY})

@@ -14,8 +14,7 @@ leaves the GPU idle between launches. Improper batch size accounts for 25.6% of 
 
 When to ignore this rule
 The metric needs the batch (one image at a time, images that are padded to the size of others, PSNR averaged over
-images, batch statistics); the split is smaller than
-one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
+images, batch statistics); the split is smaller than one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
 
 Fix safety
 Unsafe: metrics that are averaged per batch change a little, and the larger batch must fit. Nothing is changed where a
@@ -52,7 +51,7 @@ from gpulint.workload import train_eval_pairs
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
-from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
+from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates
 from gpulint.workload.shared_sizes import (
     depends_on_split,
     double,
@@ -64,6 +63,7 @@ from gpulint.workload.shared_sizes import (
 )
 from gpulint.workload.single_forwards import one_by_one
 from gpulint.workload.single_sample_evaluation import ONE, of_one
+from gpulint.workload.trained_loaders import trained_on
 from gpulint.workspace.module_index import ModuleIndex
 
 _SAMPLES = 2
