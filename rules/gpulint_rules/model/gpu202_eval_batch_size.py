@@ -14,7 +14,8 @@ leaves the GPU idle between launches. Improper batch size accounts for 25.6% of 
 
 When to ignore this rule
 The metric needs the batch (one image at a time, images that are padded to the size of others, PSNR averaged over
-images, batch statistics); the split is smaller than one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
+images, batch statistics); the split is smaller than one batch; full-neighbourhood inference on graphs; training and
+evaluation share one loader on purpose.
 
 Fix safety
 Unsafe: metrics that are averaged per batch change a little, and the larger batch must fit. Nothing is changed where a
