@@ -160,7 +160,9 @@ def test_an_install_goes_from_a_folded_command(job: MakeJob) -> None:
         "command: >-\n  pip install wandb &&\n  pip install -r requirements.txt &&\n  python train.py\n  --lr 0.1\n"
         "environment: {image: docker.io/me/train:1}\ncompute: azureml:gpu-cluster\n"
     )
-    program = "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job({"train.py": program, "requirements.txt": "timm\n", "job.yaml": text})
     made.repair("GPU401")
     assert "command: >-\n  python train.py\n  --lr 0.1\n" in made.text("job.yaml")
@@ -194,7 +196,9 @@ def conda_job(command: str, environment: str) -> str:
 )
 def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, listed: str) -> None:
     """The environment made from it does not see what the image beside it has."""
-    program = "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job({"train.py": program, "azure/conda.yaml": CONDA, "job.yaml": conda_job(command, "azure/conda.yaml")})
     made.repair("GPU401")
     assert made.text("azure/conda.yaml") == CONDA + listed
@@ -212,7 +216,9 @@ def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, l
     ],
 )
 def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str, environment: str) -> None:
-    program = "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job(
         {
             "train.py": program,
@@ -269,6 +275,8 @@ def test_what_an_image_starts_keeps_an_install_that_its_build_could_not_do(
     job: MakeJob, lines: str, reason: str
 ) -> None:
     text = f"FROM nvidia/cuda:12.2.0 AS build\nFROM nvidia/cuda:12.2.0\nWORKDIR /app\n{lines}\n"
-    program = "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job({"Dockerfile": text, "requirements.txt": "einops\n", "train.py": program})
     assert reason in made.refusal("GPU401")
