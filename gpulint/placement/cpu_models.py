@@ -201,7 +201,7 @@ def _takes_as_it_is(project: Project, module: ModuleIndex, model: ast.Name) -> b
 
 
 def _unmoved(node: ast.AST) -> ast.AST:
-    """``Net()`` of ``Net().to(device)``."""
+    """Return ``Net()`` of ``Net().to(device)``."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
         node = node.func.value
     return node

@@ -25,7 +25,7 @@ _LOOKS = frozenset({"len", "print", "enumerate", "tqdm", "iter", "info"})
 
 
 def trained_on(project: Project, training: list[BatchSource], made: Iterable[BatchSource]) -> list[BatchSource]:
-    """The training batches of a place; those of a loader that no step draws from give way to those that steps take.
+    """Return the training batches of a place; those of a loader that no step draws from give way to those that steps take.
 
     A ``train_loader`` for a look at the data set may stand where evaluation loaders do, and the training make its own.
     """
@@ -62,7 +62,7 @@ def _passes_without_gradients(project: Project, where: NodeRef) -> bool:
 
 
 def _users(project: Project, source: BatchSource) -> Iterator[bool]:
-    """For each place that reads the name of a loader, whether what becomes of it is known."""
+    """Yield, for each place that reads the name of a loader, whether what becomes of it is known."""
     module, made = source.call.module, source.node
     match module.syntax.parents.get(made):
         case ast.Assign(targets=[ast.Name(id=name)]):

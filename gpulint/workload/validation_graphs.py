@@ -52,7 +52,7 @@ def graphs_in_validation(project: Project, module: ModuleIndex) -> Iterator[Infe
 def _repeated(
     project: Project, found: list[InferenceLoop], loops: list[ast.For], steps: list[ast.Call]
 ) -> Iterator[InferenceLoop]:
-    """Loops of the same function that do to another loader what a validation does (the scores of the training set)."""
+    """Yield the loops of the same function that do to another loader what a validation does (scores of a training set)."""
     shapes, known = {_shape(one.loop): one for one in found}, {one.loop for one in found}
     for loop in loops if found else ():
         same = shapes.get(_shape(loop))
@@ -66,7 +66,7 @@ def _repeated(
 
 
 def _shape(loop: LoopNode | None) -> tuple[str, ...]:
-    """What a loop does to its items, with its own names numbered in the order in which it first has them."""
+    """Return the parts of a loop, with its names numbered in the order in which it first has them."""
     if not isinstance(loop, ast.For):
         return ()
     numbers = dict[str, int]()
@@ -85,7 +85,7 @@ def _is_node(value: object) -> bool:
 
 
 def _loops(module: ModuleIndex) -> dict[FunctionNode | None, list[ast.For]]:
-    """The ``for`` loops of each function."""
+    """Return the ``for`` loops of each function."""
     table = dict[FunctionNode | None, list[ast.For]]()
     for loop in module.loops:
         if isinstance(loop, ast.For):

@@ -37,7 +37,7 @@ def set_up_by_hand(project: Project, held: GpuJobCommand) -> str:
 
 @query
 def _steps(project: Project, folder: Path) -> list[tuple[str, frozenset[tuple[str, ...]]]]:
-    """The lines of each file of a folder that documents the set-up, as words of commands."""
+    """Return the lines of each file of a folder that documents the set-up, as words of commands."""
     found = list[tuple[str, frozenset[tuple[str, ...]]]]()
     for name in sorted(project.entries(folder)):
         if _TEXTS.fullmatch(name) and project.is_file(folder / name):
@@ -48,6 +48,6 @@ def _steps(project: Project, folder: Path) -> list[tuple[str, frozenset[tuple[st
 
 
 def _common(words: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of a command in its shortest spelling (``python -m pip`` and ``pip3`` are ``pip``)."""
+    """Return the words of a command in its shortest spelling (``python -m pip`` and ``pip3`` are ``pip``)."""
     own = words[2:] if len(words) > 2 and words[0].startswith("python") and words[1] == "-m" else words
     return (own[0].replace("pip3", "pip"), *own[1:]) if own else ()

@@ -109,7 +109,7 @@ def site_defaults(document: Document) -> str:
 
 
 def _given(document: Document) -> list[tuple[str, Flag]]:
-    """The options of a job's directives by their long names."""
+    """Return the options of a job's directives with their long names."""
     (script,) = document.scripts
     long = {**_KEPT, **_NAMED, **_PLACES, "-c": "--cpus-per-task", "-w": "--nodelist"}
     directives = [item for item in script.directives if item.leading and item.prefix == "#SBATCH"]
