@@ -25,7 +25,7 @@ _LOOKS = frozenset({"len", "print", "enumerate", "tqdm", "iter", "info"})
 
 
 def trained_on(project: Project, training: list[BatchSource], made: Iterable[BatchSource]) -> list[BatchSource]:
-    """Return the training batches of a place; those of a loader that no step draws from give way to those that steps take.
+    """Return the training batches of a place; those that no step draws from give way to those that steps take.
 
     A ``train_loader`` for a look at the data set may stand where evaluation loaders do, and the training make its own.
     """

@@ -52,7 +52,7 @@ def graphs_in_validation(project: Project, module: ModuleIndex) -> Iterator[Infe
 def _repeated(
     project: Project, found: list[InferenceLoop], loops: list[ast.For], steps: list[ast.Call]
 ) -> Iterator[InferenceLoop]:
-    """Yield the loops of the same function that do to another loader what a validation does (scores of a training set)."""
+    """Yield the loops of the same function that do to another loader what a validation does (scores in training)."""
     shapes, known = {_shape(one.loop): one for one in found}, {one.loop for one in found}
     for loop in loops if found else ():
         same = shapes.get(_shape(loop))

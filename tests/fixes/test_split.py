@@ -164,6 +164,8 @@ def test_the_stage_fills_the_disk_of_the_node_that_the_job_names(
         ("-p batch,long", "--partition=batch,long", ""),
         ("-p g078t1", "", "partition"),
         ("-p gpu-long", "", "partition"),
+        ("-C a100", "", ""),
+        ("-C gpu&hbm80g", "", "constraint"),
         ("-p long -q a100-gpu -C gpu", "--partition=long", "QoS and constraint"),
     ],
 )

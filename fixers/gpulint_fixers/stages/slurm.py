@@ -22,6 +22,9 @@ _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
 _PLACES = {"-p": "--partition", "-q": "--qos", "-C": "--constraint"}
 """Options that say where a job runs."""
 _TITLES = {"--qos": "QoS"}
+_KIND = re.compile(r"\bgpu\b", re.IGNORECASE)
+"""A constraint that tells nodes with GPUs from others, beside which a site may ask for one of its own; others tell one
+GPU from another."""
 _FOR_ALL = frozenset(
     """all any batch common compute cpu day days default defq general long main medium mixed normal parallel public
     regular serial shared short standard week work workq""".split()
@@ -103,7 +106,11 @@ def site_defaults(document: Document) -> str:
     given = _given(document)
     if _is_pinned(given):
         return ""
-    found = {_TITLES.get(long, long.removeprefix("--")) for long, flag in given if _is_for_gpus(long, flag.value)}
+    found = {
+        _TITLES.get(long, long.removeprefix("--"))
+        for long, flag in given
+        if _is_for_gpus(long, flag.value) and (long != "--constraint" or _KIND.search(flag.value))
+    }
     *most, last = sorted(found) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
