@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
+from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
@@ -20,7 +21,7 @@ from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
-    from gpulint.launch.job import Job
+    from gpulint.launch.job import Job, JobLaunch
     from gpulint.project import Project
     from gpulint.source import Span
 
@@ -28,6 +29,8 @@ MANY_GPUS = 4
 """GPUs from which on a session is more than one person works with (assumed)."""
 MAX_USERS = 20
 """Most modules that are asked whether a job starts them and so runs a module that they import."""
+_HOSTS = frozenset({"H", "host", "hosts", "hostfile", "machinefile"})
+"""Options of launchers that name nodes, or a file that lists them."""
 _CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 
 
@@ -87,19 +90,33 @@ def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
 
 
 def _started_gpus(project: Project, job: Job) -> int | None:
-    """The GPUs that the launches of a job which requests none use, on its one node: those that are visible, else one
-    for each process that a distributed launcher starts (``torchrun --nproc-per-node 4``)."""
-    if any(count is not None and count.value != 1 for count in (job.nodes, job.task.replicas)):
-        return None
+    """The GPUs that the launches of a job which requests none use on all its nodes: those that are visible, else one
+    for each process that a distributed launcher starts (``torchrun --nnodes 2 --nproc-per-node 4``)."""
     counts = list[int]()
     for start in job.launches:
-        if any(level.nodes is not None and level.nodes.value != 1 for level in start.launch.levels):
+        if (nodes := _nodes(project, job, start)) is None:
             return None
         if (seen := visible(job, start)) is not None:
-            counts.append(seen.value or 0)
+            counts.append(nodes * (seen.value or 0))
         elif start.launch.distributed and (started := processes(project, job, start)) is not None:
-            counts.append(started[0])
+            counts.append(nodes * started[0])
     return max(counts, default=0) or None
+
+
+def _nodes(project: Project, job: Job, start: JobLaunch) -> int | None:
+    """Return on how many nodes a launch runs; None if that is unknown."""
+    values = [count.value for count in (job.nodes, job.task.replicas) if count is not None]
+    for level in start.launch.levels:
+        if not _HOSTS.isdisjoint(level.options):
+            return None
+        if (count := level.nodes) is not None:
+            varies = ":" in count.text or (count.from_default and may_be_replaced(project, job, start, count.span))
+            values.append(None if varies else count.value)
+    config = getattr(project.document(start.config), "accelerate", None) if start.config is not None else None
+    if config is not None and config.num_machines is not None:
+        values.append(config.num_machines.value)
+    known = [value for value in values if value is not None]
+    return max(known, default=1) if len(known) == len(values) else None
 
 
 def _place(job: Job, evidence: Place) -> Place:

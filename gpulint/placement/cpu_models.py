@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
@@ -21,21 +22,38 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = ("set_default_device", "set_default_tensor_type")
 _MOVES = frozenset({"to", "cuda", "to_empty", "apply"})
+_KEEPS = frozenset({"Variable", "float", "double", "long", "view", "reshape", "squeeze", "unsqueeze"})
+"""Calls whose result is where their argument is."""
+_HOOK = "register_forward_pre_hook"
+"""By which a model may move what it gets."""
+_MOVING = _MOVES | {"prepare", "send_to_device"}
+"""Calls after which batches may be on a GPU."""
+_SAME = _MOVES | {"train", "eval", "float", "double", "half"}
+"""Methods of models that return the model."""
+_DEVICES = regex.compile(r"\bdevice|cuda|\.to\(|DataParallel")
+"""What a model says that moves what it gets."""
 _SPEAKS_OF_DEVICES = frozenset({"device", "cuda", "to"})
 
 
 @query
 def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether a loop passes batches as they come from a loader to a model that nothing moves, or its optimizers
-    update single tensors that are made on the host."""
+    """Return whether a loop passes batches as they come from a loader to a model that nothing moves, or that takes them
+    as they are and so fails where it is on a GPU; or whether its optimizers update single tensors that are made on the
+    host."""
     if any(name in module.syntax.source.text for name in _ELSEWHERE):
         return False
     if _updates_host_tensors(project, module, loop) or _leaves_batches(project, module, loop):
         return True
-    for call in project.fact(LoopContexts).calls_in(module, loop):
+    calls = project.fact(LoopContexts).calls_in(module, loop)
+    moves = any(last_name(call.func) in _MOVING for call in calls)
+    for call in calls:
         if not isinstance(call.func, ast.Name) or not call.args:
             continue
-        if _stays(project, module, call.func) and _is_host_batch(project, module, call.args[0]):
+        if not _is_host_batch(project, module, call.args[0]):
+            continue
+        if _stays(project, module, call.func):
+            return True
+        if not moves and _is_unchanged(loop, call.args[0]) and _takes_as_it_is(project, module, call.func):
             return True
     return False
 
@@ -147,6 +165,66 @@ def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
         and isinstance(module.syntax.parents.get(call), ast.Expr)
         for call in moved
     )
+
+
+def _is_unchanged(loop: LoopNode, given: ast.expr) -> bool:
+    """Return whether a loop gives a variable only what it draws, and hands it to no function that may move its parts in
+    place."""
+    if not isinstance(given, ast.Name):
+        return False
+    for part in walk(loop):
+        match part:
+            case ast.Assign(targets=targets, value=value) if given.id in _stored(targets):
+                calls = (one for one in walk(value) if isinstance(one, ast.Call))
+                if not all(last_name(call.func) in _KEEPS for call in calls):
+                    return False
+            case ast.Expr(value=ast.Call(args=args)) if any(last_name(one) == given.id for one in args):
+                return False
+    return True
+
+
+def _stored(targets: list[ast.expr]) -> list[str]:
+    return [part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)]
+
+
+def _takes_as_it_is(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
+    """Return whether a model is one of torchvision or of the tree, not wrapped by what moves batches, whose code names
+    no device."""
+    origins = [(one.module, _unmoved(one.node)) for one in project.fact(Resolver).points_to(module, model)]
+    if any(_HOOK in where.calls_by_name for where in (module, *(where for where, _ in origins))):
+        return False
+    return bool(origins) and all(
+        isinstance(made, ast.Call)
+        and (_is_of_library(project, where, made) or _is_without_devices(project, where, made))
+        for where, made in origins
+    )
+
+
+def _unmoved(node: ast.AST) -> ast.AST:
+    """Return ``Net()`` of ``Net().to(device)``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        node = node.func.value
+    return node
+
+
+def _is_of_library(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    names = project.fact(Resolver).call_names(module, made)
+    return bool(names) and all(name.startswith("torchvision.models.") for name in names)
+
+
+def _is_without_devices(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    """Return whether no class beside that of a model, or in what its module imports, may move what the model gets."""
+    if not _makes_module(project, module, made):
+        return False
+    homes = [ref.module.path for ref in project.fact(Resolver).points_to(module, made.func)]
+    paths = dict.fromkeys(path for home in homes for path in (home, *project.imported(home)))
+    modules = (project.module_at(path) for path in paths)
+    return not any(one is not None and _has_class_with_devices(one) for one in modules)
+
+
+@query
+def _has_class_with_devices(module: ModuleIndex) -> bool:
+    return any(_DEVICES.search(module.syntax.text(node)) for node in module.syntax.of(ast.ClassDef))
 
 
 def _moves_in_place(module: ModuleIndex) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
@@ -21,11 +21,10 @@ from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources
-from gpulint.workload.data_split import Split
 from gpulint.workload.padded_images import pads_images
 from gpulint.workload.sample_lengths import have_own_lengths
 from gpulint.workload.trainer_workers import ARGUMENTS
-from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -227,27 +226,6 @@ def _only_trains(arguments: ast.Call) -> bool:
         ):
             return False
     return not arguments.args[1:]
-
-
-def trained_on(project: Project, training: list[BatchSource], made: Iterable[BatchSource]) -> list[BatchSource]:
-    """The training batches of a place; those of a loader that no step draws from give way to those that steps take.
-
-    A ``train_loader`` for a look at the data set may stand where evaluation loaders do, and the training make its own.
-    """
-    if not training or any(_is_stepped_through(project, source) is not False for source in training):
-        return training
-    others = [source for source in made if source.split is Split.TRAIN and _is_stepped_through(project, source)]
-    return others or training
-
-
-def _is_stepped_through(project: Project, source: BatchSource) -> bool | None:
-    """Return whether training steps draw from a loader. None if no loop is known to."""
-    draws = project.fact(BatchFlow).of_loader(source.call.module, source.node)
-    loops = [batch_read.where for batch_read in draws if isinstance(batch_read.where.node, LOOPS)]
-    roles = {
-        project.fact(LoopContexts).role(where.module, where.node) for where in loops if isinstance(where.node, LOOPS)
-    }
-    return Role.STEP in roles if roles else None
 
 
 def one_is_enough(project: Project, module: ModuleIndex, source: BatchSource) -> bool:

@@ -33,24 +33,62 @@ def graphs_in_validation(project: Project, module: ModuleIndex) -> Iterator[Infe
     steps = dict[FunctionNode | None, list[ast.Call]]()
     for call in module.calls_by_name.get("backward", ()):
         steps.setdefault(module.function(call), []).append(call)
-    held_out = _held_out(module) if steps else {}
-    for function, loops in held_out.items():
-        if function not in steps or _may_differentiate(module, function):
+    for function, loops in _loops(module).items() if steps else ():
+        held_out = [loop for loop in loops if split_of(last_name(unwrap_iterable(loop.iter))) is Split.EVAL]
+        if not held_out or function not in steps or _may_differentiate(module, function):
             continue
         trained = _trained(project, module, function)
-        for loop in loops if trained else ():
+        found = list[InferenceLoop]()
+        for loop in held_out if trained else ():
             forward = _forward(project, module, loop, trained)
             if forward is None or may_disable(module, forward, function):
                 continue
             if _is_validation(project, module, loop) and not _is_propagated(module, loop, steps[function]):
-                yield InferenceLoop(module, loop, function, forward, dotted(forward.func))
+                found.append(InferenceLoop(module, loop, function, forward, dotted(forward.func)))
+        yield from found
+        yield from _repeated(project, found, loops, steps[function])
 
 
-def _held_out(module: ModuleIndex) -> dict[FunctionNode | None, list[ast.For]]:
-    """The loops of each function over what is named after a held-out split."""
+def _repeated(
+    project: Project, found: list[InferenceLoop], loops: list[ast.For], steps: list[ast.Call]
+) -> Iterator[InferenceLoop]:
+    """Yield the loops of the same function that do to another loader what a validation does (scores in training)."""
+    shapes, known = {_shape(one.loop): one for one in found}, {one.loop for one in found}
+    for loop in loops if found else ():
+        same = shapes.get(_shape(loop))
+        if same is None or loop in known:
+            continue
+        forward = _forward(project, same.module, loop, frozenset({same.model}))
+        if forward is None or may_disable(same.module, forward, same.function):
+            continue
+        if _is_validation(project, same.module, loop) and not _is_propagated(same.module, loop, steps):
+            yield InferenceLoop(same.module, loop, same.function, forward, same.model)
+
+
+def _shape(loop: LoopNode | None) -> tuple[str, ...]:
+    """Return the parts of a loop, with its names numbered in the order in which it first has them."""
+    if not isinstance(loop, ast.For):
+        return ()
+    numbers = dict[str, int]()
+    parts = list[str]()
+    for part in (node for one in (loop.target, *loop.body) for node in walk(one)):
+        if isinstance(part, ast.Name):
+            parts.append(f"{numbers.setdefault(part.id, len(numbers))}")
+        else:
+            given = (getattr(part, field, None) for field in part._fields)
+            parts.append(f"{type(part).__name__} {[one for one in given if not _is_node(one)]}")
+    return tuple(parts)
+
+
+def _is_node(value: object) -> bool:
+    return isinstance(value, ast.AST) or (isinstance(value, list) and all(isinstance(one, ast.AST) for one in value))
+
+
+def _loops(module: ModuleIndex) -> dict[FunctionNode | None, list[ast.For]]:
+    """Return the ``for`` loops of each function."""
     table = dict[FunctionNode | None, list[ast.For]]()
     for loop in module.loops:
-        if isinstance(loop, ast.For) and split_of(last_name(unwrap_iterable(loop.iter))) is Split.EVAL:
+        if isinstance(loop, ast.For):
             table.setdefault(module.function(loop), []).append(loop)
     return table
 

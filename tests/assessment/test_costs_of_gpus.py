@@ -647,7 +647,15 @@ def test_hidden_gpus_cost_nothing_in_a_file_that_no_job_with_gpus_runs(tmp_path:
         ("torchrun --standalone --nproc-per-node 4 train.py\n", 4),
         ("NUM_GPUS=2\ntorchrun --nproc_per_node=$NUM_GPUS train.py\n", 2),
         ("CUDA_VISIBLE_DEVICES=0,1,2 python train.py\n", 3),
-        ("torchrun --nnodes 2 --nproc-per-node 4 train.py\n", None),
+        ("torchrun --nnodes 2 --nproc-per-node 4 train.py\n", 8),
+        ("NODES=2\npython -m torch.distributed.launch --nnodes=$NODES --nproc_per_node=8 train.py\n", 16),
+        ("srun -N 2 --ntasks-per-node=1 torchrun --nnodes 2 --nproc-per-node 8 train.py\n", 16),
+        ("accelerate launch --num_processes 16 --num_machines 2 --machine_rank $1 train.py\n", 16),
+        ("accelerate launch --config_file two.yaml train.py\n", 8),
+        ("deepspeed --num_nodes 2 --num_gpus 8 train.py\n", 16),
+        ("deepspeed --hostfile hosts --num_gpus 8 train.py\n", None),
+        ("torchrun --nnodes=1:4 --nproc-per-node 8 train.py\n", None),
+        ("torchrun --nnodes=$1 --nproc-per-node 8 train.py\n", None),
         ("torchrun --nproc-per-node $COUNT train.py\n", None),
         ("python train.py\n", None),
     ],
@@ -655,5 +663,7 @@ def test_hidden_gpus_cost_nothing_in_a_file_that_no_job_with_gpus_runs(tmp_path:
 def test_a_script_without_a_request_holds_what_its_command_starts(
     tmp_path: Path, script: str, gpus: int | None
 ) -> None:
-    report = scan(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "run.sh": f"#!/bin/bash\n{script}"})
+    two = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n"
+    files = {"net.py": "", "train.py": HEAD + IMAGES + TRAINING, "run.sh": f"#!/bin/bash\n{script}", "two.yaml": two}
+    report = scan(tmp_path, files)
     assert [job.gpus for job in report.jobs] == [gpus]

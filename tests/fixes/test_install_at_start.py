@@ -160,7 +160,9 @@ def test_an_install_goes_from_a_folded_command(job: MakeJob) -> None:
         "command: >-\n  pip install wandb &&\n  pip install -r requirements.txt &&\n  python train.py\n  --lr 0.1\n"
         "environment: {image: docker.io/me/train:1}\ncompute: azureml:gpu-cluster\n"
     )
-    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job({"train.py": program, "requirements.txt": "timm\n", "job.yaml": text})
     made.repair("GPU401")
     assert "command: >-\n  python train.py\n  --lr 0.1\n" in made.text("job.yaml")
@@ -194,7 +196,9 @@ def conda_job(command: str, environment: str) -> str:
 )
 def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, listed: str) -> None:
     """The environment made from it does not see what the image beside it has."""
-    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job({"train.py": program, "azure/conda.yaml": CONDA, "job.yaml": conda_job(command, "azure/conda.yaml")})
     made.repair("GPU401")
     assert made.text("azure/conda.yaml") == CONDA + listed
@@ -212,7 +216,9 @@ def test_packages_of_azure_ml_go_to_its_conda_file(job: MakeJob, command: str, l
     ],
 )
 def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str, environment: str) -> None:
-    program = "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
     made = job(
         {
             "train.py": program,
@@ -222,3 +228,55 @@ def test_packages_that_a_conda_file_cannot_take_stay(job: MakeJob, command: str,
         }
     )
     assert "list them there" in made.refusal("GPU401")
+
+
+_STEPS = "# Set-up\n\n```bash\n$ uv sync --group cuda\npython -m pip install -r requirements.txt  # all of it\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "install", "after", "stays"),
+    [
+        ("", "uv sync --group cuda", "uv run python train.py", True),
+        ("source ~/env/bin/activate", "pip install -r requirements.txt", "python train.py", True),
+        ("source ~/env/bin/activate", "pip install -r more.txt", "python train.py", False),
+        ("", "uv sync --group cuda --group dev", "uv run python train.py", False),
+        ("export UV_PROJECT_ENVIRONMENT=$SLURM_TMPDIR/env", "uv sync --group cuda", "python train.py", False),
+    ],
+)
+def test_a_step_of_the_documented_set_up_needs_no_stage(
+    job: MakeJob, before: str, install: str, after: str, stays: bool
+) -> None:
+    script = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{before}\n{install}\n{after}\n"
+    made = job({"job.sh": script, "README.md": _STEPS, "train.py": "import torch\n"})
+    (one,) = made.scan("GPU401")
+    declined = isinstance(one.fix, Declined) and "README.md has it as a step" in one.fix.reason
+    assert declined is stays
+
+
+def test_a_sync_that_the_start_of_the_program_does_again_moves(job: MakeJob) -> None:
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:1\nuv sync\nuv run python train.py\n"
+    made = job({"job.sh": script, "README.md": "```\nuv sync\n```\n", "train.py": "import torch\n"})
+    (one,) = made.scan("GPU401")
+    assert not isinstance(one.fix, Declined)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("CMD pip install -r requirements.txt && python train.py", "does not copy `requirements.txt`"),
+        ("COPY other /app\nCMD pip install -r requirements.txt && python train.py", "does not copy"),
+        ("COPY --from=build . /app\nCMD pip install -r requirements.txt && python train.py", "does not copy"),
+        ("COPY . .\nUSER me\nCMD pip install einops && python train.py", "another user than root"),
+        ("COPY . .\nCMD cd $WORK && pip install -r requirements.txt && python train.py", "folder"),
+        ("COPY . .\nCMD pip install einops; python train.py", "shares its line"),
+    ],
+)
+def test_what_an_image_starts_keeps_an_install_that_its_build_could_not_do(
+    job: MakeJob, lines: str, reason: str
+) -> None:
+    text = f"FROM nvidia/cuda:12.2.0 AS build\nFROM nvidia/cuda:12.2.0\nWORKDIR /app\n{lines}\n"
+    program = (
+        "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    net(x.cuda()).sum().backward()\n"
+    )
+    made = job({"Dockerfile": text, "requirements.txt": "einops\n", "train.py": program})
+    assert reason in made.refusal("GPU401")

@@ -149,3 +149,36 @@ def test_the_stage_fills_the_disk_of_the_node_that_the_job_names(
     assert {'eval "$(conda shell.bash hook)"', "conda activate work", "rsync -a store:/data/set.lmdb /scratch/me"} <= {
         *lines
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "kept", "left"),
+    [
+        ("--comment keliang", "--comment=keliang", ""),
+        ('--comment="project of the group"', '--comment="project of the group"', ""),
+        ("--wckey=vision", "--wckey=vision", ""),
+        ("-A vision", "--account=vision", ""),
+        ("-q normal", "--qos=normal", ""),
+        ("--qos=qos_gpu-t3", "", "QoS"),
+        ("-A abc@v100", "", "account"),
+        ("-p batch,long", "--partition=batch,long", ""),
+        ("-p g078t1", "", "partition"),
+        ("-p gpu-long", "", "partition"),
+        ("-C a100", "", ""),
+        ("-C gpu&hbm80g", "", "constraint"),
+        ("-p long -q a100-gpu -C gpu", "--partition=long", "QoS and constraint"),
+    ],
+)
+def test_the_stage_is_paid_for_as_the_job_and_runs_where_it_can(
+    line: str, kept: str, left: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _fix(tmp_path, f"#SBATCH {line}\naws s3 sync s3://bucket/set set")
+    (one,) = json.loads(capfd.readouterr().out)
+    assert one["fix"]["description"].partition("the new job takes the site's default ")[2] == left
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    text = (tmp_path / "train_prepare.sbatch").read_text()
+    named = "--job-name", "--nodes", "--ntasks"
+    own = [row for row in text.splitlines() if row.startswith("#SBATCH") and row.split()[1].split("=")[0] not in named]
+    assert own == ([f"#SBATCH {kept}"] if kept else [])
+    assert (f"# It runs with the site's default {left}: " in text) is bool(left)

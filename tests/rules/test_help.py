@@ -762,3 +762,20 @@ def test_what_a_step_works_with_is_not_read_later(tmp_path: Path, adds: str, end
     program = "import torch\n\n" + LISTED.format(adds, ends)
     finding = next(one for one in found_in(tmp_path, "GPU305", program) if "nonzero" in one.message)
     assert ("every N iterations" in finding.help) is later
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        ("DistributedDataParallel(net, find_unused_parameters=True)", "set `find_unused_parameters=False`; "),
+        ("TrainingArguments('out', ddp_find_unused_parameters=True)", "set `ddp_find_unused_parameters=False`; "),
+        ("Trainer(strategy='ddp_find_unused_parameters_true')", 'set `strategy="ddp"`; '),
+    ],
+)
+def test_help_switches_the_search_off(tmp_path: Path, call: str, advice: str) -> None:
+    head = "from torch.nn.parallel import DistributedDataParallel\nfrom transformers import TrainingArguments\n"
+    path = tmp_path / "train.py"
+    path.write_text(f"{head}from lightning import Trainer\n\nmodel = {call}\nmodel.fit(net)\n")
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU351"], (), ())).results
+    assert found.finding.help.startswith(advice)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpulint.documents import Document
+from gpulint.documents.dockerlines import instructions
 from gpulint.documents.shell import Command
 from gpulint.fix import Edit
 from gpulint.launch.job import Job
@@ -121,10 +123,14 @@ class Built:
 
     document: Document
     context: Path
+    starts_job: bool = False
+    """What it starts is the job: an install there finds the files that the image has."""
 
 
 def built(project: Project, job: Job) -> Built | None:
     """The Dockerfile of the job's image, where the job or a script of the tree says so."""
+    if job.document.kind is Kind.DOCKERFILE:
+        return Built(job.document, job.document.path.parent, starts_job=True)
     if job.task.build:
         return _at(project, job.document.path.parent / job.task.build)
     image = (job.task.image or "").partition("@")[0]
@@ -193,9 +199,13 @@ def addition(target: Built, steps: Sequence[Step]) -> Edit | str:
     last = [(name, line) for name, line in found if line > froms[-1]]
     if any(name == "USER" for name, _ in last):
         return f"{target.document.path.name} installs as another user than root"
-    if not all(file.is_relative_to(target.context) for step in steps for _, file in step.files):
-        return f"{target.document.path.name} is built from another folder than that of the requirements"
     at = next((line for name, line in last if name in ("CMD", "ENTRYPOINT")), len(source.line_starts) + 1)
+    if target.starts_job:
+        if missing := _uncopied(target.document, steps, froms[-1], at):
+            return f"{target.document.path.name} does not copy `{missing}`, which the install reads when it starts"
+        steps = [replace(step, files=()) for step in steps]
+    elif not all(file.is_relative_to(target.context) for step in steps for _, file in step.files):
+        return f"{target.document.path.name} is built from another folder than that of the requirements"
     while at > 1 and source.line(at - 1).lstrip().startswith("#"):
         at -= 1
     new = "\n".join(_instructions(steps, target.context)) + "\n"
@@ -204,3 +214,26 @@ def addition(target: Built, steps: Sequence[Step]) -> Edit | str:
         return Edit(target.document.path, Span(*end, *end), f"\n{new}")
     at = min(at, len(source.line_starts))
     return Edit(target.document.path, Span(at, 1, at, 1), new)
+
+
+def _uncopied(document: Document, steps: Iterable[Step], first: int, last: int) -> str:
+    """Return a file that steps read and that no line of a stage between two others copies; "" if there is none."""
+    copied = list[str]()
+    for item in instructions(document.source):
+        words = item.arguments.text.replace("\\\n", " ").strip("[]").replace('"', "").replace(",", " ").split()
+        if item.name in ("COPY", "ADD") and first < document.source.position(item.start)[0] < last:
+            own = [word for word in words if not word.startswith("--")]
+            copied += own[:-1] if not any(word.startswith("--from") for word in words) else []
+    for name, file in (pair for step in steps for pair in step.files):
+        if not any(_holds(source, file) for source in copied):
+            return name
+    return ""
+
+
+def _holds(source: str, file: Path) -> bool:
+    """Return whether what a Dockerfile copies is a file, or a folder that has it."""
+    parts = [part for part in source.split("/") if part not in ("", ".")]
+    if not parts or parts == ["*"]:
+        return True
+    tails = (file.parts[at : at + len(parts)] for at in range(len(file.parts)))
+    return any([*tail] == parts for tail in tails)

@@ -17,6 +17,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.transfer_commands import INSTALL_SCRIPT, words_of
+from gpulint.launch.working_directory import working_dir
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
 from gpulint.query import query
@@ -28,6 +29,7 @@ from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.library import conda_files
 from gpulint_fixers.library.declared_packages import move
 from gpulint_fixers.library.removed_installs import own_comments, refreshes, removal, removed, without_parts
+from gpulint_fixers.library.set_up_steps import set_up_by_hand
 from gpulint_fixers.stages.slurm import in_container
 from gpulint_fixers.stages.split import split
 
@@ -70,6 +72,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"{same} jobs run the same command: prepare the environment once, in one job for all of them")
     if job.task.system == "slurm" and (reason := in_container(job)):
         return Declined(reason)
+    if job.task.system == "slurm" and (text := set_up_by_hand(project, found.held)):
+        return Declined(f"{text} has it as a step of the set-up, after which it finds nothing to do: leave it out here")
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged
     if job.task.system == "skypilot" and not job.task.image:
@@ -124,6 +128,8 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
             Safety.UNSAFE,
             (*edits, added),
         )
+    if job.document.kind is Kind.DOCKERFILE:
+        return Declined(str(added))
     if not job.task.image or job.task.image not in document.source.text:
         return Declined("no image of the job is named here: put the packages into the one that it starts from")
     new = new_dockerfile(project, document, job, steps)
@@ -216,6 +222,8 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
 
 def _local(around: _Around, held: GpuJobCommand, words: list[str]) -> str | None:
     """Files of the job that the install reads; requirements beside the launcher can be copied into the image."""
+    if _other_folder(held) is None and any(word in _FILES for word in words):
+        return "the folder in which it runs is not known"
     for at, word in enumerate(words[1:], 1):
         value = word
         if words[at - 1] in _FILES:
@@ -226,6 +234,15 @@ def _local(around: _Around, held: GpuJobCommand, words: list[str]) -> str | None
         ):
             return "the install uses code or files of the job, which an image would freeze"
     return None
+
+
+def _other_folder(held: GpuJobCommand) -> str | None:
+    """Return the folder to which what an image starts changes before an install; None where that is unknown."""
+    if held.job.document.kind is not Kind.DOCKERFILE:
+        return ""
+    home = held.job.task.working_dir or "."
+    where = working_dir(held.command, None, home)
+    return "" if where == home else where
 
 
 def _text(document: Document, held: GpuJobCommand) -> str:
@@ -279,8 +296,9 @@ def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
     named = [value for option, value in pairwise(words) if option in _FILES]
     files = [(name, find(around.project, held.job, around.document, held.command, name)) for name in named]
     text = _ASKS.sub(lambda found: f"{found[0]}-y ", re.sub(r"\s--user\b", "", text))
+    folder = _other_folder(held) if files else ""
     return Step(
-        _SYSTEM.get(tool, "{}").replace("{}", text),
+        (f"cd {shlex.quote(folder)} && " if folder else "") + _SYSTEM.get(tool, "{}").replace("{}", text),
         tuple((name, path) for name, path in files if path),
         own_comments(around.document, held),
     )

@@ -14,17 +14,27 @@ _KEPT = {
     "-A": "--account", "-t": "--time", "-D": "--chdir", "-M": "--clusters",
 }  # fmt: skip
 """Options that the stage has as well, by their short names."""
-_ALSO = frozenset({"--mail-type", "--mail-user", "--export", "--wckey", "--workdir", "--get-user-env"})
+_ALSO = frozenset({"--mail-type", "--mail-user", "--export", "--wckey", "--comment", "--workdir", "--get-user-env"})
+"""Others that it has; where a comment has to name the project that pays, no job starts without it."""
 _MEMORY = frozenset({"--mem", "--mem-per-cpu"})
 _FOR_PROGRAMS = frozenset({"--cpus-per-task", *_MEMORY})
 _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
-_FOR_GPUS = {"-p": "--partition", "-q": "--qos", "--reservation": "--reservation"}
-"""Options that say where a job with GPUs runs; they seldom take one without."""
-_NODE = frozenset({"-w", "--nodelist"})
+_PLACES = {"-p": "--partition", "-q": "--qos", "-C": "--constraint"}
+"""Options that say where a job runs."""
+_TITLES = {"--qos": "QoS"}
+_KIND = re.compile(r"\bgpu\b", re.IGNORECASE)
+"""A constraint that tells nodes with GPUs from others, beside which a site may ask for one of its own; others tell one
+GPU from another."""
+_FOR_ALL = frozenset(
+    """all any batch common compute cpu day days default defq general long main medium mixed normal parallel public
+    regular serial shared short standard week work workq""".split()
+)
+"""Words of which the names of partitions consist that are not for one kind of node."""
+_NODE = frozenset({"--nodelist"})
 """Options that name the job's node, whose own disk the stage then fills."""
 _CHOOSE = "# It runs with the site's default {}: add one for jobs without GPUs, if there is none."
 _OF_GPUS = re.compile(r"gpu|cuda|@[vahlt]\d", re.IGNORECASE)
-"""Accounts from which hours on GPUs are paid."""
+"""Accounts and QoS from which hours on GPUs are paid."""
 _CONTAINER = re.compile(r"(?:^|\s)(--container(?:-\w+)*)")
 """Options of Slurm and of Pyxis that have the batch script itself run in a container."""
 _MOST = 16
@@ -69,30 +79,60 @@ def header(document: Document, *, cpus: bool) -> list[str]:
 
     ``cpus`` keeps the number of cores, for programs that compute.
     """
-    (script,) = document.scripts
-    directives = [item for item in script.directives if item.leading and item.prefix == "#SBATCH"]
-    given = [flag for item in directives for flag in flags(script, item)]
-    kept = {*_KEPT.values(), *_ALSO, *(_FOR_PROGRAMS if cpus else ())}
-    lines, dropped, name = list[str](), list[str](), f"{document.path.stem}-prepare"
-    pinned = any(flag.name in _NODE and not re.search(r"[,\[]", flag.value) for flag in given)
-    kept |= {"--nodelist", "--partition", "--qos"} if pinned else set()
-    for flag in given:
-        long = {**_KEPT, **_NAMED, **_FOR_GPUS, "-c": "--cpus-per-task", "-w": "--nodelist"}.get(flag.name, flag.name)
+    given = _given(document)
+    kept = {*_KEPT.values(), *_ALSO, *_PLACES.values(), *(_FOR_PROGRAMS if cpus else ())}
+    lines, name = list[str](), f"{document.path.stem}-prepare"
+    kept |= _NODE if _is_pinned(given) else set()
+    for long, flag in given:
         if long == "--job-name":
             name = f"{flag.value}-prepare"
         elif long in ("--output", "--error"):
             lines.append(_directive(long, _own_file(flag.value)))
-        elif (long in ("--partition", "--qos") and not pinned) or (long == "--account" and _OF_GPUS.search(flag.value)):
-            dropped.append(long.removeprefix("--").replace("qos", "QoS"))
+        elif _is_for_gpus(long, flag.value) and not _is_pinned(given):
+            continue
         elif long == "--time" and not cpus and _hours(flag.value) > _LONGEST:
             lines.append(_directive(long, f"{_LONGEST:02}:00:00"))
         elif (long in _MEMORY and not cpus and 0 < _gigabytes(flag.value) <= _MOST) or (
             long in kept and (long, flag.value) != ("--mem", "0")
         ):
             lines.append(_directive(long, _as_written(document, flag)))
-    if dropped:
-        lines.append(_CHOOSE.format(" and ".join(sorted(dict.fromkeys(dropped)))))
+    if names := site_defaults(document):
+        lines.append(_CHOOSE.format(names))
     return [_directive("--job-name", name), *lines, _directive("--nodes", "1"), _directive("--ntasks", "1")]
+
+
+def site_defaults(document: Document) -> str:
+    """Return what the stage leaves to the site because the job's may be for GPUs only (``account and partition``)."""
+    given = _given(document)
+    if _is_pinned(given):
+        return ""
+    found = {
+        _TITLES.get(long, long.removeprefix("--"))
+        for long, flag in given
+        if _is_for_gpus(long, flag.value) and (long != "--constraint" or _KIND.search(flag.value))
+    }
+    *most, last = sorted(found) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _given(document: Document) -> list[tuple[str, Flag]]:
+    """Return the options of a job's directives with their long names."""
+    (script,) = document.scripts
+    long = {**_KEPT, **_NAMED, **_PLACES, "-c": "--cpus-per-task", "-w": "--nodelist"}
+    directives = [item for item in script.directives if item.leading and item.prefix == "#SBATCH"]
+    return [(long.get(flag.name, flag.name), flag) for item in directives for flag in flags(script, item)]
+
+
+def _is_pinned(given: list[tuple[str, Flag]]) -> bool:
+    """Return whether a job names its one node, where the stage runs as well."""
+    return any(long in _NODE and not re.search(r"[,\[]", flag.value) for long, flag in given)
+
+
+def _is_for_gpus(option: str, value: str) -> bool:
+    """Return whether the value of an option may be for jobs with GPUs only."""
+    if option == "--partition":
+        return not {*re.split(r"[\W_]+", value.lower())} <= _FOR_ALL
+    return option == "--constraint" or (option in ("--account", "--qos") and bool(_OF_GPUS.search(value)))
 
 
 def _as_written(document: Document, flag: Flag) -> str:
@@ -111,11 +151,6 @@ def _hours(limit: str) -> int:
     if found[1]:
         return 24 * days + first
     return first if found[4] else first // 60
-
-
-def _is_kept_memory(option: str, memory: str) -> bool:
-    """Return whether a request is for so little memory that it is not for the training alone."""
-    return option in _MEMORY and 0 < _gigabytes(memory) <= _MOST
 
 
 def _gigabytes(memory: str) -> float:

@@ -78,7 +78,9 @@ class Stage:
         how = (
             f"a job without GPUs; submit both with {self.submit}" if self.submit else "which needs no GPU; run it first"
         )
-        return f"move {what} before the program to {self.name}, {how}; both must see the folders that are written"
+        said = f"move {what} before the program to {self.name}, {how}; both must see the folders that are written"
+        left = slurm.site_defaults(self.document) if self.is_job else ""
+        return f"{said}; the new job takes the site's default {left}" if left else said
 
     def text(self) -> str:
         """The script."""

@@ -26,14 +26,16 @@ The files are staged before the job and the call only finds them; the job may us
 download takes seconds.
 
 Fix safety
-Unsafe: downloads by the commands of a Slurm job, and models and data sets that its programs load from the Hugging Face
+Unsafe: downloads by the commands of a Slurm job, and models and data sets that its program loads from the Hugging Face
 hub by known identifiers, move to a new script without GPUs that runs before the job; a second new script submits both
-in order. Both have to see the same cache. Downloads by the commands of Kubernetes and SkyPilot move in the same way if
-they write to a volume that both mount, in Argo's workflows, JobSets, Tekton's pipelines and Azure ML's jobs to a part
-of the same file that runs first.
+in order. Both have to see the same cache. Of a plain script with GPUs, commands move to a script that is run first.
+Downloads by the commands of Kubernetes and SkyPilot move in the same way if they write to a volume that both mount, in
+Argo's workflows, JobSets, Tekton's pipelines and Azure ML's jobs to a part of the same file that runs first.
 A job fetches what its own command line names, and goes offline only if that cannot name anything else.
-Otherwise there is only advice: the user has to choose a place for the files, or the download happens once (tokenizers,
-what a library keeps, programs on one GPU that no job starts).
+Otherwise there is only advice: several jobs start the program or they name different models, it runs in a container,
+through Ray or with a cache that only its node sees, the job writes the folder that it loads, one small model is all
+that would move, or the download happens once (tokenizers, what a library keeps, programs on one GPU that no job
+starts).
 
 References
 https://huggingface.co/docs/huggingface_hub/guides/cli

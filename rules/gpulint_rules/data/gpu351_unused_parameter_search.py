@@ -18,10 +18,12 @@ what it is given (``if labels is not None``), by chance or from some epoch on, w
 pooler that a model of transformers has, and in programs that only test a model.
 
 Fix safety
-Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration. Left alone where a comment
-may say why, where the model has auxiliary heads whose outputs the loss may leave out (GoogLeNet, Inception, deep
-supervision that a setting switches), where its class is chosen at run time, and where another model is wrapped beside
-it without the search.
+Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration. The search is switched off in
+the call and in those that wrap the same model in another branch, or in the default of the parameter that the call
+passes on. Left alone where a comment may say why or callers ask for the search themselves, where the model has
+auxiliary heads whose outputs the loss may leave out (GoogLeNet, Inception, deep supervision that a setting switches)
+or a layer that its ``forward`` never reads, where its class is chosen at run time, and where another model is wrapped
+beside it without the search.
 
 References
 https://pytorch.org/docs/stable/notes/ddp.html#internal-design
@@ -132,7 +134,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(call),
             f"{name} searches the graph for unused parameters in every step",
-            help=f"remove `{module.syntax.text(keyword)}`; keep it if DDP then reports unused parameters",
+            help=f"set `{wanted}={off}`; keep the search if DDP then reports unused parameters",
             payload=UnusedSearch(call, keyword, off),
         )
 

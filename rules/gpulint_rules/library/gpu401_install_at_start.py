@@ -1,6 +1,7 @@
 """What it detects
 Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or
-``setup.py`` in its script or command, in an init container or set-up section, ``pip install`` run from the
+``setup.py`` in its script or command, in what an image starts (``CMD``, ``ENTRYPOINT``), in an init container or set-up
+section, ``pip install`` run from the
 Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
 ``packages`` of a job spec, ``packages_to_install`` of Kubeflow's trainers and pipelines, the
 ``requirements.txt`` in the ``source_dir`` of a SageMaker estimator).
@@ -20,8 +21,10 @@ A script that sets an environment up once, by hand; a one-off session; a small p
 run.
 
 Fix safety
-Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs. Elsewhere, plain installs of pip,
-conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
+Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs, which is paid for as the job is
+and runs in the site's default partition where that of the job may be for GPUs only; an install that the README has as
+a step of the set-up stays. Installs in what an image starts move to a ``RUN`` line above. Elsewhere, plain installs of
+pip, conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
 ``Dockerfile.gpulint`` beside a launcher that names its image; the job does not find the packages before you have built
 the image. Left in place, with advice, are installs under a condition, of the job's own code, into an environment that
 the script activates, with values that only the job knows, or within a Python program, and lists of packages of jobs
@@ -309,7 +312,7 @@ RULE = Rule(
     category=Category.LONG_LIBRARY_INSTALLATION,
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW, Kind.DOCKERFILE}),
     reads=("installer",),
     code_tokens=(
         ("install", "runtime_env"),

@@ -13,14 +13,14 @@ Evaluation keeps no activations for a backward pass, so two to four times the tr
 leaves the GPU idle between launches. Improper batch size accounts for 25.6% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-The metric needs the batch (one image at a time, images that are padded to the size of others, PSNR averaged over
-images, batch statistics); the split is smaller than
-one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
+The metric needs the batch (one or padded images, PSNR averaged over images, batch statistics); the split is smaller
+than one batch; full-neighbourhood inference on graphs; training and evaluation share one loader on purpose.
 
 Fix safety
-Unsafe: metrics that are averaged per batch change a little, and the larger batch must fit. Nothing is changed where a
-number of evaluation steps is computed from the batch size, where the last batch may be dropped, and where nothing
-reads the loader.
+Unsafe: evaluation gets twice the training batch, or what is estimated to fit; metrics that are averaged per batch may
+change a little. Nothing is changed where training and evaluation share one setting or a launcher or dictionary states
+it, where samples may come one by one, where code counts on the size (a number of steps, sums of the batches' means),
+where the last batch may be dropped, above 1,024 samples, without training on a GPU, and where nothing reads the loader.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -52,7 +52,7 @@ from gpulint.workload import train_eval_pairs
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
-from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
+from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates
 from gpulint.workload.shared_sizes import (
     depends_on_split,
     double,
@@ -64,6 +64,7 @@ from gpulint.workload.shared_sizes import (
 )
 from gpulint.workload.single_forwards import one_by_one
 from gpulint.workload.single_sample_evaluation import ONE, of_one
+from gpulint.workload.trained_loaders import trained_on
 from gpulint.workspace.module_index import ModuleIndex
 
 _SAMPLES = 2
@@ -302,9 +303,7 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
     if not inside and other is not None and source.batch.node is not other.batch.node and source.batch.module is module:
         at = source.batch.node
     assert isinstance(at, ast.expr)
-    related = []
-    if other is not None:
-        related.append(Place(module.path, module.syntax.span(other.node), "the training batches are made here"))
+    made = Place(module.path, module.syntax.span(other.node), "the training batches are made here") if other else None
     text = other.text if other is not None else source.text
     own = "a larger batch size of its own" if text.isdecimal() else f"its own batch size, e.g. `{double(text)}`"
     return RULE.finding(
@@ -313,7 +312,7 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
         help=f"give evaluation {own}: more fits without a backward pass (`gpulint estimate` says how much)",
         payload=EvalBatch(source, other, size) if other is not None else None,
-        related=tuple(related),
+        related=(made,) if made is not None else (),
     )
 
 
