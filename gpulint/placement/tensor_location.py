@@ -29,6 +29,7 @@ from gpulint.placement.host_results import (
     returns_host,
     runs_itself,
 )
+from gpulint.placement.host_targets import has_host_target
 from gpulint.placement.moved_batches import may_be_moved
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
 from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
@@ -98,6 +99,8 @@ class TensorLocations:
                         return True
                     if (move := self._project.fact(DeviceTransfers).transfer_at(module, node)) and move.to_gpu:
                         return False
+                if has_host_target(self._project, module, node):
+                    return True
                 if (operand := first_operand(self._project, module, node)) is not None:
                     joined = operand.elts if isinstance(operand, ast.List) and operand.elts else [operand]
                     return all(self.is_host(module, part) for part in joined)

@@ -21,6 +21,7 @@ from gpulint.values.late_rounds import is_among_last
 from gpulint.values.listed_counts import is_at_listed
 from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
+from gpulint.values.records import sets_record
 from gpulint.values.remainders import called_divisor, holds_mostly, is_power_of_two, named_divisor, passes_multiple
 from gpulint.values.tests_elsewhere import named_test, passed_tests, properties
 from gpulint.workspace.module_index import (
@@ -96,8 +97,8 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
                 return True
         elif isinstance(part, ast.Compare) and is_at_listed(module, part, holds):
             return True  # `step == 0`, `step == len(loader) - 1`, `step in milestones`: at few steps
-        elif isinstance(part, ast.Compare) and holds and is_among_first(module, part):
-            return True  # `step < 3`: the first of a training are drawn
+        elif isinstance(part, ast.Compare) and holds and (is_among_first(module, part) or sets_record(module, part)):
+            return True  # `step < 3`: the first of a training are drawn; `score > best`, where `best = score` follows
         elif isinstance(part, ast.Compare) and counts_to_few(project, module, part, holds):
             return True  # `if self.shown >= 4: return`
         elif isinstance(part, ast.Compare) and (passes_mark(module, test, part, holds) or is_power_of_two(part, holds)):

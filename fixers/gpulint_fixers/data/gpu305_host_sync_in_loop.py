@@ -15,13 +15,9 @@ from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
-from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
-from gpulint_fixers.loading.loader_lifetimes import has_one_step
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.default_branches import is_within_by_default
@@ -34,6 +30,7 @@ from gpulint_fixers.waits.inner_loops.reads_together import read_together
 from gpulint_fixers.waits.joined_branches import joined_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.masked_sums import summed_by_mask
+from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
 from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
 from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
@@ -41,12 +38,9 @@ from gpulint_fixers.waits.step_tests import (
     branches_around,
     chosen_branches,
     inner_loop,
-    micro_batches,
     shown,
     shown_by_calls,
-    steps_over_batches,
     trained_on,
-    trains_inside,
 )
 
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
@@ -130,12 +124,8 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Removal):
         return _read_again(project, finding, found) or _removed(project, finding, found, made)
     loop = found.context.loop
-    if has_one_step(project, loop.module, loop.node):
-        return Declined("one batch holds all samples: the step of each epoch is read in any case")
-    if not found.context.calls and isinstance(loop.node, LOOPS) and _is_part_of_step(project, found):
-        return Declined("the loop is a part of each step, which would wait after it")
-    if trains_inside(found.module, found.statement, loop.node):
-        return Declined("each round trains for several steps, beside which one wait costs little")
+    if (vain := gains_nothing_later(project, found)) is not None:
+        return vain
     if (stays := _stays(project, finding, found)) is not None or (
         stays := remaining_read(project, found, made)
     ) is not None:
@@ -209,8 +199,12 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     if found.context.calls or not isinstance(loop.node, LOOPS):
         return made
     here = branches_around(found.module, found.statement, loop.node)
-    waits = _waits(project, found.module, loop.node)
-    return _as_safe_as(made, ((one, fixed) for one, fixed, around in waits if one != finding and around <= here))
+    waits = [(one, fixed) for one, fixed, around in _waits(project, found.module, loop.node) if around <= here]
+    others = [(one, fixed) for one, fixed in waits if one != finding]
+    later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
+    if later is not None and gains_nothing_later(project, found) is not None:
+        return Declined(f"every step waits in line {later.span.line} as well, which no fix changes")
+    return _as_safe_as(made, others)
 
 
 def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:
@@ -262,20 +256,6 @@ def _waits_beside(project: Project, finding: Finding, found: HostWait) -> Findin
         if not wait.context.calls or own <= inside:
             return other
     return None
-
-
-def _is_part_of_step(project: Project, found: HostWait) -> bool:
-    """Return whether the loop over micro-batches is in each step of another one, perhaps in a function that it
-    calls."""
-    if micro_batches(found.module, found.context.loop.node):
-        return True
-    function = found.module.function(found.context.loop.node)
-    if function is None or isinstance(function, ast.Lambda) or steps_over_batches(found.context.loop.node):
-        return False
-    return any(
-        project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None
-        for site in project.fact(Resolver).call_sites(found.module, function)
-    )
 
 
 @query

@@ -92,6 +92,8 @@ def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) 
             what = f"`{ast.unparse(read.node)}` of {read.module.path.name}"
             if _is_of_library(project, read):
                 return Declined(f"every step reads {what} as well, which a library returns, perhaps on the GPU")
+            if read.node is call and isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                return Declined(f"every step calls {what} as well, which may read its tensors")
             return Declined(f"every step waits in {what} as well")
     return None
 

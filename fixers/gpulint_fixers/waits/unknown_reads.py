@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.placement.unknown_results import UnknownResults
@@ -13,13 +15,15 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 _NUMBERS = frozenset({"float", "int"})
+_METRICS = regex.compile(r"metric|score|accura|precision|recall|f1|auc|confusion|(^|_)(acc|evaluate|iou|bleu)(_|$)")
+"""Names of functions that rate predictions, mostly with NumPy."""
 _READS = frozenset({"item", "tolist", "cpu", "numpy"})
 
 
 def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Iterator[NodeRef]:
     """Yield ``float(errors[name])`` where the loop has ``errors = evaluate(output)``, and ``evaluate`` reads nothing
-    itself, ``torch.stack(norms).tolist()`` of the tensors that it appends to ``norms``, and ``score.item()`` of what an
-    unknown library returns."""
+    itself, ``torch.stack(norms).tolist()`` of the tensors that it appends to ``norms``, ``score.item()`` of what an
+    unknown library returns, and ``calculate_metrics(predicted, labels)`` that the tree does not show to the module."""
     for call in (part for part in walk(loop) if isinstance(part, ast.Call)):
         match call:
             case ast.Call(
@@ -34,6 +38,10 @@ def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Itera
                 if project.fact(UnknownResults).holds(module, value):
                     yield NodeRef(module, call)
                 continue
+            case ast.Call(func=ast.Name(id=name)) if _METRICS.search(name) and _is_unknown(module, call.func):
+                if _takes_tensor(project, module, call) and not _gives_tensors(module, call):
+                    yield NodeRef(module, call)
+                continue
             case ast.Call(func=ast.Name(id=name), args=[ast.Subscript(value=ast.Name() as table)]) if name in _NUMBERS:
                 bindings = module.scope(table).lookup(table.id)
             case _:
@@ -41,6 +49,25 @@ def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Itera
         made = [binding.value for binding in bindings if loop in module.syntax.ancestors(binding.node)]
         if made and len(made) == len(bindings) and all(_makes_tensors(project, module, value) for value in made):
             yield NodeRef(module, call)
+
+
+def _is_unknown(module: ModuleIndex, name: ast.expr) -> bool:
+    """Return whether nothing of the module says what a name is, as a star import or a missing file may."""
+    return isinstance(name, ast.Name) and not module.scope(name).lookup(name.id) and not hasattr(builtins, name.id)
+
+
+def _takes_tensor(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(project.fact(TensorLocations).is_tensor(module, value) for value in given)
+
+
+def _gives_tensors(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether something reads what a call returns, or goes on with it, as tensors: ``score.item()``."""
+    statement = next(up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt))
+    names = {part.id for part in walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    parents = (module.syntax.parents.get(use) for name in names for use in module.uses.get(name, ()))
+    own = module.syntax.parents.get(call)
+    return any(isinstance(up, ast.Attribute | ast.Subscript) for up in (own, *parents))
 
 
 def _appends_tensors(project: Project, module: ModuleIndex, loop: ast.AST, name: str) -> bool:
@@ -64,10 +91,9 @@ def _makes_tensors(project: Project, module: ModuleIndex, made: ast.expr | None)
     """Return whether a value is what functions of the tree make of a tensor without reading any."""
     if not isinstance(made, ast.Call):
         return False
-    given = (*made.args, *(keyword.value for keyword in made.keywords))
-    location, functions = project.fact(TensorLocations), project.fact(Resolver).callees(module, made)
+    functions = project.fact(Resolver).callees(module, made)
     return (
-        any(location.is_tensor(module, value) for value in given)
+        _takes_tensor(project, module, made)
         and bool(functions)
         and all(isinstance(one.node, FUNCTIONS) and not _reads(one.node) for one in functions)
     )

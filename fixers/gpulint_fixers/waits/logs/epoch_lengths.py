@@ -6,12 +6,13 @@ import ast
 
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.workload.sample_counts import most_samples
-from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 
 _LARGE = 256
 """Samples of a batch from which on a data set of some thousand samples has few batches."""
@@ -28,6 +29,20 @@ def most_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> int:
         case source:
             counts = [_batches(project, loader) for loader in project.fact(LoaderFlow).loaders_of(module, source)]
             return max(counts, default=0) if all(counts) else 0
+
+
+def is_single_run(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether a loop over a range runs once: not within another loop, nor in a function that one calls."""
+    source = unwrap_iterable(loop.iter) if isinstance(loop, ast.For) else None
+    if not isinstance(source, ast.Call) or any(isinstance(up, LOOPS) for up in module.syntax.ancestors(loop)):
+        return False
+    function = module.function(loop)
+    if function is None or isinstance(function, ast.Lambda):
+        return function is None
+    sites = project.fact(Resolver).first_sites(module, function)
+    return bool(sites) and not any(
+        isinstance(up, LOOPS) for site in sites for up in site.module.syntax.ancestors(site.node)
+    )
 
 
 def may_be_short(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:

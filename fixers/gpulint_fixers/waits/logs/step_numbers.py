@@ -42,7 +42,8 @@ def starts_anew(module: ModuleIndex, loop: LoopNode, name: str) -> bool:
             case ast.Assign(targets=[ast.Name()], value=ast.Constant(value=0)) as start if (
                 module.function(use) is function and start.lineno < loop.lineno
             ):
-                return function is not None or any(up in outer for up in module.syntax.ancestors(start))
+                again = any(up in outer for up in module.syntax.ancestors(start))
+                return again if outer else function is not None
     return False
 
 

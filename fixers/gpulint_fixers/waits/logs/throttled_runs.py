@@ -13,6 +13,7 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.structural import indentation_step as _step
 from gpulint_fixers.edits.structural import wrap_once
+from gpulint_fixers.waits.logs.final_steps import only_shown
 from gpulint_fixers.waits.logs.log_intervals import Interval
 
 _BAR = regex.compile(r"progress|(^|_)bar")
@@ -25,7 +26,10 @@ def throttled(
 ) -> tuple[Edit, ...] | Declined:
     """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
     to them."""
-    when = _with_last(module, statements, when)
+    found = _with_sums(module, statements, _with_last(module, statements, when))
+    if isinstance(found, Declined):
+        return found
+    when = found
     before, _ = _neighbours(module, statements)
     onward = without_head_below(module, statements, when.test)
     if before is not None and _is_same(module, before, when.test) and _indents_alike(module, before, statements[0]):
@@ -51,6 +55,19 @@ def _with_last(module: ModuleIndex, statements: list[ast.stmt], when: Interval) 
                 last = "" if _counts_from_one(module, call, counter) else " - 1"
                 return replace(when, test=f"{when.test} or {counter} == {module.syntax.text(total)}{last}")
     return when
+
+
+def _with_sums(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Interval | Declined:
+    """The interval, and the last step as well where the log alone shows a sum of the epoch."""
+    found = only_shown(module, when.loop, statements) if when.loop is not None else None
+    if found is None or " or " in when.test:
+        return when
+    name, divided = found
+    if when.last:
+        return replace(when, test=f"{when.test} or {when.last}")
+    if not divided:
+        return when
+    return Declined(f"nothing but this log shows `{name}` of a whole epoch, whose last step is not known")
 
 
 def _is_count(total: ast.expr) -> bool:

@@ -25,6 +25,7 @@ from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, uses_other_library
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE
+from gpulint_fixers.waits.returns.promised_numbers import promises_number
 from gpulint_fixers.waits.returns.return_types import annotated
 from gpulint_fixers.waits.returns.returned_copies import returned_copies
 from gpulint_fixers.waits.returns.returned_means import mean_of_list
@@ -81,6 +82,8 @@ def _returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | D
     function, table = found.module.function(statement), returned_table(project, found, statement)
     if isinstance(table, Fix) or function is None or isinstance(function, ast.Lambda):
         return table
+    if promises_number(function):
+        return Declined(f"`{function.name}` says that it returns a number; read it less often where it is called")
     sites = sites_of(project, found, function)
     loops = _in_loops(project, sites) if sites is not None else None
     if sites is None or loops is None:
