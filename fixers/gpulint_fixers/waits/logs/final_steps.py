@@ -51,7 +51,7 @@ def is_number_of(loop: LoopNode, counter: str, edits: Collection[Edit]) -> bool:
 
 
 def _source(module: ModuleIndex, node: ast.expr) -> tuple[ast.expr, int]:
-    """What a loop goes through inside of ``enumerate(tqdm(loader), 1)``, and the number of its first round."""
+    """Return what is inside of ``enumerate(tqdm(loader), 1)``, and the number of the first round."""
     start = 0
     for _ in range(6):
         if isinstance(node, ast.Name):
@@ -94,7 +94,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 @query
 def _measured(module: ModuleIndex) -> frozenset[str]:
-    """What a module asks the length of."""
+    """Return what a module calls ``len`` with."""
     return frozenset(
         module.syntax.text(call.args[0]) for call in module.calls_by_name.get("len", []) if len(call.args) == 1
     )
