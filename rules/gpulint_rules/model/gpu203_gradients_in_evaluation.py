@@ -129,8 +129,11 @@ def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
 
 
 def _needs_gradients(project: Project, module: ModuleIndex, found: InferenceLoop) -> bool:
-    """Return whether the loop itself takes gradients, or may take them, for maps of what the model looks at."""
-    if found.loop is None or found.trains_too:
+    """Return whether the loop itself takes gradients, or may take them, for maps of what the model looks at; or a
+    function that gets the model does (``get_hessian(model, loader)``)."""
+    if found.loop is None:
+        return takes_gradients(project, module, found.forward)
+    if found.trains_too:
         return False
     return takes_gradients(project, module, found.loop) or may_need_gradients(
         project, module, found.loop, found.forward, found.model
