@@ -87,3 +87,33 @@ def passes(net, loader, criterion, optimizer, device):
 def test_copies_of_an_unknown_loader_go_on_waiting(job: MakeJob, made: str, call: str, is_known: bool) -> None:
     results = job({"train.py": GIVEN.format(made=made, call=call)}).scan("GPU302")
     assert results and all(isinstance(result.fix, Declined) is not is_known for result in results)
+
+
+PLACED = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(images, batch_size=256, num_workers=4)
+
+
+def train(model, cuda=True):
+    def place(value):
+        if cuda:
+            return value.{moved}
+        return value
+
+    model = place(model)
+    for batch, target in loader:
+        batch = place(batch)
+        target = place(target)
+        model(batch, target).sum().backward()
+"""
+
+
+def test_a_function_that_also_moves_the_model_goes_on_as_modules_take_no_option(job: MakeJob) -> None:
+    for code in ("GPU301", "GPU302"):
+        results = job({"train.py": PLACED.format(moved="cuda()")}).scan(code)
+        fixes = [result.fix for result in results]
+        assert fixes and not any("non_blocking" in edit.text for one in fixes for edit in getattr(one, "edits", ()))
+    fix = job({"train.py": PLACED.format(moved="to('cuda')")}).scan("GPU302")[0].fix
+    assert any("non_blocking=True" in edit.text for edit in fix.edits)  # which modules take here

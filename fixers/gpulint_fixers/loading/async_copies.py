@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
 
-from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
 from gpulint.placement.batch_flow import BatchFlow
@@ -22,7 +21,7 @@ from gpulint.placement.unpinned_classes import UNPINNED, unpinned_class
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import is_benchmark
@@ -32,13 +31,14 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
 from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.copy_options import chosen, forwards_choice, passes_options_on
 from gpulint_fixers.loading.cuda_only import MAY_BE_OTHER, non_blocking, unblock
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
+from gpulint_fixers.loading.moved_arguments import may_get_modules, moved_parameter
 from gpulint_fixers.loading.moved_copies import (
     SWAPPED,
     has_no_batch,
@@ -146,6 +146,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     collated = [transfer for transfer in payload.transfers if is_collated(project, transfer)]
     if any(_strict_class(project, transfer) for transfer in collated):
         return Declined("a class of the program has a method of that name which takes no `non_blocking`")
+    if any(may_get_modules(project, transfer) for transfer in payload.transfers):
+        return Declined("the function may get a model as well, whose `cuda` takes no `non_blocking`")
     if owner := next(filter(None, map(unknown_class, payload.transfers)), ""):
         return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
@@ -260,7 +262,7 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
     function = module.function(call)
     if function is None or not target or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return set()
-    value, device = _parameter(function, transfer.value), _parameter(function, target[0])
+    value, device = moved_parameter(function, transfer.value), moved_parameter(function, target[0])
     if value is None or device is None:
         return set()
     found = set[Device]()
@@ -274,20 +276,6 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
             named = argument_of(function, site.node, device)
             found |= _named(project, NodeRef(module, target[0]) if named is None else NodeRef(site.module, named))
     return found if sites else {*project.fact(Devices).of(module, target[0])} - {Device.CPU}
-
-
-def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
-    """The parameter of the function that a value is, or is taken out of."""
-    names = parameters(function) - {*RECEIVERS}
-    used = {part.id for part in walk(value) if isinstance(part, ast.Name)}
-    drawn = (  # `[tensor.to(device) for tensor in batch]`
-        loop.iter
-        for loop in walk(function)
-        if isinstance(loop, ast.For | ast.comprehension)
-        and any(isinstance(part, ast.Name) and part.id in used for part in walk(loop.target))
-    )
-    places = (part for one in (value, *drawn) for part in walk(one))
-    return next((part.id for part in places if isinstance(part, ast.Name) and part.id in names), None)
 
 
 def _named(project: Project, device: NodeRef) -> set[Device]:
