@@ -492,6 +492,11 @@ for epoch in range(90):
         ),
         (
             "GPU305",
+            STEP.format("for p in net.parameters():\n        if p.grad.sum() == 0: p.grad = None"),
+            "read the answers for all of them at once: stack the values, copy them before the loop",
+        ),
+        (
+            "GPU305",
             CLIP + STEP.format("clip_gradients(net, 2.0)"),
             "decide on the GPU, without a test (`grad.mul_(factor.clamp(max=1))`",
         ),

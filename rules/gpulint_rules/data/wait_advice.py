@@ -42,6 +42,10 @@ _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer b
 _PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
 _GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns: it is finite only if all are"
 _EACH = "decide on the GPU, without a test (`grad.mul_(factor.clamp(max=1))`, `torch.where`, `nan_to_num_`)"
+_ANSWERS = (
+    "read the answers for all of them at once: stack the values, copy them before the loop "
+    "(`torch.stack(values).tolist()`), and test these"
+)
 _GUARD = "put the check behind a debug option, or check the batch on the host, before it is moved"
 _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
@@ -110,6 +114,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     if tests_parameters(module, sync, context.loop.node):
         if _changes_each(module, sync.node):
             return _EACH
+        if _decides_each(module, sync.node):
+            return _ANSWERS
         return _GRADIENTS if _GRADIENT.search(module.syntax.text(sync.node)) else _PARAMETERS
     if _only_guards(module, sync.node):
         return _GUARD
@@ -205,6 +211,25 @@ def _changes_tensor(statement: ast.stmt) -> bool:
             return name.endswith("_") and not name.startswith("_")
         case ast.AugAssign(target=ast.Attribute(), op=ast.Mult() | ast.Div()):
             return True
+    return False
+
+
+def _decides_each(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a test in a loop decides about the element of each round: ``if p.grad.sum() == 0: p.grad = None``,
+    and not about all of them (``raise``, ``bad = True``)."""
+    around = [*module.syntax.ancestors(node)]
+    branch = next((up for up in around if isinstance(up, ast.stmt)), None)
+    loop = next((up for up in around if isinstance(up, ast.For)), None)
+    if not isinstance(branch, ast.If) or loop is None:
+        return False
+    own = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    for part in (inner for statement in branch.body for inner in walk(statement)):
+        match part:
+            case ast.Continue():
+                return True
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                if any(isinstance(inner, ast.Name) and inner.id in own for inner in walk(part)):
+                    return True
     return False
 
 
