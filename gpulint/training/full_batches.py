@@ -23,8 +23,8 @@ def is_full_batch(loop: ast.AST) -> bool:
 
 
 def _counts_epochs(loop: ast.For) -> bool:
-    """``for _ in trange(args.epochs)``. ``for batch in epoch_bar`` takes the batches of an epoch, ``for i in epoch_bar``
-    may count epochs."""
+    """``for _ in trange(args.epochs)``. ``for batch in epoch_bar`` takes the batches of an epoch, while ``for i in
+    epoch_bar`` may count epochs."""
     source = loop.iter
     while isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange", "tqdm") and source.args:
         source = source.args[-1 if len(source.args) == 2 else 0]

@@ -23,7 +23,7 @@ from gpulint.values.moving_thresholds import passes_mark, waits_for_clock
 from gpulint.values.option_tests import asked_options
 from gpulint.values.records import sets_record
 from gpulint.values.remainders import called_divisor, holds_mostly, is_power_of_two, named_divisor, passes_multiple
-from gpulint.values.tests_elsewhere import named_test, passed_tests, properties
+from gpulint.values.tests_elsewhere import kept_tests, named_test, passed_tests, properties
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -216,12 +216,24 @@ def _passes_multiple(module: ModuleIndex, node: ast.AST, test: ast.expr, holds: 
 def _is_due(project: Project, module: ModuleIndex, part: ast.AST, holds: bool) -> bool:
     holds = holds is not _is_negated(module, part)
     if isinstance(part, ast.Attribute):
+        if _is_kept_seldom(project, kept_tests(project, module, part), holds):
+            return True
         return any(_says_when(project, module, one, None, holds) for one in properties(project, module, part))
     if not isinstance(part, ast.Call):
         return False
     if _EVERY.search(name := last_name(part.func)) or _DUE.search(name):
         return True
     return any(_says_when(project, module, one, part, holds) for one in project.fact(Resolver).callees(module, part))
+
+
+def _is_kept_seldom(project: Project, kept: list[tuple[ModuleIndex, ast.expr]], holds: bool) -> bool:
+    """``self.due = step % 100 == 0``, perhaps with ``self.due = True`` under such a condition."""
+    return bool(kept) and all(
+        any(is_periodic(project, where, test, on) for test, on in conditions(where, value))
+        or (isinstance(value, ast.Constant) and bool(value.value) is not holds)
+        or (isinstance(value, ast.Compare | ast.BoolOp) and is_periodic(project, where, value, holds))
+        for where, value in kept
+    )
 
 
 def _is_negated(module: ModuleIndex, part: ast.AST) -> bool:

@@ -1,4 +1,5 @@
-"""Tests that are elsewhere: what a name was given, what callers pass for a switch, properties (``if self.is_due:``)."""
+"""Tests that are elsewhere: what a name was given, what callers pass for a switch, what attributes and properties say
+(``if self.is_due:``)."""
 
 from __future__ import annotations
 
@@ -30,6 +31,22 @@ def properties(project: Project, module: ModuleIndex, node: ast.Attribute) -> li
     ]
     functions = [(where, one) for where, one in found if isinstance(one, FUNCTIONS) and is_property(one)]
     return [NodeRef(where, one) for where, one in functions] if len(functions) == len(found) else []
+
+
+def kept_tests(project: Project, module: ModuleIndex, node: ast.Attribute) -> list[tuple[ModuleIndex, ast.expr]]:
+    """Return all that the methods of an object assign to its attribute where a test asks whether that is true
+    (``self.due = step % 100 == 0``); [] if some is unknown, or none is a comparison."""
+    if not isinstance(module.syntax.parents.get(node), _TESTS):
+        return []
+    resolver = project.fact(Resolver)
+    found = [
+        (where, binding.value if binding.kind is BindingKind.ASSIGN and not binding.path else None)
+        for home, owner in resolver.classes_of(module, node.value)
+        for where, binding in resolver.class_attribute(home, owner, node.attr)
+    ]
+    known = [(where, value) for where, value in found if value is not None]
+    compares = any(isinstance(value, ast.Compare) for _, value in known)
+    return known if compares and len(known) == len(found) else []
 
 
 def named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
