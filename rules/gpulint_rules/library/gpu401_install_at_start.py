@@ -176,13 +176,14 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
             continue
         seen.add(span)
         names = [name for name, _ in job.task.packages]
+        cost = install_costs.of_packages(tuple(names), job.task, project)
         yield RULE.finding(
             document.path,
             span,
-            f"{listed(names)} installed at start while the job holds its GPUs",
-            help=advice((pip(names),), None, project),
+            f"`{listed(names)}` installed at start while the job holds its GPUs",
+            help=OF_NEWER_CODE if cost is install_costs.KEPT else advice((pip(names),), None, project),
             payload=Installed("pip", (pip(names),)),
-            cost=Cost("install", items=tuple(names)),
+            cost=cost,
             related=(evidence,),
         )
 

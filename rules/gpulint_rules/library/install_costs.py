@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Command
+from gpulint.documents.tasks import Task
 from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
@@ -43,22 +45,43 @@ def cost(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -
         return _PROGRAM
     if "--no-deps" in words_of(held.command) and named and all(map(_OWN_CODE.match, named)):
         return _OWN
-    if named and all(map(_PROJECT.match, named)) and _has_project(held, project):
+    return of_packages(named, held.job.task, project)
+
+
+def of_packages(named: tuple[str, ...], task: Task, project: Project) -> Cost:
+    """Return how long it takes to install what a command names, or the spec of a job lists."""
+    if named and all(map(_PROJECT.match, named)) and _has_project(task, project):
         return KEPT
     return Cost("install", items=named)
 
 
-def _has_project(held: GpuJobCommand, project: Project) -> bool:
+def _has_project(task: Task, project: Project) -> bool:
     """Return whether the job's image is one that the tree builds with the project and what it needs."""
-    task = held.job.task
     image = _name(task.image or "")
     if not image and not task.build:
         return False
     return any(
-        _name(document.tasks[-1].image or "") != image and any(map(_is_of_project, _builds(document, project)))
+        _name(document.tasks[-1].image or "") != image and _has_own(document, project, image)
         for path in project.files
         if project.kind(path) is Kind.DOCKERFILE and (document := project.document(path)) is not None and document.tasks
     )
+
+
+def _has_own(document: Document, project: Project, image: str) -> bool:
+    """Return whether an image gets the project: by its folder, or as a copy of its repository that has the image's
+    name (``RUN git clone .../net.git`` and ``RUN pip install ./net[all]`` for ``acme/net:1.0``)."""
+    own = image.rpartition("/")[2]
+    cloned = any(f"/{own}.git" in text or f"/{own} " in f"{text} " for text in _clones(document)) if own else False
+    return any(_is_of_project(command, own if cloned else "") for command in _builds(document, project))
+
+
+def _clones(document: Document) -> Iterator[str]:
+    """Yield the commands of an image that copy a repository."""
+    for task in document.tasks:
+        for command in (one for script in task.scripts if task.role == "build" for one in script.commands):
+            words = [word.text for word in command.argv]
+            if words[:2] == ["git", "clone"]:
+                yield " ".join(words)
 
 
 def _name(image: str) -> str:
@@ -75,7 +98,13 @@ def _builds(document: Document, project: Project) -> Iterator[Command]:
                 yield command
 
 
-def _is_of_project(command: Command) -> bool:
-    """Return whether a command installs the project, its lock file or its requirements."""
+def _is_of_project(command: Command, cloned: str) -> bool:
+    """Return whether a command installs the project, its lock file or its requirements, or the copy of its repository
+    in a folder."""
     named = items((" ".join(word.text for word in command.argv),))
-    return any(_PROJECT.match(name) or _LISTS.search(name) for name in named)
+    return any(
+        _PROJECT.match(name)
+        or _LISTS.search(name)
+        or (bool(cloned) and re.match(rf"(?:\./)?{re.escape(cloned)}(?:/?$|\[|\$)", name) is not None)
+        for name in named
+    )
