@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
+from gpulint_rules.data.step_waits import waiting_line
 
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
@@ -51,7 +52,6 @@ from gpulint_fixers.loading.moved_copies import (
 )
 from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
-from gpulint_fixers.loading.step_waits import waiting_line
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
