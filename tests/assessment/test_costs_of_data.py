@@ -650,6 +650,16 @@ def test_masks_have_a_byte_for_each_pixel(tmp_path: Path) -> None:
     assert found.startswith("medium")
 
 
+@pytest.mark.parametrize("model", ["UNet3DClassifier()", "nn.Sequential(nn.Conv3d(1, 8, 3))"])
+def test_masks_of_volumes_have_no_size_by_their_name(tmp_path: Path, model: str) -> None:
+    steps = (
+        f"model = {model}.cuda()\nfor images, masks in loader:\n"
+        "    masks = masks.cuda()\n    model(images, masks).sum().backward()\n    optimizer.step()\n"
+    )
+    (found,) = bases(tmp_path, {"train.py": HEAD + LARGE + steps}, "GPU302")
+    assert "per pixel" not in found and "in a blocking copy" in found
+
+
 @pytest.mark.parametrize("size", [12, 64])
 def test_a_data_set_may_make_the_batches(tmp_path: Path, size: int) -> None:
     program = HEAD + "import webdataset\nfrom torchvision import transforms\n"

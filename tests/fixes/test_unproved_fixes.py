@@ -376,7 +376,8 @@ print(f"{{total / len(train_loader):.3f}}", {use})
 def test_what_a_sum_takes_for_granted_is_said_where_it_matters(job: MakeJob, read: str, use: str, told: str) -> None:
     text = SUMS.format(made="loss, perplexity", read=read, use=use)
     first, second = job({"train.py": text}).scan("GPU305")
-    assert second.fix.description == f"add up on the GPU and read the sum when it is used; {told}"
+    partner = "it helps only together with the fix of line 9"
+    assert second.fix.description == f"add up on the GPU and read the sum when it is used; {told}; {partner}"
     assert first.fix.description.endswith(f"it helps only together with the fix of line 10 ({told})")
 
 

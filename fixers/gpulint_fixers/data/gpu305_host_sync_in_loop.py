@@ -29,7 +29,9 @@ from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
 from gpulint_fixers.waits.joined_branches import joined_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
+from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
+from gpulint_fixers.waits.partner_fixes import with_partners
 from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
 from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
 from gpulint_fixers.waits.repairs import repair
@@ -133,7 +135,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if (stays := waits_anyway(project, found, _changed(project, found))) is not None:
         return stays
     if found.context.calls:
-        inner = inner_loop(found.module, found.statement)
+        made, inner = told_of_logs(found, made), inner_loop(found.module, found.statement)
         return made if inner is None else _in_rounds(project, found, made, inner)
     here = branches_around(found.module, found.statement, loop.node)
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
@@ -141,8 +143,11 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
         made = without_barriers(found.module, made, others, here)
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
-        return _with_text(project, found, made, text, loop.node)
-    return _as_safe_as(made, ((one, fixed) for one, fixed, _ in others))
+        made = _with_text(project, found, made, text, loop.node)
+    if isinstance(made, Declined):
+        return made
+    beside = [(one, fixed) for one, fixed, _ in others]
+    return with_partners(found, _as_safe_as(told_of_logs(found, made), beside), beside)
 
 
 def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:

@@ -21,9 +21,7 @@ def broken(module: PythonModule, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         own = [edit for edit in found if edit.path == module.path and edit.span.line == line == edit.span.end_line]
         grown = sum(len(edit.text) - (edit.span.end_column - edit.span.column) for edit in own)
         length, most = len(module.source.line(line).rstrip()), max(LEAST, line_width(module.source.text))
-        if not own or length + grown <= most:
-            continue
-        call = _call_of(module, line, own)
+        call = _call_of(module, line, own) if length + grown > most else None
         if call is not None and (lines := spread(module, call, tuple(own))) is not None:
             found = [*(edit for edit in found if edit not in own), lines]
         else:
@@ -40,7 +38,7 @@ def _aligned(edit: Edit, beside: Sequence[Edit]) -> Edit:
     if min(len(line) - len(line.lstrip(" ")) for line in more) < max(one.span.end_column for one in before) - 1:
         return edit
     grown = sum(len(one.text) - (one.span.end_column - one.span.column) for one in before)
-    return replace(edit, text="\n".join([head, *(" " * grown + line for line in more)]))
+    return replace(edit, text="\n".join([head, *(" " * grown + line[max(-grown, 0) :] for line in more)]))
 
 
 def _call_of(module: PythonModule, line: int, edits: Sequence[Edit]) -> ast.Call | None:

@@ -6,9 +6,9 @@ import ast
 import itertools
 import re
 from dataclasses import replace
-from pathlib import Path
 
-from gpulint_rules.data.gpu302_blocking_transfer import Blocking, check
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking
+from gpulint_rules.data.step_waits import waiting_line
 
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
@@ -31,12 +31,15 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.sample_counts import has_few_batches
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, NodeRef, last_name
 from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.loading.copy_barriers import barrier_below
+from gpulint_fixers.loading.copy_groups import copies_beside, copies_by_block, copies_of_other_branches
 from gpulint_fixers.loading.copy_options import chosen, forwards_choice, passes_options_on
 from gpulint_fixers.loading.cuda_only import MAY_BE_OTHER, non_blocking, unblock
 from gpulint_fixers.loading.host_samples import Samples, samples_of
+from gpulint_fixers.loading.loader_homes import made_together
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH
 from gpulint_fixers.loading.moved_arguments import may_get_modules, moved_parameter
 from gpulint_fixers.loading.moved_copies import (
@@ -49,7 +52,6 @@ from gpulint_fixers.loading.moved_copies import (
 )
 from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
-from gpulint_fixers.loading.step_waits import waiting_line
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
@@ -64,9 +66,13 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
     made = _unblocked(project, payload)
     if isinstance(made, Declined):
         return made
-    beside = [_unblocked(project, other) for other in _beside(project, payload)]
+    beside = [_unblocked(project, other) for other in copies_beside(project, payload)]
     if any(isinstance(one, Declined) for one in beside):
         return Declined("another copy of the same step waits for this one, and stays")
+    alike = {other: _unblocked(project, other) for other in copies_of_other_branches(project, payload)}
+    if stays := next((other for other, one in alike.items() if isinstance(one, Declined)), None):
+        return Declined(f"the same copy in the branch of line {stays.transfers[0].node.lineno} cannot be changed")
+    beside += alike.values()
     if copies_new(project, payload.transfers[0]):
         return Declined("another copy of the same step waits, as what it moves was computed from the batch")
     fixes = [made, *(one for one in beside if isinstance(one, Fix))]
@@ -83,7 +89,7 @@ def blocking_copies(project: Project, loader: Loader) -> list[Blocking]:
     nodes = {one.node for one in transfers}
     found = list[Blocking]()
     for path in dict.fromkeys(one.call.module.path for one in transfers):
-        for block in _copies(project, path).values():
+        for block in copies_by_block(project, path).values():
             own = (one for one in block if any(transfer.node in nodes for transfer in one.transfers))
             found += itertools.islice(own, 1)
     return found
@@ -91,40 +97,9 @@ def blocking_copies(project: Project, loader: Loader) -> list[Blocking]:
 
 def loaders_beside(project: Project, loader: Loader) -> list[Loader]:
     """The other loaders whose batches are copied in the blocks that copy those of a loader."""
-    near = (one for copy in blocking_copies(project, loader) for one in _beside(project, copy))
+    near = (one for copy in blocking_copies(project, loader) for one in copies_beside(project, copy))
     found = {one.node: one for copy in near for transfer in copy.transfers for one in _loaders(project, transfer)}
     return [one for node, one in found.items() if node is not loader.node]
-
-
-@query
-def _copies(project: Project, path: Path) -> dict[ast.AST | None, list[Blocking]]:
-    """The blocking copies of a module, by the block that each is in."""
-    found: dict[ast.AST | None, list[Blocking]] = {}
-    document = project.document(path)
-    for one in check(document, project) if document is not None else ():
-        if isinstance(one.payload, Blocking):
-            found.setdefault(_block(one.payload), []).append(one.payload)
-    return found
-
-
-def _block(copy: Blocking) -> ast.AST | None:
-    """The statement whose body a copy is in."""
-    syntax, node = copy.transfers[0].call.module.syntax, copy.transfers[0].node
-    statement = next((up for up in (node, *syntax.ancestors(node)) if isinstance(up, ast.stmt)), node)
-    return syntax.parents.get(statement)
-
-
-def _beside(project: Project, payload: Blocking) -> list[Blocking]:
-    """The other blocking copies of the block, and of those around it in the same round of a loop: as long as one of
-    them waits, the host waits for all."""
-    nodes = [transfer.node for transfer in payload.transfers]
-    module = payload.transfers[0].call.module
-    copies, block = _copies(project, module.path), _block(payload)
-    near = [*copies.get(block, ())]
-    while block is not None and not isinstance(block, (*LOOPS, *FUNCTIONS)):
-        block = module.syntax.parents.get(block)
-        near += copies.get(block, ())
-    return [one for one in near if one.transfers[0].node not in nodes]
 
 
 @query
@@ -160,6 +135,8 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     more = [edit for found in pinned for edit in found or ()]
+    if more:
+        more += (edit for one in made_together(project, loaders.values()) for edit in _pinned(project, one) or ())
     if Device.UNKNOWN in elsewhere and pinned and None not in pinned:
         note = "results that the function copies to the CPU need synchronisation before they are read"
         also = " and pin the loader's memory" if more else ""
@@ -186,6 +163,8 @@ def _against(project: Project, payload: Blocking) -> str:
             return reason
         if is_changed_after(transfer):
             return "the host changes the batch while it is copied"
+        if (line := barrier_below(transfer)) is not None:
+            return f"line {line} waits for all work of the GPU right after it: nothing would overlap with the copy"
     return ""
 
 

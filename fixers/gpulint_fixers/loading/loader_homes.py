@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.python import walk
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
-from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 MOST = 8
 """Most loaders that belong together: more of one place are cases of their own."""
@@ -30,6 +32,32 @@ def by_home(loaders: Iterable[tuple[Loader, T]]) -> dict[ast.AST | None, list[tu
 def siblings(homes: dict[ast.AST | None, list[tuple[Loader, T]]], loader: Loader) -> list[T]:
     """Return what is known of the loaders that belong to one."""
     return [known for other, known in homes.get(_home(loader), ()) if other.node is not loader.node]
+
+
+def made_together(project: Project, loaders: Iterable[Loader]) -> list[Loader]:
+    """Return the other loaders that the functions of some return beside them: ``return val_loader, test_loader``."""
+    given = {one.node: one for one in loaders}
+    found = dict[ast.Call, Loader]()
+    for loader in given.values():
+        names = {
+            name for names in _returned(loader.module, _home(loader)) if loader.variable in names for name in names
+        }
+        for other in project.fact(LoaderFlow).in_module(loader.module) if names else ():
+            if other.node not in given and other.variable in names and _home(other) is _home(loader):
+                found[other.node] = other
+    return [*found.values()]
+
+
+@query
+def _returned(module: ModuleIndex, home: ast.AST | None) -> tuple[frozenset[str], ...]:
+    """The variables that each ``return`` of a function gives together."""
+    if not isinstance(home, FUNCTIONS):
+        return ()
+    return tuple(
+        frozenset(one.id for one in node.value.elts if isinstance(one, ast.Name))
+        for node in walk(home)
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+    )
 
 
 def setting_of_siblings(project: Project, loader: Loader) -> NodeRef | None:

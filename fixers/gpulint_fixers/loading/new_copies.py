@@ -17,6 +17,7 @@ from gpulint_fixers.loading.moved_copies import bound_value
 _STEPS = 5
 """Assignments back from what is moved, over which it may be made of an array."""
 _ARRAYS = frozenset({"numpy", "from_numpy"})
+_COMPUTED = ast.BinOp | ast.Compare | ast.UnaryOp
 _LIBRARIES = frozenset({"torch", "np", "numpy"})
 
 
@@ -30,26 +31,30 @@ def copies_new(project: Project, transfer: Transfer) -> bool:
 
 
 @query
-def _moved(module: ModuleIndex) -> dict[ast.AST, list[ast.Name]]:
-    """The variables that are moved, by the block whose statement does that."""
-    found, syntax = dict[ast.AST, list[ast.Name]](), module.syntax
+def _moved(module: ModuleIndex) -> dict[ast.AST, list[ast.expr]]:
+    """The variables that are moved, and what is computed where it is moved (``(mask < 0.5).to(device)``), by the block
+    whose statement does that."""
+    found, syntax = dict[ast.AST, list[ast.expr]](), module.syntax
     for call in (*module.calls_by_name.get("to", []), *module.calls_by_name.get("cuda", [])):
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name | _COMPUTED):
             statement = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
             if statement is not None and (block := syntax.parents.get(statement)) is not None:
                 found.setdefault(block, []).append(call.func.value)
     return found
 
 
-def _is_computed(project: Project, module: ModuleIndex, name: ast.Name) -> bool:
-    """Return whether a variable was computed from a batch that is on the host."""
-    bound = reaching(module, module.scope(name).lookup(name.id), name)
+def _is_computed(project: Project, module: ModuleIndex, moved: ast.expr) -> bool:
+    """Return whether what is moved was computed from a batch that is on the host."""
+    if not isinstance(moved, ast.Name):
+        return _has_batch(project, module, moved)
+    bound = reaching(module, module.scope(moved).lookup(moved.id), moved)
+    computed = (one.value for one in bound if isinstance(one.value, ast.BinOp))
+    return any(_has_batch(project, module, value) for value in computed) or _is_of_arrays(module, moved)
+
+
+def _has_batch(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
     flow = project.fact(BatchFlow)
-    return any(
-        isinstance(one.value, ast.BinOp)
-        and any(isinstance(part, ast.Name) and flow.batch_of(module, part) is not None for part in walk(one.value))
-        for one in bound
-    ) or _is_of_arrays(module, name)
+    return any(isinstance(part, ast.Name) and flow.batch_of(module, part) is not None for part in walk(value))
 
 
 def _is_of_arrays(module: ModuleIndex, name: ast.Name) -> bool:

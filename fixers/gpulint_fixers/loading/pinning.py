@@ -136,8 +136,20 @@ def _own_value(project: Project, loader: Loader) -> str:
         return f"{tests.pop()}"
     if tests == {None} and all(transfer.devices == {Device.CUDA} for transfer in transfers):
         return "True"
-    # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
+    # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own, or where the
+    # loaders around it get it.
+    known = _known_values(project, loader.module) if not transfers else ()
+    if len(known) > 1 and set(known) == {"True"}:
+        return "True"
     return _IS_AVAILABLE if _imports_torch(loader) else "True"
+
+
+@query
+def _known_values(project: Project, module: ModuleIndex) -> tuple[str, ...]:
+    """What each loader of a module passes whose batches are seen moving."""
+    moving = project.fact(DeviceTransfers).transfers_of
+    loaders = project.fact(LoaderFlow).in_module(module)
+    return tuple(_own_value(project, one) for one in loaders if any(True for _ in moving(one)))
 
 
 @query

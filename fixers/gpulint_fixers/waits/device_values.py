@@ -24,6 +24,7 @@ from gpulint_fixers.waits.last_values import last_value
 from gpulint_fixers.waits.lists.named_batches import gathered_by_name
 from gpulint_fixers.waits.lists.overwritten_entries import overwritten
 from gpulint_fixers.waits.logs.averaging_meters import given_to_meter
+from gpulint_fixers.waits.logs.later_logs import logged_below
 from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, raised
 from gpulint_fixers.waits.logs.logging_runs import filled_run, log_run, names_stored
 from gpulint_fixers.waits.logs.named_meters import keeps_tensors
@@ -65,6 +66,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     run = log_run(project, found.module, statement)
     if run is not None:
         return logged(project, found, run, loop)
+    if (apart := logged_below(project, found.module, statement, loop)) is not None:
+        return apart
     average = averaged(project, found, statement, loop)
     if isinstance(average, Fix):
         return average

@@ -34,7 +34,7 @@ def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | N
         statement = _statement(loop.module, loop.node, edit.span) if _READS.fullmatch(edit.text) else None
         if statement is None or is_seldom(project, loop.module, statement):
             continue
-        if branches_around(loop.module, statement, loop.node) <= here and not _is_seldom(loop.module, statement, own):
+        if branches_around(loop.module, statement, loop.node) <= here and not gets_seldom(loop.module, statement, own):
             return Declined(f"line {statement.lineno} needs the number in every step")
     return None
 
@@ -162,7 +162,7 @@ def _statement(module: ModuleIndex, loop: ast.AST, span: Span) -> ast.stmt | Non
     return max(inside, key=lambda part: (part.lineno, part.col_offset), default=None)
 
 
-def _is_seldom(module: ModuleIndex, statement: ast.stmt, edits: list[Edit]) -> bool:
+def gets_seldom(module: ModuleIndex, statement: ast.stmt, edits: list[Edit]) -> bool:
     """Return whether other edits put a statement, or a test, under a condition that holds every N steps."""
     around = [statement, *module.syntax.ancestors(statement)]
     for edit in edits:

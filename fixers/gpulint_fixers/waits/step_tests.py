@@ -115,7 +115,7 @@ def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
     if not isinstance(outer, LOOPS):
         return False
     inside = set(walk(loop))
-    steps = [part for part in walk(outer) if isinstance(part, ast.Call) and _is_step(part)]
+    steps = [part for part in walk(outer) if isinstance(part, ast.Call) and is_optimizer_step(part)]
     return bool(steps) and not any(step in inside for step in steps)
 
 
@@ -133,7 +133,7 @@ def _trainings(_module: ModuleIndex, loop: ast.AST) -> tuple[ast.AST, ...]:
     for inner in walk(loop):
         if isinstance(inner, LOOPS) and inner is not loop:
             calls = [part for part in walk(inner) if isinstance(part, ast.Call)]
-            if any(map(_is_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
+            if any(map(is_optimizer_step, calls)) and any(last_name(call.func) == "backward" for call in calls):
                 found.append(inner)
     return tuple(found)
 
@@ -150,7 +150,7 @@ def is_read_by_optimizer(module: ModuleIndex, statement: ast.AST) -> bool:
     )
 
 
-def _is_step(call: ast.Call) -> bool:
+def is_optimizer_step(call: ast.Call) -> bool:
     """``optimizer.step()``, ``scaler.step(optimizer)``"""
     match call.func:
         case ast.Attribute(attr="step", value=owner):
@@ -163,7 +163,7 @@ def steps_over_batches(loop: ast.AST) -> bool:
     counted = not isinstance(loop, ast.For) or (
         isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
     )
-    return not counted and any(isinstance(part, ast.Call) and _is_step(part) for part in walk(loop))
+    return not counted and any(isinstance(part, ast.Call) and is_optimizer_step(part) for part in walk(loop))
 
 
 def trained_on(loop: ast.AST) -> set[str]:

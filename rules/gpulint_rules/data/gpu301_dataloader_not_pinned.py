@@ -72,6 +72,7 @@ from gpulint.workload.gpu_samples import pinning_collate
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 from gpulint_rules.data import worker_reasons
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
+from gpulint_rules.data.vain_copies import overlaps_nothing
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
@@ -117,7 +118,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if feeding.yields_gpu_tensors(loader) or pinning_collate(project, loader):
             continue
-        if transfers and all(map(_is_partly_off, transfers)):
+        if transfers and (all(map(_is_partly_off, transfers)) or overlaps_nothing(project, (loader,))):
             continue
         if loader.node.args and isinstance(loader.node.args[0], ast.List | ast.Tuple):
             continue  # a stand-in for data: a few literals

@@ -5,7 +5,8 @@ those of replay buffers among them.
 
 Recognizes PyTorch loops, SpeechBrain hooks and Ignite engines, and the loaders of torchdata, PyG, DGL, MONAI and
 WebDataset. Batches that Lightning hands to its hooks, loaders prepared by Accelerate, Fabric or Ray Train, and
-iterators of TensorFlow, JAX, DALI and torchtext are left alone.
+iterators of TensorFlow, JAX, DALI and torchtext are left alone, and so are evaluation batches of unpinned loaders
+without workers that each end in a wait: nothing would overlap with the copy.
 
 Why it costs GPU time
 A blocking copy makes the host wait until the batch has arrived, so it cannot queue the kernels of this step or
@@ -47,6 +48,7 @@ from gpulint.placement.batch_classes import BatchClasses
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
@@ -54,6 +56,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
+from gpulint_rules.data.vain_copies import overlaps_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ _MASK = regex.compile(r"(^|[_.'\"\[])(masks?|segs?|gts?|seg_?maps?|annotations?)
 """Names of what has a class for each pixel."""
 _MASK_BYTES = 224 * 224
 """Of one sample: a byte for each pixel of an image of usual size (assumed)."""
+_VOLUME = regex.compile(r"(?<!\d)3[dD](?![a-z\d])|[Vv]olum|[Vv]oxel|nibabel|SimpleITK|torchio")
+"""Layers, models and libraries for samples with depth: ``Conv3d``, ``UNet3DClassifier``."""
 _UNPINNED = (0.0001, 0.001)
 """Seconds that `non_blocking` alone saves a copy from pageable memory (assumed): it still waits for the staging."""
 
@@ -83,6 +88,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             statements.setdefault(_statement(module, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]
+        if overlaps_nothing(project, first.batch_read.loaders if first.batch_read is not None else ()):
+            continue
         names = list(dict.fromkeys(module.syntax.text(transfer.value) for transfer in transfers))
         copies = "these copies" if len(names) > 1 else f"`{_shortened(module.syntax.text(first.node))}`"
         yield RULE.finding(
@@ -121,9 +128,15 @@ def _cost(project: Project, first: Transfer, names: list[str]) -> Cost:
         return Cost("transfer", seconds=_UNPINNED, loader=loader, basis="counted where the loader does not pin memory")
     if few:
         return Cost("transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
-    if all(NUMBER.search(name) or _MASK.search(name) for name in names):
+    if all(NUMBER.search(name) or _MASK.search(name) for name in names) and not _is_of_volumes(first.call.module):
         return Cost("transfer", amount=_MASK_BYTES, loader=loader, basis="a class per pixel")
     return Cost("transfer", loader=loader)
+
+
+@query
+def _is_of_volumes(module: ModuleIndex) -> bool:
+    """Return whether a module speaks of volumes, whose masks have as many voxels as the samples, mostly as floats."""
+    return _VOLUME.search(module.syntax.source.text) is not None
 
 
 def _and_pin(project: Project, transfer: Transfer) -> str:
