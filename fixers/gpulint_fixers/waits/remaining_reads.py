@@ -17,6 +17,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.logs.log_intervals import is_seldom
 from gpulint_fixers.waits.step_tests import branches_around, hidden_waits
+from gpulint_fixers.waits.unknown_reads import rates
 
 _READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
 
@@ -92,7 +93,7 @@ def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) 
             what = f"`{ast.unparse(read.node)}` of {read.module.path.name}"
             if _is_of_library(project, read):
                 return Declined(f"every step reads {what} as well, which a library returns, perhaps on the GPU")
-            if read.node is call and isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            if read.node is call and isinstance(call, ast.Call) and rates(call):
                 return Declined(f"every step calls {what} as well, which may read its tensors")
             return Declined(f"every step waits in {what} as well")
     return None

@@ -51,6 +51,11 @@ def unknown_reads(project: Project, module: ModuleIndex, loop: ast.AST) -> Itera
             yield NodeRef(module, call)
 
 
+def rates(call: ast.Call) -> bool:
+    """Return whether a call may rate predictions, rather than turn a tensor into a number (``float(loss)``)."""
+    return isinstance(call.func, ast.Name) and call.func.id not in _NUMBERS
+
+
 def _is_unknown(module: ModuleIndex, name: ast.expr) -> bool:
     """Return whether nothing of the module says what a name is, as a star import or a missing file may."""
     return isinstance(name, ast.Name) and not module.scope(name).lookup(name.id) and not hasattr(builtins, name.id)
