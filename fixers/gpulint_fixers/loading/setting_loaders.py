@@ -15,6 +15,7 @@ from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
+from gpulint_fixers.loading.exchanged_samples import exchanging_part
 from gpulint_fixers.loading.random_order import may_draw
 from gpulint_fixers.loading.repeated_draws import draws_differ
 from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
@@ -50,6 +51,8 @@ def _obstacle(project: Project, key: str) -> str:
             return "it reaches a loader whose data set is a stream, all of which each of several workers would yield"
         if gpu_part(project, loader):
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
+        if name := exchanging_part(project, loader):
+            return f"it reaches a loader whose `{name}` exchanges messages with other processes of the program"
         if reason := draws_differ(project, loader):
             return f"it reaches a loader whose {reason}"
     if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):

@@ -37,6 +37,7 @@ from gpulint.workload.sent_parts import (
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint_fixers.loading.exchanged_samples import exchanging_part
 from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
@@ -121,6 +122,8 @@ def _of_samples(project: Project, loader: Loader) -> str:
         return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
     if name := pinning_part(project, loader):
         return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
+    if name := exchanging_part(project, loader):
+        return f"`{name}` exchanges messages with the other processes of the program, of which a worker is none"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
     if entry := handed_handle(project, loader):
