@@ -37,8 +37,8 @@ class Handle(CallRow):
     processes, which forked processes cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client", "thread", "gpu", "arrays", "messages"]
-    """``arrays`` are files of arrays, of which an index reads a part."""
+    kind: Literal["file", "client", "thread", "gpu", "arrays", "messages", "gpu-tensor"]
+    """``arrays`` are files of arrays, of which an index reads a part; a ``gpu-tensor`` is made on the GPU by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,7 +264,7 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the number of workers is set elsewhere; raise it there")
     if "#" in line[found.end() :] or "worker" in source.line(span.line - 1).partition("#")[2].lower():
         return Declined("the comment beside it may explain why there are none")
-    if reason := obstacle_of_setting(project, line[: found.start(1)]):
+    if reason := obstacle_of_setting(project, line[: found.start(1)], finding.path):
         return Declined(reason)
     own = ", which have their own random states" if setting_may_draw(project, line[: found.start(1)]) else ""
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)

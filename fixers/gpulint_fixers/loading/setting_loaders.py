@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -16,6 +17,7 @@ from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.loading.exchanged_samples import exchanging_part
+from gpulint_fixers.loading.other_frameworks import foreign_gpu_samples
 from gpulint_fixers.loading.random_order import may_draw
 from gpulint_fixers.loading.repeated_draws import draws_differ
 from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
@@ -25,9 +27,12 @@ _LONGEST = 200
 """Characters in front of a number among which its key is looked for."""
 
 
-def obstacle_of_setting(project: Project, before: str) -> str:
-    """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
+def obstacle_of_setting(project: Project, before: str, path: Path) -> str:
+    """Return why a number of workers should not be raised in a file, with what is written before it; empty if nothing
+    says so."""
     key = _key(before)
+    if key and (maker := foreign_gpu_samples(project, key, path)):
+        return f"it reaches a loader whose samples `{maker}` makes on the GPU by default, which worker processes cannot"
     return _obstacle(project, key) if key else ""
 
 
