@@ -30,23 +30,26 @@ def foreign_gpu_samples(project: Project, key: str, path: Path) -> str:
     for folder in path.parents:
         near = [module for module in reached if module.path.is_relative_to(folder)]
         if near or folder == project.root:
-            return next((name for module in near for name in _gpu_makers(project, module)), "")
+            foreign = (module for module in near if _is_foreign(project, module, key))
+            return next((name for module in foreign for name in _gpu_makers(project, module)), "")
     return ""
 
 
 @query
 def _loaders(project: Project, key: str) -> list[ModuleIndex]:
-    """Return the modules with a call of such a loader that reads a setting."""
+    """Return the modules that make a loader, of whatever framework, with a setting."""
     found = (project.module_at(path) for path in sorted(project.word_index.mentioning(word_of(key))))
-    return [
-        module
-        for module in found
-        if module is not None
-        and any(
-            matches(_LOADERS, project.fact(Resolver).call_names(module, call)) and _reads(call, key)
-            for call in module.calls_where(lambda name: name.endswith("DataLoader"))
-        )
-    ]
+    return [module for module in found if module is not None and any(_reading(module, key))]
+
+
+def _is_foreign(project: Project, module: ModuleIndex, key: str) -> bool:
+    names = project.fact(Resolver).call_names
+    return any(matches(_LOADERS, names(module, call)) for call in _reading(module, key))
+
+
+def _reading(module: ModuleIndex, key: str) -> Iterator[ast.Call]:
+    """Yield the calls of loaders that read a setting."""
+    return (call for call in module.calls_where(lambda name: name.endswith("DataLoader")) if _reads(call, key))
 
 
 def _reads(call: ast.Call, key: str) -> bool:
