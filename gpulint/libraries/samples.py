@@ -38,7 +38,7 @@ class Handle(CallRow):
 
     calls: tuple[str, ...]
     kind: Literal["file", "client", "thread", "gpu", "arrays", "messages", "gpu-tensor"]
-    """``arrays`` are files of arrays, of which an index reads a part; a ``gpu-tensor`` is made on the GPU by default."""
+    """``arrays`` are files of arrays, of which an index reads a part; a ``gpu-tensor`` is on the GPU by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.training.same_names import alternatives
 from gpulint.workload.changed_parts import changes_of_parts
 from gpulint.workload.loader_pools import SEVERAL, kept_together
 from gpulint.workload.pickled_loaders import is_pickled
@@ -45,7 +46,14 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 @query
 def against_persistence(project: Project, loader: Loader) -> str:
-    """Return why the workers of a loader should end with each pass; empty where nothing says so."""
+    """Return why the workers of a loader, or of one that another branch binds to its name, should end with each pass;
+    empty where nothing says so."""
+    reasons = (_against(project, one) for one in (loader, *alternatives(project, loader)))
+    return next(filter(None, reasons), "")
+
+
+@query
+def _against(project: Project, loader: Loader) -> str:
     if _is_restarted(project, loader):
         return RESTARTED
     if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)):

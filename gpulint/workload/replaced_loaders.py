@@ -76,4 +76,5 @@ def _is_in_epochs(project: Project, read: NodeRef, rounds: list[NodeRef]) -> boo
 
 
 def _is_epoch(project: Project, loop: NodeRef) -> bool:
+    assert isinstance(loop.node, LOOPS)
     return project.fact(LoopContexts).role(loop.module, loop.node) is Role.EPOCH
