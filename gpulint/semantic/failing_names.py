@@ -41,7 +41,7 @@ MIN_DEFINED = 30
 
 @query
 def undefined_names(project: Project, module: ModuleIndex) -> tuple[ast.Name, ...]:
-    """Names that a module reads and that neither it nor Python defines; none if it evaluates texts, which may name more."""
+    """Names that a module reads and that neither it nor Python defines; none if it evaluates texts."""
     return () if project.finds(module.path, _EVALUATES) else undefined_in_text(project, module)
 
 

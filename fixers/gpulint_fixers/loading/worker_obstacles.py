@@ -24,7 +24,7 @@ from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sample_counts import has_few_batches
+from gpulint.workload.sample_counts import has_few_batches, has_few_samples, most_samples
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import (
     INNER,
@@ -91,6 +91,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
     if has_few_batches(project, loader):
         return ONE_BATCH
+    if has_few_samples(project, loader):
+        return f"{most_samples(project, loader)} samples take less time than starting workers for them"
     if keeper := keeper_of(project, loader):
         return f"{keeper} keeps the batches, each tensor of which would hold a file descriptor if a worker sent it"
     if file := with_little_memory(project, loader.module.path):

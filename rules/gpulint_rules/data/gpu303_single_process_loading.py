@@ -71,6 +71,7 @@ from gpulint.values.unread_settings import is_unread
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.sample_counts import is_written_out
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import moves_batches, trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process
@@ -131,6 +132,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if (
             _takes_everything(loader)
+            or is_written_out(project, loader)
             or only_collects(project, loader)
             or _is_made_anew(project, loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
