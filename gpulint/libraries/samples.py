@@ -33,12 +33,12 @@ class SampleWork(CallRow):
 
 @dataclass(frozen=True, slots=True)
 class Handle(CallRow):
-    """Functions (patterns) whose result holds an open file, connections, threads or a GPU, which forked processes
-    cannot share."""
+    """Functions (patterns) whose result holds an open file, connections, threads, a GPU or what sends messages to other
+    processes, which forked processes cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client", "thread", "gpu", "arrays"]
-    """``arrays`` are files of arrays, of which an index reads a part."""
+    kind: Literal["file", "client", "thread", "gpu", "arrays", "messages", "gpu-tensor"]
+    """``arrays`` are files of arrays, of which an index reads a part; a ``gpu-tensor`` is on the GPU by default."""
 
 
 @dataclass(frozen=True, slots=True)

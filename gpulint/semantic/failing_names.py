@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import ModuleIndex
 
 _MAKES_NAMES = regex.compile(
-    rb"import *\*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|\beval\(|__dict__"
+    rb"import *\*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|__dict__"
 )
 """How a module gets names that it does not mention."""
+_EVALUATES = regex.compile(rb"\beval\(")
 _GIVEN = frozenset(dir(builtins)) | {
     "__file__", "__builtins__", "__annotations__", "__path__", "__class__", "__module__", "__qualname__",
     "WindowsError",
@@ -40,7 +41,13 @@ MIN_DEFINED = 30
 
 @query
 def undefined_names(project: Project, module: ModuleIndex) -> tuple[ast.Name, ...]:
-    """Names that a module reads and that neither it nor Python defines."""
+    """Names that a module reads and that neither it nor Python defines; none if it evaluates texts."""
+    return () if project.finds(module.path, _EVALUATES) else undefined_in_text(project, module)
+
+
+@query
+def undefined_in_text(project: Project, module: ModuleIndex) -> tuple[ast.Name, ...]:
+    """Return the names that the text of a module reads and that neither it nor Python defines."""
     if module.path.suffix != ".py" or is_notebook_like(module.syntax) or project.finds(module.path, _MAKES_NAMES):
         return ()
     names = (name for name in module.uses if name not in _GIVEN and not name.startswith("__"))

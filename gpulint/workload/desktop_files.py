@@ -122,6 +122,14 @@ def _is_set_for_desktop(project: Project) -> bool:
 
 
 @query
+def is_written_for_desktop(project: Project, path: Path) -> bool:
+    """Return whether a file of settings, or one that starts a program, names folders of Windows or macOS, and none of
+    Linux."""
+    data = project.data(path)[:MAX_SETTING]
+    return _DRIVES.search(data) is not None and _LINUX.search(data) is None
+
+
+@query
 def _is_saved_on_desktop(project: Project, folder: Path) -> bool:
     """Return whether an environment in a folder was saved on Windows or macOS."""
     files = [name for name in _files(project, folder) if _PACKAGES.fullmatch(name)]

@@ -15,10 +15,12 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.training.same_names import alternatives
 from gpulint.workload.changed_parts import changes_of_parts
 from gpulint.workload.loader_pools import SEVERAL, kept_together
 from gpulint.workload.pickled_loaders import is_pickled
 from gpulint.workload.refreshed_data import is_refreshed
+from gpulint.workload.replaced_loaders import is_replaced_each_round
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 RESTARTED = "another iteration of the loader begins while one goes on, and persistent workers would restart that"
 PILED_UP = "the program makes many such loaders and keeps them, and persistent workers of all would stay alive"
+REPLACED = "each round of a loop makes the loader anew, and the workers of the last one would stay alive"
 CHANGED = "the data set, or what it makes samples with, changes between passes, which persistent workers would not see"
 PICKLED = "the program pickles or copies the loader, which cannot be while persistent workers are alive"
 _CALLS = 3
@@ -43,13 +46,22 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 @query
 def against_persistence(project: Project, loader: Loader) -> str:
-    """Return why the workers of a loader should end with each pass; empty where nothing says so."""
+    """Return why the workers of a loader, or of one that another branch binds to its name, should end with each pass;
+    empty where nothing says so."""
+    reasons = (_against(project, one) for one in (loader, *alternatives(project, loader)))
+    return next(filter(None, reasons), "")
+
+
+@query
+def _against(project: Project, loader: Loader) -> str:
     if _is_restarted(project, loader):
         return RESTARTED
     if any(_is_kept(project, at.ref) for at in callers(project, loader.call, _CALLS)):
         return PILED_UP
     if kept_together(project, loader) > SEVERAL:
         return PILED_UP
+    if is_replaced_each_round(project, loader):
+        return REPLACED
     if is_pickled(project, loader):
         return PICKLED
     users = list(_users(project, loader))

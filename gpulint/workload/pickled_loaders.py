@@ -34,10 +34,11 @@ _MOST = 60
 
 
 def is_pickled(project: Project, loader: Loader) -> bool:
-    """Return whether a module that may know a loader sends it to another process, writes it to a file or copies it, as
-    itself or as a part of something."""
+    """Return whether a module that may know a loader, or a helper that it imports, sends it to another process, writes
+    it to a file or copies it, as itself or as a part of something."""
     users = map(project.module_at, sorted(project.fact(GpuPrograms).users(loader.module.path)))
-    modules = dict.fromkeys((loader.module, *(user for user in users if user is not None)))
+    helpers = map(project.module_at, sorted(project.imported(loader.module.path)))
+    modules = dict.fromkeys((loader.module, *(one for one in (*users, *helpers) if one is not None)))
     return any(loader.node in _pickled_in(project, module) for module in modules)
 
 

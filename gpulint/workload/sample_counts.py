@@ -34,6 +34,8 @@ MAX_DEPTH = 8
 """Most expressions that lead from a data set to the numbers that it holds."""
 
 FEW_BATCHES = 2
+FEW_SAMPLES = 16
+"""So many samples take less time than starting workers for them, whatever they are."""
 
 
 @query
@@ -62,6 +64,19 @@ def _is_whole(loader: Loader, size: NodeRef) -> bool:
 def has_few_batches(project: Project, loader: Loader) -> bool:
     """Return whether a loader has one or two batches, so that workers have nothing to prepare while others compute."""
     return is_one_batch(project, loader, FEW_BATCHES)
+
+
+def has_few_samples(project: Project, loader: Loader) -> bool:
+    """Return whether a data set holds no more than a handful of samples."""
+    return 0 < most_samples(project, loader) <= FEW_SAMPLES
+
+
+def is_written_out(project: Project, loader: Loader) -> bool:
+    """Return whether a data set is a list of a handful of samples in the program, such as texts that show what a model
+    does."""
+    origins = project.fact(Resolver).points_to
+    made = [ref.node for one in _data_sets(project, loader) for ref in origins(one.module, one.node)]
+    return all(isinstance(node, ast.List | ast.Tuple) for node in made) and has_few_samples(project, loader)
 
 
 def most_samples(project: Project, loader: Loader) -> int:

@@ -14,9 +14,10 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_macos
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
 from gpulint.workload.worker_supply import handles
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -208,15 +209,26 @@ def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[No
     if any(isinstance(part, FUNCTIONS) and part.name in _PICKLES for _, one in classes for part in one.body):
         return []
     return [
-        NodeRef(where, one.value)
+        NodeRef(where, value)
         for where, base in classes
         for (home, _), stored in where.attributes.items()
         if home is base
         for one in stored
-        if isinstance(one.value, ast.Lambda | ast.GeneratorExp | ast.Call | ast.Dict | ast.List)
-        and (function := where.function(one.node)) is not None
-        and function.name == "__init__"
+        if (function := where.function(one.node)) is not None and function.name == "__init__"
+        for value in _set_there(where, one.value)
+        if isinstance(value, ast.Lambda | ast.GeneratorExp | ast.Call | ast.Dict | ast.List)
     ]
+
+
+def _set_there(module: ModuleIndex, value: ast.expr | None) -> Iterator[ast.expr | None]:
+    """Yield a value, or what a variable may have been set to (``transform = jitter()`` before ``self.transform =
+    transform``)."""
+    match value:
+        case ast.Name(id=name):
+            bound = reaching(module, module.scope(value).lookup(name), value)
+            yield from (one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path)
+        case _:
+            yield value
 
 
 def _parts(module: ModuleIndex, node: ast.AST) -> Iterable[ast.expr]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulint.fix import Fix
+from gpulint.fix import Declined, Fix
 
 MakeJob = Callable[..., Any]
 
@@ -34,6 +34,16 @@ for epoch in range(90):
         loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
         loss.backward()
         optimizer.step()
+"""
+PHOTOS = """\
+class Photos:
+    def __init__(self, folder):
+        self.files = np.array(folder.files())
+
+    def __getitem__(self, index):
+        return decoded(self.files[index])
+
+
 """
 SETTINGS = [
     ("GPU303", "pin_memory=True"),
@@ -70,3 +80,16 @@ def test_an_earlier_name_that_nothing_defines(job: MakeJob) -> None:
 def test_a_data_set_that_is_defined(job: MakeJob, data: str, extra: str) -> None:
     assert all(isinstance(fix, Fix) for fix in _fixes(job, "GPU303", "pin_memory=True", data, extra))
     assert _fixes(job, "GPU303", "pin_memory=True", data, extra)
+
+
+@pytest.mark.parametrize(("code", "options"), SETTINGS)
+@pytest.mark.parametrize("maker", ["Photos", "PhotoSet"])
+def test_what_makes_a_data_set_in_a_branch(job: MakeJob, code: str, options: str, maker: str) -> None:
+    program = LOADING.replace("HELPERS", HELPERS + PHOTOS).replace("EXTRA", "folder.eval()")
+    loading = program.replace("    data = DATA", f"    if size:\n        data = {maker}").replace("OPTIONS", options)
+    (found,) = job({"loading.py": loading, "train.py": TRAINING}).scan(code)
+    if maker == "Photos":
+        assert isinstance(found.fix, Fix)
+    else:
+        assert isinstance(found.fix, Declined)
+        assert "nothing defines `PhotoSet`" in found.fix.reason

@@ -113,3 +113,67 @@ def test_workers_of_a_loader_that_each_epoch_makes_are_not_said_to_last(
 ) -> None:
     (found,) = job({"train.py": program}).scan("GPU303")
     assert ("for all epochs" in found.finding.help) is lasting, found.finding.help
+
+
+REPLACED = """\
+from torch.utils.data import DataLoader, Subset
+
+
+class Selection:
+    def __init__(self, model, photos):
+        self.model, self.photos = model, photos
+
+    def prepare(self, part):
+        {before}
+        self.part_loader = DataLoader(Subset(self.photos, part), batch_size=64)
+
+    def score(self):
+        for x in self.part_loader:
+            self.model(x.cuda()).mean().backward()
+
+    def select(self, parts):
+        for part in parts:
+            self.prepare(part)
+            {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "lasting"),
+    [
+        ({}, False),
+        ({"before": "part = sorted(part)", "call": "[self.score() for _ in range(1)]"}, False),
+        ({"call": "for epoch in range(60):\n                self.score()"}, True),
+    ],
+)
+def test_workers_do_not_outlive_a_loader_that_each_round_replaces(
+    job: MakeJob, values: dict[str, str], lasting: bool
+) -> None:
+    usual = {"before": "self.count = len(part)", "call": "self.score()"}
+    fix = job({"select.py": REPLACED.format(**usual | values)}).offer("GPU303")
+    assert "num_workers=" in fix.edits[0].text
+    assert ("persistent_workers=True" in fix.edits[0].text) is lasting
+
+
+REPLACED_INSIDE = """\
+from torch.utils.data import DataLoader, Subset
+
+
+class Selection:
+    def score(self):
+        for x in self.part_loader:
+            self.model(x.cuda()).mean().backward()
+
+    def select(self, photos, parts):
+        for part in parts:
+            self.part_loader = DataLoader(Subset(photos, part), batch_size=64)
+            {call}
+"""
+EPOCHS = "for epoch in range(60):\n                self.score()"
+
+
+@pytest.mark.parametrize(("call", "lasting"), [("self.score()", False), (EPOCHS, True)])
+def test_workers_of_a_loader_that_the_same_function_replaces(job: MakeJob, call: str, lasting: bool) -> None:
+    text = REPLACED_INSIDE.format(call=call)
+    fix = job({"select.py": text}).offer("GPU303")
+    assert ("persistent_workers=True" in fix.edits[0].text) is lasting

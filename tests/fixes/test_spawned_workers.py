@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined, Fix
+
 MakeJob = Callable[..., Any]
 
 PROGRAM = """\
@@ -135,3 +137,78 @@ def test_functions_that_make_clients_get_no_workers(job: MakeJob, call: str, is_
         assert "each client of a federated training" in made.refusal("GPU303")
     else:
         assert made.offer("GPU303").changes
+
+
+SET_THERE = """\
+import torch
+import yaml
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+
+def jitter():
+    factor = torch.rand(1)
+
+    def _jitter(image):
+        return image * factor
+
+    return _jitter
+
+
+class Jitter:
+    def __call__(self, image):
+        return image * torch.rand(1)
+
+
+class Photos(Dataset):
+    def __init__(self, root, transform):
+        if transform is None:
+            transform = MADE
+        self.paths = sorted(root)
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return self.transform(Image.open(self.paths[index]))
+
+
+def main(model):
+    settings = yaml.safe_load(open("settings.yaml"))
+    loader = DataLoader(Photos(settings["root"], None), batch_size=64, num_workers=settings["num_workers"])
+    for epoch in range(20):
+        for images in loader:
+            model(images.cuda()).mean().backward()
+
+
+if __name__ == "__main__":
+    main(torch.load("model.pt"))
+"""
+SETTINGS = "root: ROOT\nnum_workers: 0\nbatch_size: 64\nepochs: 20\n"
+MAC = "/Users/me/photos"
+
+
+@pytest.mark.parametrize(
+    ("made", "root", "offered"),
+    [
+        ("jitter()", MAC, False),
+        ("jitter()", "C:\\photos", False),
+        ("jitter()", "/home/me/photos", True),
+        ("Jitter()", MAC, True),
+    ],
+)
+def test_settings_that_name_folders_of_a_mac(job: MakeJob, made: str, root: str, offered: bool) -> None:
+    files = {"train.py": SET_THERE.replace("MADE", made), "settings.yaml": SETTINGS.replace("ROOT", root)}
+    results = [one for one in job(files).scan("GPU303") if one.finding.path.name == "settings.yaml"]
+    (fix,) = [one.fix for one in results]
+    assert isinstance(fix, Fix) is offered, fix
+    if not offered:
+        assert isinstance(fix, Declined) and "folders of Windows or macOS" in fix.reason
+
+
+def test_settings_of_a_mac_for_a_data_set_that_is_not_seen(job: MakeJob) -> None:
+    program = SET_THERE.replace("Photos(settings", "photos.Photos(settings").replace("MADE", "Jitter()")
+    files = {"train.py": program, "settings.yaml": SETTINGS.replace("ROOT", MAC)}
+    results = [one for one in job(files).scan("GPU303") if one.finding.path.name == "settings.yaml"]
+    assert results and all(isinstance(one.fix, Declined) for one in results)

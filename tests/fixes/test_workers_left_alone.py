@@ -40,6 +40,32 @@ def run(seed):
 IN_A_POOL = "each process of a pool makes the loader"
 
 CASES = {
+    "an object that holds two files, in batches of an unknown size": (
+        "GPU303",
+        {
+            "train.py": """\
+            import torchaudio
+            from torch.utils.data import DataLoader, Dataset
+
+            class Clips(Dataset):
+                def __init__(self, files):
+                    self.files = files
+
+                def __len__(self):
+                    return len(self.files)
+
+                def __getitem__(self, index):
+                    clip, rate = torchaudio.load(self.files[index])
+                    return torchaudio.transforms.Resample(rate, 16000)(clip)
+
+            loader = DataLoader(Clips(["owl.wav", "jay.wav"]), batch_size=args.batch_size, shuffle=True)
+            for epoch in range(90):
+                for clip in loader:
+                    model(clip.cuda()).mean().backward()
+            """,
+        },
+        "2 samples take less time than starting workers",
+    ),
     "a function that an executor runs in several processes": (
         "GPU303",
         {"train.py": POOLED + "\nwith ProcessPoolExecutor(max_workers=3) as pool:\n    pool.submit(run, 1)\n"},

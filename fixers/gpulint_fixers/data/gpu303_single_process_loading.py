@@ -17,6 +17,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
+from gpulint.training.same_names import alternatives
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
@@ -158,7 +159,7 @@ def _may_not_last(project: Project, loader: Loader) -> bool:
     what changes, or its library may lack the option."""
     return (
         any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
-        or serves_one_pass(project, loader)
+        or any(serves_one_pass(project, one) for one in (loader, *alternatives(project, loader)))
         or bool(against_persistence(project, loader))
         or may_lack(project, loader.module.path, "persistent_workers")
         or predates_lasting_workers(loader.module)
@@ -264,7 +265,7 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the number of workers is set elsewhere; raise it there")
     if "#" in line[found.end() :] or "worker" in source.line(span.line - 1).partition("#")[2].lower():
         return Declined("the comment beside it may explain why there are none")
-    if reason := obstacle_of_setting(project, line[: found.start(1)]):
+    if reason := obstacle_of_setting(project, line[: found.start(1)], finding.path):
         return Declined(reason)
     own = ", which have their own random states" if setting_may_draw(project, line[: found.start(1)]) else ""
     at = Span(span.line, found.start(1) + 1, span.line, found.end(1) + 1)

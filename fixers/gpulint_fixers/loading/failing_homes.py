@@ -5,12 +5,19 @@ from __future__ import annotations
 import ast
 
 from gpulint.project import Project
+from gpulint.semantic.failing_names import undefined_in_text
 from gpulint.semantic.failing_results import failures
 from gpulint.training.loader_calls import Loader
+from gpulint.workload.dataset_work import parts_of
 
 
 def never_made(project: Project, loader: Loader) -> str:
     """Return why a loader is never made, as a text for a person; empty where nothing says so."""
+    undefined = {*map(id, undefined_in_text(project, loader.module))}
+    for made in parts_of(project, loader):
+        maker = made.node.func if isinstance(made.node, ast.Call) and made.module is loader.module else None
+        if isinstance(maker, ast.Name) and id(maker) in undefined:
+            return f"nothing defines `{maker.id}`, which is to make the data set"
     function = loader.module.function(loader.node)
     found = failures(project, loader.module, function) if function is not None else ()
     for failed in found:

@@ -9,6 +9,8 @@ import re
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries.dataset_classes import library_data_set
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.repeated_devices import repeats_device
 from gpulint.placement.tensor_location import TensorLocations
@@ -79,7 +81,37 @@ def samples_of(project: Project, loader: Loader) -> Samples:
     found += [_collated(project, loader, ref) for ref in _collates(project, loader)]
     if any(_moves(project, ref.module, ref.node, _STEPS) for ref in _collating(project, loader)):
         return Samples.MAYBE_GPU
+    owned = any(_comes_from_device(project, source, _MOST) for source in sources)
+    if owned and not _are_moved_where_drawn(project, loader):
+        return Samples.MAYBE_GPU
     return max(found, key=lambda one: one.value, default=Samples.HOST)
+
+
+def _comes_from_device(project: Project, source: NodeRef, steps: int) -> bool:
+    """Return whether a data set is an attribute, or comes of a method, of an object that was made with a device:
+    ``train_set, val_set = data.initialize(n).split()`` with ``data = Lattices(device=device)``."""
+    if not steps:
+        return False
+    for ref in project.fact(Resolver).points_to(source.module, source.node):
+        match ref.node:
+            case ast.Call(func=ast.Attribute(value=owner)) | ast.Attribute(value=owner):
+                found = _of(project, ref.module, owner, 0) is Samples.MAYBE_GPU
+                if found or _comes_from_device(project, NodeRef(ref.module, owner), steps - 1):
+                    return True
+            case ast.Call(func=ast.Name(), args=[first, *_]) if last_name(ref.node.func) in _PARTS:
+                if _comes_from_device(project, NodeRef(ref.module, first), steps - 1):
+                    return True
+    return False
+
+
+def _are_moved_where_drawn(project: Project, loader: Loader) -> bool:
+    """Return whether a function that draws from a loader moves what it draws, so that it comes from the host."""
+    reads = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    functions = [at.module.function(at.node) or at.module.syntax.tree for at in reads]
+    return any(
+        (move.module.function(move.node) or move.module.syntax.tree) in functions
+        for move in project.fact(DeviceTransfers).transfers_of(loader)
+    )
 
 
 def _collates(project: Project, loader: Loader) -> list[NodeRef]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
-from gpulint.workload.dataset_work import works_per_sample
+from gpulint.workload.dataset_work import parts_of, works_per_sample
+from gpulint.workload.desktop_files import is_written_for_desktop
 from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.sent_parts import SENT, unpicklable
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
+from gpulint_fixers.loading.exchanged_samples import exchanging_part
+from gpulint_fixers.loading.other_frameworks import foreign_gpu_samples
 from gpulint_fixers.loading.random_order import may_draw
 from gpulint_fixers.loading.repeated_draws import draws_differ
 from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
@@ -24,10 +30,32 @@ _LONGEST = 200
 """Characters in front of a number among which its key is looked for."""
 
 
-def obstacle_of_setting(project: Project, before: str) -> str:
-    """Return why a number of workers should not be raised, with what is written before it; empty if nothing says so."""
+def obstacle_of_setting(project: Project, before: str, path: Path) -> str:
+    """Return why a number of workers should not be raised in a file, with what is written before it; empty if nothing
+    says so."""
     key = _key(before)
+    if key and (maker := foreign_gpu_samples(project, key, path)):
+        return f"it reaches a loader whose samples `{maker}` makes on the GPU by default, which worker processes cannot"
+    if is_written_for_desktop(project, path) and not _can_be_spawned(project, key):
+        return (
+            "the file names folders of Windows or macOS, where processes are spawned, and it is not certain that they "
+            "can be sent the data set and its transforms"
+        )
     return _obstacle(project, key) if key else ""
+
+
+@query
+def _can_be_spawned(project: Project, key: str) -> bool:
+    """Return whether all loaders that read a setting are seen, of data sets that can be pickled."""
+    loaders = list(_loaders(project, key)) if key else []
+    known = all(_has_known_class(project, loader) for loader in loaders)
+    return bool(loaders) and known and not any(unpicklable(project, loader.call, SENT) for loader in loaders)
+
+
+def _has_known_class(project: Project, loader: Loader) -> bool:
+    made = parts_of(project, loader)
+    classes_of = project.fact(Resolver).classes_of
+    return bool(made) and all(isinstance(one.node, ast.expr) and bool(classes_of(one.module, one.node)) for one in made)
 
 
 def setting_may_draw(project: Project, before: str) -> bool:
@@ -50,6 +78,8 @@ def _obstacle(project: Project, key: str) -> str:
             return "it reaches a loader whose data set is a stream, all of which each of several workers would yield"
         if gpu_part(project, loader):
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
+        if name := exchanging_part(project, loader):
+            return f"it reaches a loader whose `{name}` exchanges messages with other processes of the program"
         if reason := draws_differ(project, loader):
             return f"it reaches a loader whose {reason}"
     if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):

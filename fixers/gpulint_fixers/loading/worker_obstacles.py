@@ -24,7 +24,7 @@ from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
-from gpulint.workload.sample_counts import has_few_batches
+from gpulint.workload.sample_counts import has_few_batches, has_few_samples, most_samples
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.sent_parts import (
     INNER,
@@ -37,6 +37,7 @@ from gpulint.workload.sent_parts import (
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint_fixers.loading.exchanged_samples import exchanging_part
 from gpulint_fixers.loading.failing_homes import never_made
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_lifetimes import (
@@ -90,6 +91,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return "each round of a loop starts the loader anew, and would start workers for a few batches"
     if has_few_batches(project, loader):
         return ONE_BATCH
+    if has_few_samples(project, loader):
+        return f"{most_samples(project, loader)} samples take less time than starting workers for them"
     if keeper := keeper_of(project, loader):
         return f"{keeper} keeps the batches, each tensor of which would hold a file descriptor if a worker sent it"
     if file := with_little_memory(project, loader.module.path):
@@ -121,6 +124,8 @@ def _of_samples(project: Project, loader: Loader) -> str:
         return f"each sample is made with `{name}`, which may be on the GPU; forked workers cannot use it"
     if name := pinning_part(project, loader):
         return f"`{name}` pins what it makes, which needs the GPU and is not possible in a forked worker"
+    if name := exchanging_part(project, loader):
+        return f"`{name}` exchanges messages with the other processes of the program, of which a worker is none"
     if is_stream(project, loader):
         return "several workers change the order in which the data set yields its samples"
     if entry := handed_handle(project, loader):

@@ -6,23 +6,28 @@ It is what fits if that was estimated, else twice the training one.
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
-from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch
+from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, check
 
 from gpulint import regex
-from gpulint.documents.call_syntax import default_of
+from gpulint.documents.call_syntax import default_of, keyword_value
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.same_names import alternatives
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workload.batch_sources import BatchSource
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.shared_sizes import double
@@ -47,6 +52,37 @@ _TRAINS = regex.compile(r"(?i)\.fit|\btrain\w*\(|trainer|GradientTape|value_and_
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """A batch size of its own for a loader, and for those that other branches make under its name: what evaluates may
+    get any of them."""
+    made = _of_one(finding, project)
+    if isinstance(made, Declined) or not isinstance(finding.payload, EvalBatch):
+        return made
+    source, edits = finding.payload.evaluation, [*made.edits]
+    for other in _branches(project, source):
+        told = _found(project, finding.path).get(other.node)
+        also = _of_one(told, project) if told is not None else None
+        if isinstance(also, Fix):
+            edits += also.edits
+        elif (size := keyword_value(other.node, "batch_size")) is not None and ast.unparse(size) == source.text:
+            return Declined("another branch makes the loader with the same batch size, which would stay as it is")
+    return Fix(made.description, made.safety, tuple(dict.fromkeys(edits)))
+
+
+@query
+def _found(project: Project, path: Path) -> dict[ast.Call, Finding]:
+    """Return what is found of the loaders of a file."""
+    document = project.document(path)
+    found = check(document, project) if document is not None else ()
+    return {one.payload.evaluation.node: one for one in found if isinstance(one.payload, EvalBatch)}
+
+
+def _branches(project: Project, source: BatchSource) -> list[Loader]:
+    """Return the loaders that other branches bind to the name of one."""
+    loaders = project.fact(LoaderFlow).in_module(source.call.module)
+    return [other for one in loaders if one.node is source.node for other in alternatives(project, one)]
+
+
+def _of_one(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, EvalBatch):
         module = project.module_at(finding.path)

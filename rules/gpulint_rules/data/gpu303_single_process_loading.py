@@ -71,6 +71,7 @@ from gpulint.values.unread_settings import is_unread
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.sample_counts import is_written_out
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import moves_batches, trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process
@@ -130,7 +131,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if worker_reasons.is_explained(project, loader, argument.refs):
             continue
         if (
-            _takes_everything(loader)
+            _takes_everything(project, loader)
             or only_collects(project, loader)
             or _is_made_anew(project, loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
@@ -280,10 +281,10 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
     )
 
 
-def _takes_everything(loader: Loader) -> bool:
-    """Return whether all samples are one batch (``batch_size=len(dataset)``), or all batches are kept in a list: there
-    is nothing to prepare ahead."""
-    if drawn_ahead.is_kept(loader):
+def _takes_everything(project: Project, loader: Loader) -> bool:
+    """Return whether all samples are one batch (``batch_size=len(dataset)``) or a few that are written out, or all
+    batches are kept in a list: there is nothing to prepare ahead."""
+    if drawn_ahead.is_kept(loader) or is_written_out(project, loader):
         return True
     size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}

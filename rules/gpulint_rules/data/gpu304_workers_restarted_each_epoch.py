@@ -54,6 +54,7 @@ from gpulint.values.moving_thresholds import sets_record
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.persistent_workers import against_persistence
+from gpulint.workload.sample_counts import is_written_out
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _OWN_CACHES = ", so that each worker also keeps the samples that it has made, in a cache of its own"
@@ -88,7 +89,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         ):
             continue
         epochs = _epochs(project, loader)
-        if epochs is None or against_persistence(project, loader):
+        if epochs is None or is_written_out(project, loader) or against_persistence(project, loader):
             continue
         name = loader.variable
         yield RULE.finding(
