@@ -161,3 +161,13 @@ def test_a_job_fetches_what_its_own_program_makes(job: MakeJob, makes: str, fetc
     fixes = [result.fix for result in job(files).scan("GPU331")]
     (stage,) = {new.text for fix in fixes for new in getattr(fix, "files", ()) if new.path.name == "job_prepare.sh"}
     assert {size for size in ("66b", "30b", "13b") if f"opt-{size}" in stage} == fetched
+
+
+def test_a_stage_that_would_not_fetch_what_is_loaded_is_not_offered(job: MakeJob) -> None:
+    install = "python -m venv venv\nsource venv/bin/activate\npip install -r requirements.txt\n"
+    program = TOKENS.format(arguments="").replace("org/words", "facebook/opt-66b")
+    made = job({"train.py": program, "job.sh": BATCH.format(install)})
+    assert "packages that it installs itself" in made.refusal("GPU331")
+    made = job({"train.py": program, "job.sh": BATCH.format("")})
+    (new, *_) = made.offer("GPU331").files
+    assert "snapshot_download('facebook/opt-66b'" in new.text
