@@ -163,11 +163,19 @@ def test_a_job_fetches_what_its_own_program_makes(job: MakeJob, makes: str, fetc
     assert {size for size in ("66b", "30b", "13b") if f"opt-{size}" in stage} == fetched
 
 
-def test_a_stage_that_would_not_fetch_what_is_loaded_is_not_offered(job: MakeJob) -> None:
-    install = "python -m venv venv\nsource venv/bin/activate\npip install -r requirements.txt\n"
+@pytest.mark.parametrize(
+    "install", ["", "python -m venv venv\nsource venv/bin/activate\npip install -r requirements.txt\n"]
+)
+def test_a_stage_for_a_download_fetches_it(job: MakeJob, install: str) -> None:
     program = TOKENS.format(arguments="").replace("org/words", "facebook/opt-66b")
     made = job({"train.py": program, "job.sh": BATCH.format(install)})
-    assert "packages that it installs itself" in made.refusal("GPU331")
-    made = job({"train.py": program, "job.sh": BATCH.format("")})
     (new, *_) = made.offer("GPU331").files
     assert "snapshot_download('facebook/opt-66b'" in new.text
+
+
+def test_other_steps_of_a_job_do_not_move_for_a_download_that_stays(job: MakeJob) -> None:
+    program = TOKENS.format(arguments="").replace("org/words", "facebook/opt-66b")
+    script = "pip install --target $SLURM_TMPDIR/packages -r requirements.txt\naws s3 sync s3://bucket/set set\n"
+    script += "export HF_HOME=$SLURM_TMPDIR/hub\n"
+    made = job({"train.py": program, "job.sh": BATCH.format(script)})
+    assert "cannot be split" in made.refusal("GPU331")
