@@ -17,8 +17,9 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, la
 _SEARCH = "find_unused_parameters"
 _MOVES = frozenset({"to", "cuda", "train", "half", "bfloat16", "float"})
 _LIBRARIES = (
-    *PRETRAINED, "torch.", "torchvision.", "torchaudio.", "transformers.", "diffusers.", "peft.", "sentence_transformers.",
-    "torch_geometric.", "monai.", "detectron2.", "mmcv.", "mmengine.", "mmdet.", "mmseg.", "mmpretrain.", "fairseq.",
+    *PRETRAINED, "torch.", "torchvision.", "torchaudio.", "transformers.", "diffusers.", "peft.",
+    "sentence_transformers.", "torch_geometric.", "monai.", "detectron2.", "mmcv.", "mmengine.", "mmdet.", "mmseg.",
+    "mmpretrain.", "fairseq.",
     "lightning.", "pytorch_lightning.", "efficientnet_pytorch.", "x_transformers.", "vit_pytorch.", "einops.",
 )  # fmt: skip
 """Packages whose models are made to be trained with DDP."""
