@@ -97,8 +97,8 @@ def starts_threads(project: Project, module: ModuleIndex, function: ast.expr) ->
 
 
 def loops_in_python(project: Project, module: ModuleIndex, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
-    """Return whether a mapped function runs Python (``tf.py_function(read, ...)``) that goes through loops of its own,
-    or is not to be read: the interpreter runs that for one sample at a time, whatever ``num_parallel_calls`` says."""
+    """Return whether a mapped function runs Python (``tf.py_function(read, ...)``) that goes through loops of its
+    own: the interpreter runs that for one sample at a time, whatever ``num_parallel_calls`` says."""
     resolver = project.fact(Resolver)
     for made in resolver.points_to(module, function):
         for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
@@ -111,7 +111,7 @@ def loops_in_python(project: Project, module: ModuleIndex, function: ast.expr, d
             run = next(iter(call.args), None) or keyword_value(call, "func")
             found = resolver.points_to(made.module, run) if run is not None else ()
             bodies = [ref.node for ref in found if isinstance(ref.node, (*FUNCTIONS, ast.Lambda))]
-            if not bodies or any(isinstance(part, ast.For | ast.While) for body in bodies for part in walk(body)):
+            if any(isinstance(part, ast.For | ast.While) for body in bodies for part in walk(body)):
                 return True
     return False
 

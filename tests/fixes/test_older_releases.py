@@ -288,12 +288,7 @@ def test_maps_get_the_name_that_the_tensorflow_of_the_cuda_has(
     assert ("num_parallel_calls=tf.data.AUTOTUNE" in made.text("train.py")) is not is_old
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        _read("points = [scale(part) for part in load(path)]\n    for part in points:\n        part.add(1)"),
-        _read(named="elsewhere.read"),
-    ],
-)
-def test_maps_that_loop_in_python_stay_on_one_core(job: MakeJob, program: str) -> None:
-    assert "loops of Python" in job({"train.py": program}).refusal("GPU307")
+def test_maps_that_loop_in_python_stay_on_one_core(job: MakeJob) -> None:
+    loops = "points = [scale(part) for part in load(path)]\n    for part in points:\n        part.add(1)"
+    assert "loops of Python" in job({"train.py": _read(loops)}).refusal("GPU307")
+    assert job({"train.py": _read(named="elsewhere.read")}).repair("GPU307") == 1
