@@ -19,7 +19,8 @@ _MOVES = frozenset({"to", "cuda", "train", "half", "bfloat16", "float"})
 _LIBRARIES = (
     *PRETRAINED, "torch.", "torchvision.", "torchaudio.", "transformers.", "diffusers.", "peft.",
     "sentence_transformers.", "torch_geometric.", "monai.", "detectron2.", "mmcv.", "mmengine.", "mmdet.", "mmseg.",
-    "mmpretrain.", "fairseq.", "lightning.", "pytorch_lightning.", "efficientnet_pytorch.", "x_transformers.", "vit_pytorch.",
+    "mmpretrain.", "fairseq.", "lightning.", "pytorch_lightning.", "efficientnet_pytorch.",
+    "x_transformers.", "vit_pytorch.",
 )  # fmt: skip
 """Packages whose models are made to be trained with DDP."""
 _BY_CONFIG = frozenset(f"hydra.utils.{name}" for name in ("instantiate", "call", "get_class", "get_method"))
