@@ -43,7 +43,7 @@ def _pick(module: ModuleIndex, model: ast.expr) -> tuple[ModuleIndex, ast.expr] 
         return None
     names = list[ast.expr]()
     for binding in module.scope(model).lookup(model.id):
-        match binding.value:
+        match _unmoved(binding.value):
             case ast.Call(func=ast.Subscript(value=ast.Name() | ast.Attribute(), slice=name)):
                 names.append(name)
             case ast.Call() as wrapped if any(
@@ -53,6 +53,19 @@ def _pick(module: ModuleIndex, model: ast.expr) -> tuple[ModuleIndex, ast.expr] 
             case _:
                 return None
     return (module, names[0]) if len(names) == 1 else None
+
+
+def _unmoved(made: ast.expr | None) -> ast.expr | None:
+    """Return what is moved to a device: ``Net()`` of ``Net().cuda()``."""
+    while (
+        isinstance(made, ast.Call)
+        and isinstance(made.func, ast.Attribute)
+        and made.func.attr in ("to", "cuda", "train", "half")
+    ):
+        if not isinstance(made.func.value, ast.Call):
+            break
+        made = made.func.value
+    return made
 
 
 def _names_small(project: Project, module: ModuleIndex, name: ast.expr) -> bool:
