@@ -38,8 +38,9 @@ _WIDTH = regex.compile(
     r"(^|[-_.])(hidden[-_](size|dim)|d[-_]model|n[-_]embd|(encoder[-_])?embed[-_]dim)$", re.IGNORECASE
 )
 _PUBLISHED = regex.compile(
-    r"copyright(?:[\s©\d,.–-]|\(c\))*(?:present[,.]?\s)?(?:the\s)?(google|facebook|meta platforms|nvidia|microsoft|hugging ?face|openai|deepmind|salesforce"
-    r"|amazon|baidu|alibaba|tencent|bytedance|tensorflow authors|allen institute|apple inc|ibm)",
+    r"copyright(?:[\s©\d,.-]|\(c\))*(?:present[,.]?\s)?(?:the\s)?(google|facebook|meta platforms|nvidia|microsoft"
+    r"|openai|hugging ?face|deepmind|salesforce|amazon|baidu|alibaba|tencent|bytedance|tensorflow authors|allen institute"
+    r"|ibm)\b",
     re.IGNORECASE,
 )
 """The head of a script that a company or laboratory has published with its recipe."""
