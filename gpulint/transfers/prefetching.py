@@ -19,6 +19,7 @@ from gpulint.libraries.downloads import HUB
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.documented_fetchers import documented_fetchers
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import SourceText
@@ -105,14 +106,19 @@ class Prefetching:
             above = bool(download.what) and _serves(path, home)
             if path == home or not (path.parent == home.parent or above):
                 continue
-            if not _FETCHES.search(path.stem) and path in self._project.imported(home):
-                continue  # a part of the program
+            if not _FETCHES.search(path.stem) and self._is_program(path, home):
+                continue
             other = self._project.module_at(path)
             for item in self._project.fact(Downloads).in_module(other) if other is not None else ():
                 same = item.what == download.what
                 if same if above else item.name == download.name and (not item.what or not download.what or same):
                     return Place(path, item.call.module.syntax.span(item.node), "fetched here, before the job")
         return None
+
+    def _is_program(self, path: Path, home: Path) -> bool:
+        """Return whether a file is a part of the program ``home``, or computes itself."""
+        names_device = self._project.fact(GpuPrograms).words.names_device
+        return path in self._project.imported(home) or names_device(self._project.data(path))
 
     @query
     def _fetchers(self) -> dict[Path, list[Path]]:

@@ -39,8 +39,8 @@ _WIDTH = regex.compile(
 )
 _PUBLISHED = regex.compile(
     r"copyright(?:[\s©\d,.-]|\(c\))*(?:present[,.]?\s)?(?:the\s)?(google|facebook|meta platforms|nvidia|microsoft"
-    r"|openai|hugging ?face|deepmind|salesforce|amazon|baidu|alibaba|tencent|bytedance|tensorflow authors|allen institute"
-    r"|ibm)\b",
+    r"|openai|hugging ?face|deepmind|salesforce|amazon|baidu|alibaba|tencent|bytedance|tensorflow authors|ibm"
+    r"|allen institute)\b",
     re.IGNORECASE,
 )
 """The head of a script that a company or laboratory has published with its recipe."""
