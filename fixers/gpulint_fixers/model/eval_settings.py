@@ -94,8 +94,8 @@ def _is_option(call: ast.Call, name: str) -> bool:
 
 
 def made_again(project: Project, source: BatchSource) -> list[BatchSource]:
-    """Return the other constructions of the loader that the same function keeps under the same name: the branches of
-    one choice, of which a program takes either."""
+    """Return the other constructions of the loader that the same function makes in the same way and keeps under the
+    same name: the branches of one choice, of which a program takes either."""
     module = source.call.module
     name = _kept_as(module, source.node)
     if not name:
@@ -106,6 +106,7 @@ def made_again(project: Project, source: BatchSource) -> list[BatchSource]:
         if other.node is not source.node
         and other.call.module is module
         and other.split is Split.EVAL
+        and ast.unparse(other.node.func) == ast.unparse(source.node.func)
         and module.function(other.node) is module.function(source.node)
         and _kept_as(module, other.node) == name
     ]
