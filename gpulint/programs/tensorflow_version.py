@@ -9,6 +9,7 @@ from gpulint import regex
 from gpulint.numerals import whole
 from gpulint.programs.package_lists import lists_above
 from gpulint.query import query
+from gpulint.rule import Kind
 from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
@@ -54,6 +55,21 @@ def release(project: Project, module: ModuleIndex) -> Release | None:
     if found is None:
         return newest if newest < (2, 0) else None
     return min(found, newest)
+
+
+_CUDA = regex.compile(rb"(?i)\bcuda(?:[-_]?toolkit)?(?:/|-|:|==?)v?(?P<major>\d{1,2})\.\d{1,2}(?!\w)")
+"""``module load cuda/10.0``, ``cudatoolkit=10.1``, ``FROM nvidia/cuda:9.0-cudnn7``, ``/usr/local/cuda-10.0``."""
+_OLD_CUDA = 11
+"""The first CUDA of a TensorFlow with ``tf.data.AUTOTUNE``: https://www.tensorflow.org/install/source#gpu"""
+
+
+@query
+def loads_old(project: Project) -> bool:
+    """Return whether the jobs and images of the tree hold only releases of CUDA that no TensorFlow with
+    ``tf.data.AUTOTUNE`` is built for."""
+    texts = (path for path in project.files if project.kind(path) is not Kind.PYTHON and path.suffix != ".ipynb")
+    found = {int(match["major"]) for path in texts for match in _CUDA.finditer(project.data(path))}
+    return bool(found) and max(found) < _OLD_CUDA
 
 
 @query

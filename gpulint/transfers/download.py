@@ -11,7 +11,7 @@ from gpulint.libraries.downloads import LABELS
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import CallSite, last_name
 
-_SAMPLE = regex.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
+_SAMPLE = regex.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj|[ot]tf|ttc|woff2?)$", re.IGNORECASE)
 _SOURCE = regex.compile(
     r"\.(py|ipynb|c|cc|cpp|cu|cuh|h|hpp|ya?ml|toml|cfg|ini|md|sh)$|/Makefile$|^https?://raw\.githubusercontent\.com/.*\{\}$"
 )
@@ -43,7 +43,8 @@ def callee(call: ast.Call) -> str:
 
 
 def is_small(url: str) -> bool:
-    """One picture or recording, to try a model on, the names of its classes, its settings, or a file of code."""
+    """One picture or recording, to try a model on, a font, the names of its classes, its settings, or a file of
+    code."""
     path = url.partition("?")[0]
     name = path.rpartition("/")[2]
     return bool(_SAMPLE.search(path) or _SOURCE.search(path) or LABELS.search(name) or _SETTINGS.search(name))

@@ -13,6 +13,7 @@ from gpulint.launch.transfer_commands import OWN_HOST
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
 from gpulint.semantic.points_to import Resolver
+from gpulint.transfers.asked_weights import nobody_asks
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.download_table import SHELL_CALLS, URL_CALLS, DownloadTable
 from gpulint.transfers.hub_downloads import HubDownloads
@@ -201,7 +202,7 @@ class DownloadCalls:
             return None
         for parameter in ("pretrained", "weights", "encoder_weights"):
             argument = self._project.fact(Arguments).of(module, call, parameter)
-            if any(self._is_set(ref) for ref in argument.refs):
+            if any(self._is_set(ref) for ref in argument.refs) and not nobody_asks(self._project, module, call):
                 owner = next(full for full in sorted(names) if full.startswith(tables.PRETRAINED)).partition(".")[0]
                 return Download(NodeRef(module, call), callee(call), "", f"pretrained weights of {owner}", "weights")
         return None

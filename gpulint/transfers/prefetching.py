@@ -18,6 +18,8 @@ from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.libraries.schedulers import batch_systems
+from gpulint.programs.documented_fetchers import documented_fetchers
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import SourceText
@@ -97,12 +99,14 @@ class Prefetching:
         return any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
 
     def _separate_step(self, download: Download) -> Place | None:
-        """A program named for it that makes the same call: of the same folder, or of one for scripts above it that
-        names the same."""
+        """A program for it, by its name or the README, that makes the same call: of the same folder, or of one for
+        scripts above it that names the same."""
         home = download.call.module.path
         for path in (path for paths in self._fetchers().values() for path in paths):
             above = bool(download.what) and _serves(path, home)
             if path == home or not (path.parent == home.parent or above):
+                continue
+            if not _FETCHES.search(path.stem) and self._is_program(path, home):
                 continue
             other = self._project.module_at(path)
             for item in self._project.fact(Downloads).in_module(other) if other is not None else ():
@@ -111,12 +115,18 @@ class Prefetching:
                     return Place(path, item.call.module.syntax.span(item.node), "fetched here, before the job")
         return None
 
+    def _is_program(self, path: Path, home: Path) -> bool:
+        """Return whether a file is a part of the program ``home``, or computes itself."""
+        names_device = self._project.fact(GpuPrograms).words.names_device
+        return path in self._project.imported(home) or names_device(self._project.data(path))
+
     @query
     def _fetchers(self) -> dict[Path, list[Path]]:
-        """Folder -> its programs that are named for fetching."""
+        """Folder -> its programs that are named for fetching, or that the README says to fetch."""
         table: dict[Path, list[Path]] = {}
+        documented = documented_fetchers(self._project)
         for path in self._project.python_files:
-            if _FETCHES.search(path.stem):
+            if _FETCHES.search(path.stem) or path in documented:
                 table.setdefault(path.parent, []).append(path)
         return table
 

@@ -96,6 +96,26 @@ def starts_threads(project: Project, module: ModuleIndex, function: ast.expr) ->
     return False
 
 
+def loops_in_python(project: Project, module: ModuleIndex, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
+    """Return whether a mapped function runs Python (``tf.py_function(read, ...)``) that goes through loops of its
+    own: the interpreter runs that for one sample at a time, whatever ``num_parallel_calls`` says."""
+    resolver = project.fact(Resolver)
+    for made in resolver.points_to(module, function):
+        for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
+            if not isinstance(call, ast.Call):
+                continue
+            if last_name(call.func) not in _RUNS_PYTHON:
+                if depth > 1 and loops_in_python(project, made.module, call.func, depth - 1):
+                    return True
+                continue
+            run = next(iter(call.args), None) or keyword_value(call, "func")
+            found = resolver.points_to(made.module, run) if run is not None else ()
+            bodies = [ref.node for ref in found if isinstance(ref.node, (*FUNCTIONS, ast.Lambda))]
+            if any(isinstance(part, ast.For | ast.While) for body in bodies for part in walk(body)):
+                return True
+    return False
+
+
 def _asks_for_threads(function: ast.AST) -> bool:
     return any(
         isinstance(part, ast.keyword)

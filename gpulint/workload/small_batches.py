@@ -30,6 +30,21 @@ _SIDE = 16
 """Least length of a side, rather than a number of channels."""
 MANY_TOKENS = 16384
 """Tokens per step from which on a transformer keeps a GPU busy, however few samples hold them."""
+_BUSY = 500_000_000_000
+"""Parameters of a transformer's layers times tokens per step from which on a step takes ten milliseconds and more: 3
+TFLOP forward and backward."""
+_LAYERS = regex.compile(r"(^|[-_.])(num[-_](hidden[-_])?layers?|n[-_]?layers?|(encoder[-_])?layers)$", re.IGNORECASE)
+_WIDTH = regex.compile(
+    r"(^|[-_.])(hidden[-_](size|dim)|d[-_]model|n[-_]embd|(encoder[-_])?embed[-_]dim)$", re.IGNORECASE
+)
+_PUBLISHED = regex.compile(
+    r"copyright(?:[\s©\d,.-]|\(c\))*(?:present[,.]?\s)?(?:the\s)?(google|facebook|meta platforms|nvidia|microsoft"
+    r"|openai|hugging ?face|deepmind|salesforce|amazon|baidu|alibaba|tencent|bytedance|tensorflow authors|ibm"
+    r"|allen institute)\b",
+    re.IGNORECASE,
+)
+"""The head of a script that a company or laboratory has published with its recipe."""
+_HEAD = 1_500
 LARGE_GLOBAL = 512
 """Batch over all processes from which on it is the optimizer that bounds it, not the GPU."""
 
@@ -169,10 +184,26 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
 def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
     """Return whether options, or what a file or module writes out, make the sequences so long that few of them fill a
     GPU, or the samples parts of volumes."""
-    return any(
+    return _works_long(options, size) or any(
         (_LENGTH.search(name) and size * (whole(text) or 0) >= MANY_TOKENS) or _is_volume(name, text)
         for name, text in options.items()
     )
+
+
+def _works_long(options: Mapping[str, str | None], size: int) -> bool:
+    """Return whether the number and width of a transformer's layers, given beside the length of the sequences, make a
+    step of few samples long (``--micro-batch-size 8 --seq-length 512 --num-layers 24 --hidden-size 1024``)."""
+    layers, width, length = (
+        max((whole(text) or 0 for name, text in options.items() if wanted.search(name)), default=0)
+        for wanted in (_LAYERS, _WIDTH, _LENGTH)
+    )
+    return 12 * layers * width**2 * size * length >= _BUSY
+
+
+def is_published(module: ModuleIndex) -> bool:
+    """Return whether the head of a module says that a company or laboratory has published it: its defaults are those of
+    a recipe that others compare with."""
+    return _PUBLISHED.search(module.syntax.source.text[:_HEAD]) is not None
 
 
 def _is_volume(name: str, text: str | None) -> bool:

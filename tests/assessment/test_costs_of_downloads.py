@@ -163,7 +163,7 @@ def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: s
         ("AutoModel.from_pretrained('org/net-70b')", "about 140 GB"),
         ("PeftModel.from_pretrained(model, 'org/net-70b-adapter')", "a download"),
         ("AutoModel.from_pretrained('openai/gpt-oss-120b')", "about 60 GB"),
-        ("AutoConfig.from_pretrained('org/net-70b')", "a small download"),
+        ("AutoProcessor.from_pretrained('org/net-70b')", "a small download"),
         ("hf_hub_download('org/net-70b', 'head.pt')", "a download"),
         ("load_dataset('org/tokens-600b')", "a download"),
         ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),

@@ -246,3 +246,49 @@ def test_a_fix_says_that_older_releases_repeat_the_draws_of_numpy(job: MakeJob) 
 def test_other_workers_draw_their_own_numbers(job: MakeJob, program: str, packages: str) -> None:
     fix = job({"train.py": program, "requirements.txt": packages}).offer("GPU303")
     assert "draw the same" not in fix.description
+
+
+READ = """\
+import tensorflow as tf
+
+
+def read(path):
+    {body}
+    return points
+
+
+def wrapped(path):
+    return tf.py_function({named}, [path], tf.float32)
+
+
+data = tf.data.Dataset.from_tensor_slices(files).map(lambda path: {mapped}(path)).batch(64).prefetch(2)
+model.fit(data)
+"""
+
+
+def _read(body: str = "points = load(path)", named: str = "read", mapped: str = "wrapped") -> str:
+    return READ.format(body=body, named=named, mapped=mapped)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_old"),
+    [
+        ("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:1\nmodule load volta cuda/10.0 cudnn\npython train.py\n", True),
+        ("Dockerfile", "FROM nvidia/cuda:10.1-cudnn7-devel\nCOPY . .\n", True),
+        ("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:1\nmodule load cuda/11.8\npython train.py\n", False),
+        ("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --device cuda:0\n", False),
+    ],
+)
+def test_maps_get_the_name_that_the_tensorflow_of_the_cuda_has(
+    job: MakeJob, name: str, text: str, is_old: bool
+) -> None:
+    made = job({"train.py": _read(), name: text})
+    assert made.repair("GPU307") == 1
+    assert ("num_parallel_calls=tf.data.experimental.AUTOTUNE" in made.text("train.py")) is is_old
+    assert ("num_parallel_calls=tf.data.AUTOTUNE" in made.text("train.py")) is not is_old
+
+
+def test_maps_that_loop_in_python_stay_on_one_core(job: MakeJob) -> None:
+    loops = "points = [scale(part) for part in load(path)]\n    for part in points:\n        part.add(1)"
+    assert "loops of Python" in job({"train.py": _read(loops)}).refusal("GPU307")
+    assert job({"train.py": _read(named="elsewhere.read")}).repair("GPU307") == 1

@@ -161,3 +161,21 @@ def test_a_job_fetches_what_its_own_program_makes(job: MakeJob, makes: str, fetc
     fixes = [result.fix for result in job(files).scan("GPU331")]
     (stage,) = {new.text for fix in fixes for new in getattr(fix, "files", ()) if new.path.name == "job_prepare.sh"}
     assert {size for size in ("66b", "30b", "13b") if f"opt-{size}" in stage} == fetched
+
+
+@pytest.mark.parametrize(
+    "install", ["", "python -m venv venv\nsource venv/bin/activate\npip install -r requirements.txt\n"]
+)
+def test_a_stage_for_a_download_fetches_it(job: MakeJob, install: str) -> None:
+    program = TOKENS.format(arguments="").replace("org/words", "facebook/opt-66b")
+    made = job({"train.py": program, "job.sh": BATCH.format(install)})
+    (new, *_) = made.offer("GPU331").files
+    assert "snapshot_download('facebook/opt-66b'" in new.text
+
+
+def test_other_steps_of_a_job_do_not_move_for_a_download_that_stays(job: MakeJob) -> None:
+    program = TOKENS.format(arguments="").replace("org/words", "facebook/opt-66b")
+    script = "pip install --target $SLURM_TMPDIR/packages -r requirements.txt\naws s3 sync s3://bucket/set set\n"
+    script += "export HF_HOME=$SLURM_TMPDIR/hub\n"
+    made = job({"train.py": program, "job.sh": BATCH.format(script)})
+    assert "cannot be split" in made.refusal("GPU331")

@@ -239,3 +239,54 @@ def test_layers_of_a_base_that_get_a_gradient_or_need_none_do_not(job: MakeJob, 
     init, method = USED[what]
     made = job({"train.py": INHERITED.format(init=init, method=method)})
     assert made.repair("GPU351") == 1
+
+
+OUTSIDE = """\
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from {package} import Net
+from net import Head
+
+network = Net(8)
+head = Head()
+parts = [Net(8) for _ in range(2)]
+{wrapped}
+for x in loader:
+    head(network(x.cuda())).mean().backward()
+    optimizer.step()
+"""
+PART = """\
+import torch
+
+class Head(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+BOTH = """\
+network = DDP(network.to(rank), find_unused_parameters=True)
+head = DDP(head, find_unused_parameters=True)"""
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "network = DDP(network, find_unused_parameters=True)",
+        "parts[0] = DDP(parts[0], find_unused_parameters=True)",
+        BOTH,
+    ],
+)
+def test_a_model_of_a_package_that_is_not_there_keeps_its_search(job: MakeJob, wrapped: str) -> None:
+    made = job({"train.py": OUTSIDE.format(package="weather.arch", wrapped=wrapped), "net.py": PART})
+    assert made.scan("GPU351")
+    assert made.repair("GPU351") == 0
+
+
+@pytest.mark.parametrize(("package", "fixes"), [("timm.models", 2), ("net", 2)])
+def test_models_of_known_libraries_and_of_the_tree_do_not(job: MakeJob, package: str, fixes: int) -> None:
+    net = PART + PART.removeprefix("import torch\n").replace("class Head", "class Net")
+    made = job({"train.py": OUTSIDE.format(package=package, wrapped=BOTH), "net.py": net})
+    assert made.repair("GPU351") == fixes

@@ -105,6 +105,25 @@ def test_help_speaks_of_the_program(tmp_path: Path, code: str, program: str, par
         ast.parse("\n".join(snippet))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("test.py", "import torch\n\nweights = torch.load('out/1.pt')\n"),
+        ("requirements.txt", "torch==1.6.0\n"),
+    ],
+)
+def test_no_writer_of_folders_where_files_are_read_or_pytorch_has_none(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "train.py").write_text(CHECKPOINT)
+    (tmp_path / name).write_text(text)
+    files = [tmp_path / "train.py", tmp_path / name]
+    report = engine.run(
+        Project(tmp_path, files, Config(base=tmp_path)), files[:1], select(LOADED.rules, ["GPU211"], (), ())
+    )
+    (advice,) = [result.finding.help for result in report.results]
+    assert "background thread" in advice
+    assert "async_save" not in advice
+
+
 def test_no_writer_of_pytorch_for_keras(tmp_path: Path) -> None:
     text = """\
 import tensorflow as tf

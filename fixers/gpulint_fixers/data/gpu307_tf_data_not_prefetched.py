@@ -11,8 +11,9 @@ from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.tensorflow_version import AUTOTUNE, TUNES, release
+from gpulint.programs.tensorflow_version import AUTOTUNE, TUNES, loads_old, release
 from gpulint.project import Project
+from gpulint.workload.map_functions import loops_in_python
 from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint_fixers.edits.calls import add_keyword
 
@@ -37,8 +38,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     newest = release(project, module)
     if payload.is_map and newest is not None and newest < TUNES:
         return Declined(f"TensorFlow {newest[0]}.{newest[1]}, which the program requires, has no AUTOTUNE")
+    if payload.is_map and call.args and loops_in_python(project, module, call.args[0]):
+        return Declined(
+            "it runs loops of Python, which one core executes for one sample at a time: batch them, or drop it"
+        )
     old = newest is not None and newest < AUTOTUNE
-    old = old or _may_be_old(module, tensorflow) or _is_used_by_old(project, module, tensorflow)
+    old = old or _may_be_old(module, tensorflow) or _is_used_by_old(project, module, tensorflow) or loads_old(project)
     own = _own_autotune(module, call, tensorflow)
     if payload.is_map:
         autotune = own or f"{tensorflow}.data.{'experimental.AUTOTUNE' if old else 'AUTOTUNE'}"

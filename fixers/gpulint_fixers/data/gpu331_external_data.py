@@ -45,7 +45,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             if named
             else "where the program looks for the file could not be determined"
         )
-    return _before(project, module, own)
+    # What comes with a model is fetched by the step of that.
+    fetched = of_module(project, module).lines
+    whole = [text for text in fetched if item is not None and HUB in item.origin and repr(item.what) in text]
+    return _before(project, module, own if own in fetched or not whole else whole[0])
 
 
 @query
@@ -111,7 +114,9 @@ def _in_batch(project: Project, batch: list[Job], found: Prefetch, own: str) -> 
     made = planned(project, script, batch[0])
     if isinstance(made, Plan) and not made.moved and are_small(found) and not _ARRAY.search(script.source.text):
         return Declined("a small model is fetched once and kept, which is not worth two job files")
-    staged = split_for(project, batch[0], {own} & {*found.lines})
+    if own not in found.lines:
+        return Declined("no step before the job would fetch it")
+    staged = split_for(project, batch[0], {own})
     if isinstance(staged, Fix):
         return staged
     return Declined(f"{script.path.name} cannot be split ({staged.reason}); fetch it in a step before")

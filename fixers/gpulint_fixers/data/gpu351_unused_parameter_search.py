@@ -25,6 +25,7 @@ from gpulint_fixers.data.searched_models import (
     default_of_search,
     is_chosen_at_run_time,
     is_only_one_searched,
+    unreadable,
 )
 from gpulint_fixers.data.unread_layers import unread_layer
 from gpulint_fixers.edits.calls import set_keyword
@@ -47,6 +48,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = project.module(document)
     if module is not None and is_chosen_at_run_time(project, module, found.call):
         return Declined("which model is trained is decided at run time; all that it may be need a gradient everywhere")
+    if module is not None and (name := unreadable(project, module, found.call)):
+        return Declined(f"the class of `{name}` is not in the tree, so that it may have parameters without use")
     if _has_auxiliary_heads(project, document.path):
         return Declined("the model has auxiliary heads, which get no gradient if the loss leaves their outputs out")
     if name := unread_layer(project, document.path, found.call.args[0] if found.call.args else None):

@@ -7,6 +7,7 @@ import ast
 from gpulint.documents.base import Document
 from gpulint.documents.call_syntax import default_of, keyword_value
 from gpulint.documents.python import walk
+from gpulint.libraries.downloads import PRETRAINED
 from gpulint.project import Project
 from gpulint.reasons import is_explained
 from gpulint.semantic.argument_binding import argument_of, parameters
@@ -14,6 +15,14 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 _SEARCH = "find_unused_parameters"
+_MOVES = frozenset({"to", "cuda", "train", "half", "bfloat16", "float"})
+_LIBRARIES = (
+    *PRETRAINED, "torch.", "torchvision.", "torchaudio.", "transformers.", "diffusers.", "peft.",
+    "sentence_transformers.", "torch_geometric.", "monai.", "detectron2.", "mmcv.", "mmengine.", "mmdet.", "mmseg.",
+    "mmpretrain.", "fairseq.", "lightning.", "pytorch_lightning.", "efficientnet_pytorch.",
+    "x_transformers.", "vit_pytorch.",
+)  # fmt: skip
+"""Packages whose models are made to be trained with DDP."""
 _BY_CONFIG = frozenset(f"hydra.utils.{name}" for name in ("instantiate", "call", "get_class", "get_method"))
 """Functions that make what a file of settings names."""
 
@@ -65,6 +74,33 @@ def _is_looked_up(project: Project, origin: NodeRef) -> bool:
         case ast.Subscript():
             return True
     return False
+
+
+def unreadable(project: Project, module: ModuleIndex, call: ast.Call) -> str:
+    """Return the model of a wrapper, or of one beside it with the same search, whose class is not to be read: it comes
+    from a package outside the tree that is no known library, or is one of a list; empty if there is none."""
+    searched = [other for other in _beside(module, call) if keyword_value(other, _SEARCH) is not None]
+    for one in (call, *searched):
+        if one.args and (name := _unread(project, module, one.args[0])):
+            return name
+    return ""
+
+
+def _unread(project: Project, module: ModuleIndex, model: ast.expr) -> str:
+    while isinstance(model, ast.Call) and isinstance(model.func, ast.Attribute) and model.func.attr in _MOVES:
+        model = model.func.value
+    resolver = project.fact(Resolver)
+    if resolver.classes_of(module, model):
+        return ""
+    if isinstance(model, ast.Subscript):
+        return ast.unparse(model)
+    for made in resolver.points_to(module, model):
+        if not isinstance(made.node, ast.Call) or resolver.callees(made.module, made.node):
+            continue
+        names = resolver.call_names(made.module, made.node)
+        if names and not any(name.startswith(_LIBRARIES) or "." not in name for name in names):
+            return last_name(made.node.func)
+    return ""
 
 
 def default_of_search(project: Project, module: ModuleIndex, value: ast.expr) -> ast.Constant | str | None:

@@ -146,7 +146,7 @@ def _own_value(project: Project, loader: Loader) -> str:
 
 @query
 def _known_values(project: Project, module: ModuleIndex) -> tuple[str, ...]:
-    """What each loader of a module passes whose batches are seen moving."""
+    """Return what each loader of a module passes whose batches are seen moving."""
     moving = project.fact(DeviceTransfers).transfers_of
     loaders = project.fact(LoaderFlow).in_module(module)
     return tuple(_own_value(project, one) for one in loaders if any(True for _ in moving(one)))

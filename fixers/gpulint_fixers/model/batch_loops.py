@@ -9,6 +9,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.workload.batch_sources import BatchSource
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint_fixers.model.flattened_batches import flattened, flattened_elsewhere
@@ -19,6 +20,12 @@ _PER_BATCH = frozenset(
     "cohen_kappa_score matthews_corrcoef classification_report confusion_matrix spearmanr kendalltau".split()
 )
 """Scores of several samples whose mean over batches depends on how many there are in each."""
+_COMPARES = regex.compile(
+    r"(?i)cox(?!y)(_?ph)?_?(loss|likelihood|nll)?$|coxph|partial_?likelihood|concordance|(^|_)c_?index|"
+    r"info_?nce|nt_?x_?ent|sup_?con(_?loss)?$|clip_?loss|list_?net|list_?mle|lambda_?rank|npairs?_?loss"
+)
+"""Losses and scores that compare the samples of a batch with each other."""
+_COMPARED = "`{}` compares the samples of a batch, so that its value depends on their number"
 _SAMPLES = regex.compile(
     r"^(n|num)_?(val|valid|validation|test|eval|dev)?(_?(samples|images|examples))?$|data(set)?_?size"
 )
@@ -32,7 +39,10 @@ _LARGER = "puts several views of each sample into the batch, which is that much 
 def relies_on_size(project: Project, source: BatchSource) -> str | None:
     """Return why the loops over a loader need batches of the size that they have; None if nothing shows that."""
     size = last_name(source.batch.node) if isinstance(source.batch.node, ast.expr) else ""
-    for draw in project.fact(BatchFlow).of_loader(source.call.module, source.node):
+    draws = project.fact(BatchFlow).of_loader(source.call.module, source.node)
+    if not draws and (compared := _comparing_anywhere(source.call.module)):
+        return _COMPARED.format(compared)
+    for draw in draws:
         module, loop = draw.where.module, draw.where.node
         region = module.function(loop) or loop
         if not isinstance(loop, ast.For | ast.AsyncFor) or loop not in [region, *walk(region)]:
@@ -42,6 +52,8 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
         for part in walk(loop):
             if isinstance(part, ast.Call) and last_name(part.func) in _PER_BATCH:
                 return f"`{last_name(part.func)}` is taken of each batch, so that its mean depends on their size"
+            if isinstance(part, ast.Call) and (compared := _comparing(module, part)):
+                return _COMPARED.format(compared)
         if total := _mean_of_sums(module, loop):
             return f"`{total}` sums batch means and is divided by the number of samples, so a larger batch changes it"
         if total := _sum_that_decides(module, loop):
@@ -52,6 +64,22 @@ def relies_on_size(project: Project, source: BatchSource) -> str | None:
             return f"the loop over the loader computes with `{size}`"
     made = flattened_elsewhere(project, source.call.module, source.node)
     return f"`{made}` {_LARGER}" if made else None
+
+
+def _comparing(module: ModuleIndex, call: ast.Call) -> str:
+    """Return the name of the loss that a call computes from a whole batch (``CoxPHLoss()(...)``, ``criterion(...)``
+    of a ``criterion = CoxPHLoss()``); empty for others."""
+    names = [last_name(call.func)]
+    if isinstance(call.func, ast.Name):
+        made = (binding.value for binding in module.scope(call).lookup(call.func.id))
+        names += [last_name(value.func) for value in made if isinstance(value, ast.Call)]
+    return next((name for name in names if _COMPARES.search(name)), "")
+
+
+@query
+def _comparing_anywhere(module: ModuleIndex) -> str:
+    """Return the name of such a loss in a module, for a loader of which no loop is seen; empty if there is none."""
+    return next((name for name in sorted(module.calls_by_name) if _COMPARES.search(name)), "")
 
 
 def _mean_of_sums(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> str:

@@ -6,6 +6,7 @@ It is what fits if that was estimated, else twice the training one.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from pathlib import Path
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, check
@@ -34,8 +35,10 @@ from gpulint.workload.shared_sizes import double
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.numbers import follow, replace_number
 from gpulint_fixers.edits.statements import insert_below
+from gpulint_fixers.model.batch_counts import counts_batches, divides
 from gpulint_fixers.model.batch_loops import relies_on_size
 from gpulint_fixers.model.batch_makers import bound_to_size, shaped_by_size, stacked_alone
+from gpulint_fixers.model.eval_settings import applies_elsewhere, drops_last, fallback, inside, made_again, may_be_one
 from gpulint_fixers.model.loss_evaluation import keeps_losses_alone
 
 _ENOUGH = 1024
@@ -117,8 +120,10 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
     source = found.evaluation
     if not found.fits and 2 * found.size > _ENOUGH:
         return Declined(f"a batch of {2 * found.size:,} would hardly be faster; measure before raising it")
-    if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
+    if counts_batches(source.call.module) or divides(source.call.module, source.text):
         return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
+    if may_be_one(project, source):
+        return Declined(f"the program sets `{source.text}` to 1 in one case, which may expect single samples")
     if "exec(open(" in source.call.module.syntax.source.text:
         return Declined("the program runs a file of settings, which may set the training batch size once more")
     if found.size:
@@ -135,19 +140,37 @@ def _enlarge(finding: Finding, project: Project, found: EvalBatch) -> Fix | Decl
             return _replace(project, finding, finding.span, str(found.fits or 2 * found.size), found)
         if not isinstance(source.batch.node, ast.Constant):
             return _raise_setting(project, found)
-    node = source.batch.node
+    return _in_call(finding, project, found)
+
+
+def _in_call(finding: Finding, project: Project, found: EvalBatch) -> Fix | Declined:
+    """Twice the size where the loader is made, and where it is made again for another case."""
+    source = found.evaluation
+    node = fallback(source.batch.node) or source.batch.node
     syntax = source.call.module.syntax
     if "kwargs" in source.keyword or "opt" in source.keyword or not isinstance(node, ast.expr):
         return Declined("the batch size is in a dictionary of options")
     if source.call.node not in set(syntax.ancestors(node)):
         return Declined("the batch size is set elsewhere and may also apply to training")
+    again = made_again(project, source)
+    if any(map(drops_last, again)):
+        return Declined("the loader may drop the last batch in another case, and a larger one holds more samples")
+    same = [other.batch.node for other in again if other.text == source.text and inside(other.batch.node, other.node)]
+    nodes = [fallback(other) or other for other in same if isinstance(other, ast.expr)]
     named = _constant(source.call.module, source.node, node, found.fits) if isinstance(node, ast.Name) else None
     if not found.size and named:
-        return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
+        edits = (Edit(finding.path, syntax.span(part), named[1]) for part in (node, *nodes))
+        return _fix((*named[0], *edits), found.fits)
     training = found.training.batch
     text = training.module.syntax.text(training.node) if isinstance(training.node, ast.expr) else found.training.text
+    if node is not source.batch.node:
+        text = syntax.text(node)
     twice = double(str(found.size) if found.size else found.training.text if "\n" in text else text)
-    return _replace(project, finding, syntax.span(node), str(found.fits) if found.fits else twice, found)
+    made = _replace(project, finding, syntax.span(node), str(found.fits) if found.fits else twice, found)
+    if not isinstance(made, Fix) or found.size:
+        return made
+    new = made.edits[0].text
+    return dataclasses.replace(made, edits=(*made.edits, *(Edit(finding.path, syntax.span(at), new) for at in nodes)))
 
 
 def _derived(project: Project, found: EvalBatch) -> Fix | Declined | None:
@@ -182,6 +205,8 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     old = text.text[text.offset(at.line, at.column) : text.offset(at.end_line, at.end_column)]
     if not old.isdecimal():
         return Declined(f"`{source.text}` is not set to a plain number; raise it there")
+    if (reason := applies_elsewhere(project, source, place.path)) is not None:
+        return Declined(reason)
     edits = replace_number(project, place, int(old), str(found.fits or 2 * found.size))
     assert edits is not None
     return _fix(edits, found.fits)
@@ -248,30 +273,6 @@ def _only_evaluates(module: ModuleIndex) -> bool:
     """Return whether a module calls the trainer's evaluation, and never its training."""
     named = module.calls_by_name
     return ("evaluate" in named or "predict" in named) and not any(name in named for name in ("train", "fit"))
-
-
-def _counts_batches(module: ModuleIndex) -> bool:
-    """Return whether the module tells Keras a number of evaluation batches."""
-    return any(
-        keyword.arg in ("validation_steps", "steps") and getattr(keyword.value, "value", 0) is not None
-        for name in ("fit", "fit_generator", "evaluate", "evaluate_generator")
-        for call in module.calls_by_name.get(name, [])
-        for keyword in call.keywords
-    )
-
-
-def _divides(module: ModuleIndex, size: str) -> bool:
-    """Return whether a number of evaluation steps is computed from the size (``steps_per_eval = samples //
-    batch_size``)."""
-    for node in module.syntax.nodes:
-        if not isinstance(node, ast.Assign) or split_of(ast.unparse(node.targets[0])) is not Split.EVAL:
-            continue
-        for part in walk(node.value):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv | ast.Div):
-                divisor = ast.unparse(part.right)
-                if divisor == size or ("batch" in size.lower() and "batch" in divisor.lower()):
-                    return True
-    return False
 
 
 def _derives(module: ModuleIndex, option: str) -> bool:

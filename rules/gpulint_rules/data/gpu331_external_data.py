@@ -72,11 +72,10 @@ from gpulint.transfers.launched_ids import LaunchedIds
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.download_advice import BEFORE, STORAGE, advice, from_hub, names_part
 from gpulint_rules.data.download_gate import may_fetch
-
-_EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
+from gpulint_rules.data.known_downloads import distinct, is_kept, stands_on_disk, told_once
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -101,8 +100,12 @@ def _python(document: Document, module: ModuleIndex, project: Project, held: tup
 
 def downloads_of(module: ModuleIndex, project: Project, held: tuple[Place, ...] = ()) -> Iterator[Download]:
     """Downloads of a module that it does by default, on a machine with GPUs, and that nothing has done before it."""
+    yield from told_once([*_downloads(module, project, held)])
+
+
+def _downloads(module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Download]:
     offline = project.fact(Prefetching).is_offline(module.path)
-    for item in _distinct(project.fact(Downloads).in_module(module)):
+    for item in distinct(project.fact(Downloads).in_module(module)):
         if (
             (offline and HUB in item.origin)
             or project.fact(Prefetching).of(item) is not None
@@ -111,7 +114,9 @@ def downloads_of(module: ModuleIndex, project: Project, held: tuple[Place, ...] 
             continue
         if _is_named(project, module, item) or project.fact(Guards).is_switched_off(module, item.node):
             continue
-        if item.kind == "data" and (_stands_on_disk(module, item) or ends_after_repair(module, item.node)):
+        if item.kind == "data" and (stands_on_disk(module, item) or ends_after_repair(module, item.node)):
+            continue
+        if is_kept(module, item):
             continue
         if project.fact(Guards).is_without_gpu(module, item.node):
             continue
@@ -133,21 +138,6 @@ def _is_asked_for(module: ModuleIndex, item: Download) -> bool:
     )
 
 
-def _stands_on_disk(module: ModuleIndex, item: Download) -> bool:
-    """Return whether the function stops if its folder is missing (``if not os.path.isdir(path): raise``)."""
-    for test, holds in conditions(module, item.node):
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked)) if not holds:
-                pass
-            case ast.Compare(left=ast.Call(func=asked), comparators=[ast.Constant(value=False)]) if not holds:
-                pass
-            case _:
-                continue
-        if last_name(asked) in _EXISTS:
-            return True
-    return False
-
-
 def _is_named(project: Project, module: ModuleIndex, item: Download) -> bool:
     """Return whether the program only fetches what its user names, and not by default (``if args.model ==
     "org/name"``).
@@ -163,42 +153,6 @@ def _is_named(project: Project, module: ModuleIndex, item: Download) -> bool:
                 if (name == item.what or known.complete) and name not in known.constants:
                     return True
     return False
-
-
-def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
-    """Without the workers' own construction of a data set that the main process has fetched, and once for a function
-    that picks one of many classes for an id that it is given."""
-    seen: dict[tuple[str, str], Download] = {}
-    told = list[Download]()
-    for item in sorted(downloads, key=lambda item: item.call.module.function(item.node) is not None):
-        others = [other for other in downloads if _excludes(item, other)] if item.place is not None else []
-        if len(others) >= _MANY:
-            if any(other in told for other in others):
-                continue
-            told.append(item)
-        function = item.call.module.function(item.node)
-        key = (item.name, item.call.module.syntax.text(item.node.args[0]) if item.node.args else "")
-        first = seen.setdefault(key, item)
-        if (
-            first is item
-            or item.kind != "data"
-            or function is None
-            or first.call.module.function(first.node) is not None
-        ):
-            yield item
-
-
-def _excludes(one: Download, other: Download) -> bool:
-    """Return whether two downloads of the same thing are branches of one choice."""
-    module = one.call.module
-    if one.what != other.what or module.function(one.node) is not module.function(other.node):
-        return False
-    tests = {id(test): holds for test, holds in conditions(module, one.node)}
-    return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other.node))
-
-
-_MANY = 3
-"""Other classes that a function picks from."""
 
 
 def _finding(project: Project, document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:

@@ -112,11 +112,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
     if is_handed_to_lightning(module, sync.node) or is_in_result(module, sync.node):
         return _HAND_OVER
     if tests_parameters(module, sync, context.loop.node):
-        if _changes_each(module, sync.node):
-            return _EACH
-        if _decides_each(module, sync.node):
-            return _ANSWERS
-        return _GRADIENTS if _GRADIENT.search(module.syntax.text(sync.node)) else _PARAMETERS
+        return _of_parameters(module, sync.node)
     if _only_guards(module, sync.node):
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
@@ -197,6 +193,15 @@ def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:
         for statement in branch.body
         for part in walk(statement)
     )
+
+
+def _of_parameters(module: ModuleIndex, node: ast.expr) -> str:
+    """Return what a program can do instead of a test of each parameter."""
+    if _changes_each(module, node):
+        return _EACH
+    if _decides_each(module, node):
+        return _ANSWERS
+    return _GRADIENTS if _GRADIENT.search(module.syntax.text(node)) else _PARAMETERS
 
 
 def _changes_each(module: ModuleIndex, node: ast.expr) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
+from gpulint.programs.api_releases import lacks
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.transfers.checkpoint_intervals import TimedInterval
 from gpulint.transfers.checkpoints import Save
 from gpulint.values.arguments import Arguments
@@ -14,7 +17,7 @@ _LONGEST = 120  # characters of arguments that a snippet repeats
 _MOVE = "write it to a local temporary file and let one background thread, joined at exit, move it to its place"
 
 
-def advice(save: Save) -> str:
+def advice(project: Project, save: Save) -> str:
     """Return what to do, for a dictionary of PyTorch's with an asynchronous writer in the program's own names."""
     if save.interval is not None:
         return (
@@ -24,6 +27,8 @@ def advice(save: Save) -> str:
     if not _imports(save.call.module, "torch", "lightning", "pytorch_lightning") and _imports(
         save.call.module, "tensorflow", "keras", "tf_keras"
     ):
+        return _MOVE
+    if _reads_files(project, save.call.module.path) or lacks(project, save.call.module.path, "async_save"):
         return _MOVE
     text = f"{_MOVE}; or use an asynchronous writer such as `torch.distributed.checkpoint.async_save`"
     if save.what != "torch.save" or len(save.node.args) < 2:
@@ -38,6 +43,14 @@ def advice(save: Save) -> str:
         "    pending.result()  # one at a time; also after the loop (process groups need cpu:gloo,cuda:nccl)\n"
         f"pending = torch.distributed.checkpoint.async_save({state}, checkpoint_id={path})"
     )
+
+
+@query
+def _reads_files(project: Project, path: Path) -> bool:
+    """Return whether the program, a module of it or a program beside it loads files by ``torch.load``, which cannot
+    read the folders that an asynchronous writer makes."""
+    others = (other for other in project.python_files_with(b"torch.load(") if not project.is_test(other))
+    return any(other.is_relative_to(path.parent) or path.is_relative_to(other.parent) for other in others)
 
 
 def interval_advice(timed: TimedInterval | None) -> str:

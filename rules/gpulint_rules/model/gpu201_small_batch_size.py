@@ -64,6 +64,7 @@ from gpulint.workload.small_batches import (
     fills_by_length,
     is_batch_size,
     is_explained,
+    is_published,
     is_small,
     names_large_model,
     names_no_training,
@@ -179,7 +180,7 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
     if declared and not (uses and project.fact(BatchSizeLimits).computes(module)):
         declared = [item for item in declared if project.fact(BatchSizeLimits).trained_with(item[0])]
     by_deepspeed = deepspeed.makes_batches(project, module)
-    for option, name, size in declared:
+    for option, name, size in declared if not is_published(module) else ():
         if by_deepspeed and not is_option_read(option):
             continue
         if size > 1 and is_small(size, text):
@@ -197,7 +198,7 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
             yield _finding(
                 document, span, f"{batch.key} is {batch.size}", batch.size, *(() if here else (batch.place,))
             )
-    yield from _made(document, project, module, sources, bool(declared))
+    yield from _made(document, project, module, sources, bool(declared) or is_published(module))
 
 
 def _made(

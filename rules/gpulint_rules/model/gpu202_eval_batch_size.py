@@ -19,8 +19,8 @@ than one batch; full-neighbourhood inference on graphs; training and evaluation 
 Fix safety
 Unsafe: evaluation gets twice the training batch, or what is estimated to fit; metrics that are averaged per batch may
 change a little. Nothing is changed where training and evaluation share one setting or a launcher or dictionary states
-it, where samples may come one by one, where code counts on the size (a number of steps, sums of the batches' means),
-where the last batch may be dropped, above 1,024 samples, without training on a GPU, and where nothing reads the loader.
+it, where samples may come one by one, where code counts on the size (steps, sums of means, a loss that compares the
+samples), where the last batch may be dropped, above 1,024 samples, without a GPU, and where nothing reads the loader.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html

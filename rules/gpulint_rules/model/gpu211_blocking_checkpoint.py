@@ -64,6 +64,7 @@ from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.model_sizes import is_small_state
+from gpulint.training.named_models import is_named_small
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.checkpoint_intervals import TimedInterval, timed_interval
 from gpulint.transfers.checkpoint_times import is_for_tpu, is_quick, writes_adapter
@@ -140,6 +141,8 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         contexts = [context for context in contexts if not _is_seldom(project, (at, save.call), context)]
         if not contexts:
             return
+    often = interval_of(project, save)
+    in_steps = any(context.role is Role.STEP for context in contexts) or (often is not None and often.per == "step")
     reported = location.is_local and _is_reported(at)
     if (
         (location.is_local and not reported)
@@ -150,22 +153,22 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
             and save.node.args
             and is_small_state(project, save.call.module, save.node.args[0])
         )
+        or (not location.is_remote and not measured and not in_steps and is_named_small(project, save))
     ):
         return
     if is_for_tpu(save.call) or project.fact(Guards).is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
         return
     assert isinstance(at.node, ast.Call)
-    often = interval_of(project, save)
-    in_steps = any(context.role is Role.STEP for context in contexts) or (often is not None and often.per == "step")
     loop = "training" if in_steps else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
     unless = "; off by default" if _is_off_by_default(project, at, contexts) else ""
     where = "and waits until Ray has copied it to the run's storage" if reported else where
+    kept = retention_advice(project, save) if location.is_remote else ""
     yield RULE.finding(
         at.module.path,
         at.module.syntax.span(at.node),
         f"{Save(at).what} writes a checkpoint in the {loop} loop {where}{unless}",
-        help=interval_advice(timed) + advice(save) + (retention_advice(project, save) if location.is_remote else ""),
+        help=interval_advice(timed) + advice(project, save) + kept,
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts), timed),
         cost=timed_cost(timed, at, save) if timed is not None else cost_of(project, at, save, location, often),
