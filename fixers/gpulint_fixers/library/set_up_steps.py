@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from gpulint import regex
+from gpulint.launch.job import Job
 from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import keeps_environment
@@ -24,11 +25,15 @@ def set_up_by_hand(project: Project, held: GpuJobCommand) -> str:
     """Return the file of the documentation that has an install of a job as a step of the set-up, whose packages the
     job keeps; empty if there is none."""
     words = _common(words_of(held.command))
-    if words == _DOES_AGAIN or not keeps_environment(project.models, held.job, " ".join(words)):
-        return ""
-    for folder in held.job.document.path.parents:
+    return "" if words == _DOES_AGAIN else _documented(project, held.job, words)
+
+
+@query
+def _documented(project: Project, job: Job, words: tuple[str, ...]) -> str:
+    """Return the file of the documentation that has a command as a step, where a job keeps what it installs."""
+    for folder in job.document.path.parents:
         for name, steps in _steps(project, folder):
-            if words in steps:
+            if words in steps and keeps_environment(project.models, job, " ".join(words)):
                 return (folder / name).relative_to(project.root).as_posix()
         if folder == project.root:
             break
