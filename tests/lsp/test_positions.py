@@ -32,7 +32,8 @@ async def test_places_behind_emoji_and_cjk(editor, tmp_path, encodings, chosen, 
     pin = (await editor.diagnostics(uri))[0]
     assert pin.range.start == types.Position(2, units(lines[2][: lines[2].index("DataLoader(")]))
     assert pin.range.end == types.Position(2, units(lines[2]))
-    # The editor deletes the call behind the emoji by places in the same unit.
+    # The editor replaces the call behind the emoji by places in the same unit.
     start = units(lines[5][: lines[5].index("batch = ")])
-    editor.change(uri, 2, (types.Range(types.Position(5, start), types.Position(5, units(lines[5]))), "pass"))
-    assert await editor.codes(uri, 2) == ["GPU207"]
+    copy = "batch = batch.cuda(non_blocking=True)"
+    editor.change(uri, 2, (types.Range(types.Position(5, start), types.Position(5, units(lines[5]))), copy))
+    assert await editor.codes(uri, 2) == ["GPU301", "GPU207"]

@@ -40,7 +40,8 @@ MAX_DEPTH = 150
 _WIDEST = 4
 """Columns of one level of indentation in files that are written as usual."""
 _BLANKS = " \t\f"
-_NOT_PLAIN = regex.compile(r"""\"{3}|'{3}|\\$|=\s*(?:![rsa]\s*)?[:}]""", re.MULTILINE)
+_NOT_PLAIN = regex.compile(r"""\"{3}|'{3}|^[^"'\n]*["'].*\\$|=\s*(?:![rsa]\s*)?[:}]""", re.MULTILINE)
+"""Strings that go over several lines, also after a backslash, and expressions that show their source."""
 _OWN_TEXT = regex.compile(r"""\{[^{}\\"'\n]*=[ \t]*(?:![rsa][ \t]*)?(?=[:}])""")
 """A part of an f-string that shows its own source, all of it on one line: ``{value = }``."""
 _AFTER_BACKSLASH = regex.compile(r"(?<=\\\n)")
@@ -214,8 +215,7 @@ def _own_step(syntax: PythonModule, node: ast.AST) -> str:
 
 
 def _is_plain(lines: list[str]) -> bool:
-    """Return whether every line can be indented by itself: no string or expression that shows its source goes over
-    several."""
+    """Return whether every line can be indented by itself."""
     text = "\n".join(lines)
     return not _NOT_PLAIN.search(_OWN_TEXT.sub("", text))
 
