@@ -10,6 +10,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_sources import BatchSource, BatchSources
 from gpulint.workload.data_split import Split
@@ -68,6 +69,7 @@ def applies_elsewhere(project: Project, source: BatchSource, setting: Path) -> s
     return None
 
 
+@query
 def _dropping(module: ModuleIndex, name: str) -> str:
     """Return a call that gets a setting and ``drop_last``, other than False; empty if there is none."""
     for call in module.calls:
