@@ -60,8 +60,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         loss = _loss(subject, cost, row)
         supposed = cost.assumed or assumed(subject, often, gpus)
         long = _long(subject, cost, row, often)
-        level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
-        parts += [part for part in (often.phrase, loss.phrase, long, supposed) if part]
+        brief = _brief(subject, loss, often)
+        level = _level(loss, often, gpus, row, bool(long)) if not (supposed or brief) else Level.LOW
+        parts += [part for part in (often.phrase, loss.phrase, long, supposed, brief) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if gpus is not None:
@@ -140,6 +141,18 @@ def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:
     if row.by_sample and cost.loader is not None:
         return long_step_of(subject.project, cost.loader)
     return long_step(subject) if cost.kind in _BESIDE_STEPS else ""
+
+
+def _brief(subject: Subject, loss: Loss, often: Frequency) -> str:
+    """Return why what happens once per run takes nearly nothing of it, by the time limits of all jobs that run it;
+    empty where it may take more."""
+    if often.per != "run" or loss.seconds is None or not subject.jobs:
+        return ""
+    limits = [job.task.resources.seconds for job in subject.jobs]
+    shortest = min((limit for limit in limits if limit is not None), default=0)
+    if None in limits or loss.seconds[1] > shortest * figure("levels", "brief_share"):
+        return ""
+    return f"seconds of {shortest / 3600:.0f} hours"
 
 
 def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool) -> Level:

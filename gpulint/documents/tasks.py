@@ -40,6 +40,8 @@ class Resources:
     """Lower-case model as written, e.g. ``a100``, ``nvidia-l4``."""
     fractional: bool = False
     vendor: str = "nvidia"
+    seconds: int | None = None
+    """The longest time that it may take."""
 
 
 @dataclass(frozen=True, slots=True)

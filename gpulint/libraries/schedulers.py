@@ -51,6 +51,40 @@ class ResourceList:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """An option with the longest time that a job may take: ``[days-]hours:minutes:seconds``, or fewer fields."""
+
+    options: tuple[str, ...]
+    resource: str = ""
+    """The name that it has in a list of resources (``-l walltime=24:00:00``)."""
+    bare: int = 1
+    """Seconds of one in a value of a single number."""
+    last: int = 1
+    """Seconds of one in the last of two fields."""
+
+    def seconds(self, value: str) -> int | None:
+        """Return the seconds of a value; None where it is no time, or zero, which stands for no limit."""
+        match = _TIME.fullmatch(_entry(value, self.resource) if self.resource else value)
+        if match is None:
+            return None
+        days, fields = int(match[1] or 0), [int(part) for part in match[2].split(":")]
+        if match[1] is not None or len(fields) > 2:
+            units = (3600, 60, 1)
+        else:
+            units = (60 * self.last, self.last) if len(fields) == 2 else (self.bare,)
+        return days * 86400 + sum(part * unit for part, unit in zip(fields, units, strict=False)) or None
+
+
+_TIME = regex.compile(r"(?:(\d{1,4})-)?(\d{1,7}(?::\d{1,4}){0,2})")
+
+
+def _entry(value: str, name: str) -> str:
+    """Return the value of a name in a list of resources; empty without it."""
+    found = (part.partition("=") for part in value.split(",") if "=" in part)
+    return next((given for key, _, given in found if key == name), "")
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """How the directives of a batch system say what a job requests; options are without leading dashes."""
 
@@ -74,6 +108,7 @@ class Scheduler:
     slots: Number | None = None
     """CPU cores on all nodes."""
     resources: ResourceList | None = None
+    time: TimeLimit | None = None
     job_name: tuple[str, ...] = ()
     working_dir: tuple[str, ...] = ()
 

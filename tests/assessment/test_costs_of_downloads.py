@@ -71,6 +71,24 @@ def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, 
 
 
 @pytest.mark.parametrize(
+    ("limit", "line", "level"),
+    [
+        ("#SBATCH --time=2-00:00:00", "pip install --upgrade einops wandb torchmetrics", "low"),
+        ("#SBATCH -t 2880", "pip install --upgrade einops wandb torchmetrics", "low"),
+        ("#SBATCH --time=04:00:00", "pip install --upgrade einops wandb torchmetrics", "medium"),
+        ("#SBATCH --time=0", "pip install --upgrade einops wandb torchmetrics", "medium"),
+        ("", "pip install --upgrade einops wandb torchmetrics", "medium"),
+        ("#SBATCH --time=2-00:00:00", "pip install --upgrade flash-attn", "medium"),
+    ],
+)
+def test_seconds_of_a_job_of_days_are_not_worth_a_change(tmp_path: Path, limit: str, line: str, level: str) -> None:
+    image = "#SBATCH --container-image=pytorch/pytorch"
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:8\n{limit}\n{image}\n{line}\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+@pytest.mark.parametrize(
     ("gpus", "line", "level"),
     [
         (1, "pip install torch pandas", "low"),

@@ -120,3 +120,28 @@ def test_slices_of_a_gpu_are_marked() -> None:
 )
 def test_other_schedulers(text: str, expected: tuple[object, ...]) -> None:
     assert read("#!/bin/bash\n" + text) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("#SBATCH --time=48:00:00", 172800),
+        ("#SBATCH -t 1-12", 129600),
+        ("#SBATCH --time 90", 5400),
+        ("#SBATCH -t 90:30", 5430),
+        ("#SBATCH --time=2-00:30:05", 174605),
+        ("#SBATCH --time=0", None),
+        ("#SBATCH --time=<TIME>", None),
+        ("#SBATCH --gres=gpu:1", None),
+        ("#PBS -l select=1:ngpus=4,walltime=24:00:00", 86400),
+        ("#PBS -l walltime=3600", 3600),
+        ("#BSUB -W 12:30", 45000),
+        ("#BSUB -W 90", 5400),
+        ("#$ -l gpu=2,h_rt=10:00:00", 36000),
+        ("#OAR -l /host=1/gpu=2,walltime=2:00:00", 7200),
+        ('#PJM -L "node=1,elapse=1:00:00"', 3600),
+    ],
+)
+def test_time_limits(line: str, seconds: int | None) -> None:
+    text = f"#!/bin/bash\n{line}\n"
+    assert request(parse_script(Fragment(text, SourceText(text)))).resources.seconds == seconds

@@ -12,7 +12,7 @@ from gpulint.documents.shell import Directive, Script
 from gpulint.documents.tasks import Count, Resources
 from gpulint.libraries import Models
 from gpulint.libraries.numbers import Number, Stated
-from gpulint.libraries.schedulers import Gpus, ResourceList, Scheduler
+from gpulint.libraries.schedulers import Gpus, ResourceList, Scheduler, TimeLimit
 from gpulint.numerals import whole
 from gpulint.records import dataclass, field
 from gpulint.source import Span
@@ -123,6 +123,12 @@ def _count(flags: Flags, rule: Number | None) -> Count | None:
     return None if found is None else found[0].count(found[1].number)
 
 
+def _seconds(flags: Flags, rule: TimeLimit | None) -> int | None:
+    """Return the time limit in seconds."""
+    values = (flag.value for flag in _given(flags, rule.options)) if rule is not None else ()
+    return next((found for value in values if rule is not None and (found := rule.seconds(value))), None)
+
+
 def _text(flags: Flags, options: tuple[str, ...]) -> str | None:
     return next((flag.value for flag in _given(flags, options)), None)
 
@@ -142,6 +148,7 @@ def _request(row: Scheduler, flags: Flags) -> ResourceRequest:
         gpu_model=model,
         fractional=bool(model and re.search(r"\dg\.\d+gb", model)),
         vendor="amd" if model and model.startswith(("mi", "amd")) else "nvidia",
+        seconds=_seconds(flags, row.time),
     )
     for flag in flags if row.resources is not None else ():
         if row.resources is not None and flag.name.lstrip("-") in row.resources.options:
