@@ -79,5 +79,3 @@ class Cost:
     of one shape``. The impact is low then."""
     own: float = 0
     """How much of the amount is of this place, where it is that of several places together."""
-    small: bool = False
-    """Whether the gain is small beside the time that a repair by hand takes."""

@@ -50,10 +50,10 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
 7. Circumstances lower it.
 8. Of the waits of one loop, which are repaired together, `gpulint scan` shows one at its level. It names the lines of
    the others, which are low.
-9. Where no fix is offered, what gains little is one level lower: waits for single numbers (also in a loop over a few
-   values, such as the losses of a step) and for values that the step needs, loaders that are not pinned, gradients
-   exchanged in each micro-step, checkpoints on a disk, passes over the data. A repair by hand takes longer than the
-   gain is worth: of such findings readers thanked for one in five, of those with a fix for two in three
+9. Where no fix is offered, what gains little is one level lower: waits of the host, evaluations that record gradients,
+   loaders that are not pinned, gradients exchanged in each micro-step, checkpoints on a disk, passes over the data. A
+   repair by hand takes longer than the gain is worth: of such findings readers thanked for one in five, and one in
+   eight was wrong; of those with a fix they thanked for more than half
    (benchmarks/verdicts/usefulness). The kinds of cost for which readers seldom thanked, with a fix or without, are low
    (the sources of their figures say how often).
 

@@ -76,7 +76,7 @@ def assess(finding: Finding, project: Project) -> Impact:
         level = Level.LOW
         parts.append(SELDOM)
     own = cost.own if cost is not None else 0
-    small = cost is not None and (cost.small or kind(cost.kind).small)
+    small = cost is not None and kind(cost.kind).small
     return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own, small)
 
 

@@ -8,20 +8,12 @@ import re
 from gpulint import regex
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.read_uses import use_of_read
 
 _COPIES = frozenset({"cpu", "numpy", "tolist", "to", "device_get", "type"})
 """Methods that may copy a whole tensor."""
 _SAME = frozenset({"detach", "clone", "cpu", "data", "float", "double"})
 _REDUCES = frozenset({"mean", "sum", "max", "min", "norm", "any", "all"})
 _LOSS = regex.compile(r"(^|_|\b)loss(es)?(_|\d|\b)", re.IGNORECASE)
-
-
-def picks(module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Return whether a mask or a value picks elements: readers thanked for 1 of 11 such findings without a fix."""
-    return sync.kind is SyncKind.SELECT or (
-        sync.kind is SyncKind.READ and isinstance(sync.node, ast.Call) and use_of_read(module, sync.node) == "indexes"
-    )
 
 
 def is_of_number(module: ModuleIndex, sync: SyncPoint) -> bool:

@@ -30,7 +30,7 @@ from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_r
 from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
-from gpulint_rules.data.small_reads import is_of_number, picks
+from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
@@ -61,9 +61,6 @@ ON_GPU = "assuming that the value is on the GPU"
 of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
-_MANY = 16
-"""Waits outside of inner loops that are worth a repair by hand (assumed). Readers thanked for 1 of 9 findings of fewer
-without a fix, and for 12 of 16 with one (benchmarks/verdicts/usefulness, sets 33a to 33d)."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 
@@ -94,8 +91,6 @@ class Group:
     """The place in the same module."""
     needs_rounds: bool = False
     """Whether the step needs values in an inner loop."""
-    small: bool = False
-    """Whether a few places wait, each once in each round or once for each of a few values."""
     uncertain: bool = False
     """A round may pass by some of the places."""
     passed: frozenset[ast.AST] = frozenset()
@@ -151,8 +146,8 @@ def _group_of(
     called, read = _in_calls(project, module, found, at_needed) if looks else (None, None)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
-    flat = shallow and all(times_called(context) <= 1 for _, context in found)
-    numbers = flat and all(is_of_number(module, sync) for sync in run)
+    once = shallow and all(times_called(context) <= 1 for _, context in found)
+    numbers = once and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
     first = _first(project, module, staying, either, loop)
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
@@ -168,7 +163,6 @@ def _group_of(
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
-        flat and len(run) < _MANY,
     )
 
 
@@ -291,8 +285,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    small = group.small or all(picks(module, one) for one in syncs)
-    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed, small=small)
+    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed)
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
