@@ -70,6 +70,15 @@ def levels(folder: Path, files: dict[str, str], code: str) -> list[str]:
     return ["seldom" if impact.basis.endswith(SELDOM) else str(impact.level) for impact in found]
 
 
+NO_FIX = "no fix is offered"
+"""What is said of waits that a person has to repair: they are one level lower."""
+
+
+def costs_much(impact: dict[str, str]) -> bool:
+    """Whether a printed impact is above the low level, or was before it was lowered for want of a fix."""
+    return impact["level"] != "low" or NO_FIX in impact["basis"]
+
+
 WAITS = """\
 import torch
 from net import Net

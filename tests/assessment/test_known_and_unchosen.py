@@ -12,6 +12,7 @@ READS = """\
 {comment}    log("loss", loss.item())
     log("top", loss.max().item())
     log("low", loss.min().item())
+    log("mean", loss.mean().item())
 """
 
 

@@ -16,7 +16,7 @@ from net import {net}
 
 model = {net}().cuda()
 optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1)
-running_loss = 0.0
+running_loss, running_norm, running_right = 0.0, 0.0, 0.0
 for images, labels in loader:
     loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
     loss.backward()
@@ -26,7 +26,7 @@ for images, labels in loader:
     for row in model(images.cuda()):
         running_right += row.max().item()
 print(running_loss / len(loader))
-print(running_norm / len(loader))
+print(running_norm / len(loader), running_right)
 {end}
 """
 
@@ -37,6 +37,7 @@ from gan import Critic, Generator, gradient_penalty
 
 generator, critic = Generator().to("cuda"), Critic().to("cuda")
 of_critic = torch.optim.RMSprop(critic.parameters(), lr=5e-5)
+running_loss, running_norm, running_right = 0.0, 0.0, 0.0
 for real in photos:
     noise = torch.randn(len(real), 128, device="cuda")
     fake = generator(noise).detach()
@@ -51,6 +52,7 @@ for real in photos:
         running_right += row.max().item()
 torch.save(generator.state_dict(), "generator.pt")
 torch.save(critic.state_dict(), "critic.pt")
+print(running_loss, running_norm, running_right)
 """
 
 

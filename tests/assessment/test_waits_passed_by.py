@@ -13,7 +13,7 @@ from gpulint.cli import main
 LOOP = """\
 import torch
 
-total = correct = lowest = 0
+total = correct = lowest = highest = 0
 for epoch in range(90):
     for images, labels in loader:
         labels = labels.cuda()
@@ -25,6 +25,7 @@ for epoch in range(90):
 EVERY = """\
         total += loss.item()
         lowest += output.min().item()
+        highest += output.max().item()
         correct += (output.argmax(1) == labels).sum().item()
 """
 IN_BRANCH = """\
@@ -49,13 +50,13 @@ def test_a_place_that_steps_pass_by_does_not_lead(
     assert [one["line"] for one in waits if one["impact"]["level"] != "low"] == [11]
     (often,) = {one["message"].rpartition("GPU ")[2] for one in waits if "output[number]" in one["message"]}
     assert often == "on training iterations that get there"
-    assert all("on every training iteration" in one["message"] for one in waits if one["line"] < 14)
+    assert all("on every training iteration" in one["message"] for one in waits if one["line"] < 15)
 
 
 def test_a_place_that_every_step_gets_to_may_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", "True"))
     (first,) = [one for one in waits if one["impact"]["level"] != "low"]
-    assert first["line"] == 16
+    assert first["line"] == 17
     assert "on every training iteration" in first["message"]
 
 
