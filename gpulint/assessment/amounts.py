@@ -12,7 +12,7 @@ from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
 from gpulint.assessment.index_rows import gives_index_rows
-from gpulint.assessment.narrow_rows import gives_narrow_rows
+from gpulint.assessment.narrow_rows import MANY, gives_narrow_rows, holds_rows
 from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.assessment.self_tests import in_programs
 from gpulint.documents.python import walk
@@ -156,6 +156,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     width = 1 if pixels and _keeps_bytes(project, loader) else 4
     sample = sample_of(project, loader) if stated and single and not joined else None
     size = size if stated else _usual(found)
+    found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
     return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample)
 
 

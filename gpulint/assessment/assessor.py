@@ -125,13 +125,18 @@ def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
     if cost.loader is None:
         low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
         return Loss(
-            (low * batch.size, high * batch.size), None, cost.basis or f"{batch.phrase} in the training process"
+            (low * batch.size, high * batch.size), None, cost.basis or f"{_loaded(batch)} in the training process"
         )
     work = subject.project.fact(ItemWorks).of(cost.loader)
     low, high = sample_seconds(work, batch)
     said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")
-    phrase = f"{named_by(work, batch).phrase} in the training process ({said})"
+    phrase = f"{_loaded(named_by(work, batch))} in the training process ({said})"
     return Loss((low * batch.size, high * batch.size), None, cost.basis or phrase)
+
+
+def _loaded(batch: Batch) -> str:
+    """Return what a step loads: ``batches of 32 images``, or ``loading images`` where their number is unknown."""
+    return batch.phrase if batch.stated else f"loading {batch.phrase}"
 
 
 def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:

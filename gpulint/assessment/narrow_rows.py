@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.image_sides import classes_of
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -17,12 +18,16 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import Binding
 
 _DEPTH = 12
 """How many steps a value is followed."""
 _NARROW = 64
 """Most numbers of a row that is taken for one of few."""
+MANY = 8192
+"""Rows of a batch from which on they are taken for ones of few numbers where nothing tells their width: points of a
+domain, pairs of ids, rays."""
 _SHAPES = frozenset({"reshape", "view"})
 _TURNS = frozenset({"t", "transpose", "permute", "T"})
 _KEEPS = frozenset("float double half long int contiguous clone copy detach numpy astype to type cpu".split())
@@ -39,19 +44,30 @@ _ADDS = frozenset({"append", "extend"})
 def gives_narrow_rows(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
     """Return whether one of the samples that ``__getitem__`` of a class returns is nothing but rows of few numbers of
     what the object holds (``self.rays[index]`` of ``rays.reshape(-1, 3)``)."""
-    found = project.fact(Resolver).method(module, owner, "__getitem__")
-    if found is None or not isinstance(found.node, ast.FunctionDef):
-        return False
-    rows, where = _Rows(project, owner), found.module
-    samples = [
-        [rows.picked(part) for part in rows.parts(where, sample)]
-        for value in project.fact(Resolver).returns(found.node)
-        for sample in rows.values(where, value)
-    ]
+    rows = _Rows(project, owner)
+    where, samples = rows.samples(module)
     return any(
         names and all(name is not None and rows.is_narrow_attribute(where, name, _DEPTH) for name in names)
         for names in samples
     )
+
+
+def holds_rows(project: Project, loader: Loader, kind: str) -> bool:
+    """Return whether the samples of a loader are rows of arrays in memory of unknown width."""
+    classes = classes_of(project, loader)
+    if not classes:
+        return kind == "table"
+    return kind in ("table", "other") and all(_picks_rows(project, *one) for one in classes)
+
+
+@query
+def _picks_rows(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether all samples that ``__getitem__`` of a class returns are made of rows of what the object holds,
+    and the class gives nothing the shape of wide ones (``self.values.reshape(-1, 1024)``)."""
+    _, samples = _Rows(project, owner).samples(module)
+    if not samples or not all(names and None not in names for names in samples):
+        return False
+    return not any(_width(part, turned) > _NARROW for part in walk(owner) for turned in (False, True))
 
 
 class _Rows:
@@ -60,6 +76,17 @@ class _Rows:
     def __init__(self, project: Project, owner: ast.ClassDef) -> None:
         self._resolver = project.fact(Resolver)
         self._owner = owner
+
+    def samples(self, module: ModuleIndex) -> tuple[ModuleIndex, list[list[str | None]]]:
+        """Return the attributes that the parts of each sample are rows of, None for other parts, and where that is."""
+        found = self._resolver.method(module, self._owner, "__getitem__")
+        if found is None or not isinstance(found.node, ast.FunctionDef):
+            return module, []
+        return found.module, [
+            [self.picked(part) for part in self.parts(found.module, sample)]
+            for value in self._resolver.returns(found.node)
+            for sample in self.values(found.module, value)
+        ]
 
     def values(self, module: ModuleIndex, value: ast.expr, depth: int = _DEPTH) -> Iterator[ast.expr]:
         """The values that a variable may have; the value itself if it is none."""
@@ -195,20 +222,21 @@ def _bound(module: ModuleIndex, value: ast.expr) -> list[Binding]:
 
 def _is_shaped(value: ast.expr, turned: bool) -> bool:
     """``rays.reshape(-1, 3)``, or ``pixels.view(3, -1)`` if it is ``turned`` then."""
+    return 0 < _width(value, turned) <= _NARROW
+
+
+def _width(value: ast.AST, turned: bool) -> int:
+    """Return how many numbers a row has of what is shaped there; 0 where that is not seen."""
     if not isinstance(value, ast.Call) or last_name(value.func) not in _SHAPES:
-        return False
+        return 0
     method = isinstance(value.func, ast.Attribute) and last_name(value.func.value) not in ("np", "numpy", "torch")
     given = value.args if method else value.args[1:]
     sizes = given[0].elts if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List) else given
     numbers = [_number(size) for size in sizes]
     if turned:
         numbers.reverse()
-    return (
-        len(numbers) > 1
-        and numbers[0] == -1
-        and all(one > 0 for one in numbers[1:])
-        and (math.prod(numbers[1:]) <= _NARROW)
-    )
+    seen = len(numbers) > 1 and numbers[0] == -1 and all(one > 0 for one in numbers[1:])
+    return math.prod(numbers[1:]) if seen else 0
 
 
 def _is_of_pixels(call: ast.Call) -> bool:

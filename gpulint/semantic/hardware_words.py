@@ -70,6 +70,14 @@ _SAYS_NOTHING = regex.compile(
 a tensor made where another one is (``torch.zeros(3, device=x.device)``)."""
 
 
+_TO_TYPE = regex.compile(
+    rb"\.to\(\s*(?:dtype\s*=\s*)?(?:"
+    rb"(?:torch|th)\.(?:u?int\d*|float\d*|bfloat16|half|double|long|short|bool|complex\d*|cfloat|(?:channels|contiguous)_\w+)"
+    rb"|(?:memory_format\s*=\s*)(?:torch|th)\.\w+|(?:\w+\.)*dtype|[\"']cpu[\"'])\s*\)"
+)
+"""What makes numbers of another type, or takes them to the CPU, which ``.to`` does as well."""
+
+
 _CAPITALIZED = regex.compile(rb"[A-Z]+[a-z]\w*")
 
 
@@ -82,6 +90,11 @@ _DIGITS = b"0123456789"
 def _words(text: bytes) -> frozenset[bytes]:
     """The identifiers in a text, without digits in front."""
     return frozenset(word.lstrip(_DIGITS) for word in words_in(text))
+
+
+def _moves(text: bytes) -> bool:
+    """Return whether a text moves something to a device that it does not name as the CPU."""
+    return b".to(" in text and b".to(" in _TO_TYPE.sub(b"", text)
 
 
 class GpuWords:
@@ -111,7 +124,7 @@ class GpuWords:
         """Return whether the words of a program name a GPU, a possible one, or a library that chooses one by itself.
         Code that is commented out does not count, nor what is on a device only if something else is."""
         text = _SAYS_NOTHING.sub(b"", text)
-        return bool(_words(text) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+        return bool(_words(text) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or _moves(text)
 
     def computes_on_gpu(self, text: bytes) -> bool:
         """Return whether the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates.
@@ -136,7 +149,7 @@ class GpuWords:
         if not all(map(_CAPITALIZED.fullmatch, found)):
             return frozenset()
         others = (words - found) & (_NAMED | _OTHERS | _DEVICE)
-        return frozenset() if others or b".to(" in text or _CHOSEN.search(text) or _NON_BLOCKING.search(text) else found
+        return frozenset() if others or _moves(text) or _CHOSEN.search(text) or _NON_BLOCKING.search(text) else found
 
 
 def runs_on_other_hardware(text: bytes) -> bool:

@@ -37,6 +37,8 @@ def _is_replaced(project: Project, module: ModuleIndex, owner: ast.ClassDef, met
         subclass = where.classes_by_name.get(name.decode()) if where is not None else None
         if subclass is None or not any(_replaces(part, method.name) for part in subclass.body):
             return False
+        if any(_is_of_base(part, method.name) for part in walk(subclass)):
+            return False
     users = [project.module_at(path) for path in project.word_index.mentioning(word)]
     return all(user is not None and _only_derives(user, owner.name) for user in (module, *users))
 
@@ -56,10 +58,41 @@ def _replaces(part: ast.stmt, name: str) -> bool:
     )
 
 
+def _is_of_base(part: ast.AST, name: str) -> bool:
+    """Return whether this is ``super().name``, in whatever method."""
+    match part:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=called):
+            return called == name
+    return False
+
+
 def _only_derives(module: ModuleIndex, name: str) -> bool:
-    """Return whether a module uses a class for nothing but to derive from it."""
+    """Return whether a module makes nothing of a class: it derives from it or asks whether something is one of it."""
     if name in module.strings:
         return False
     uses = [use for use in module.uses.get(name, ()) if isinstance(use.ctx, ast.Load)]
     named = [part for part in module.syntax.of(ast.Attribute) if part.attr == name]
-    return all(isinstance(module.syntax.parents.get(use), ast.ClassDef) for use in (*uses, *named))
+    return all(_makes_nothing(module, use) for use in (*uses, *named))
+
+
+def _makes_nothing(module: ModuleIndex, use: ast.expr) -> bool:
+    """Return whether the name of a class is the base of another, what ``super(Base, self)`` starts from, the class that
+    ``isinstance`` asks for, alone or in a tuple, or an annotation."""
+    inner, up = use, module.syntax.parents.get(use)
+    while isinstance(up, ast.Tuple | ast.BinOp):
+        inner, up = up, module.syntax.parents.get(up)
+    match up:
+        case ast.ClassDef(bases=bases):
+            return any(base is inner for base in bases)
+        case ast.Call(func=ast.Name(id="super"), args=[first, *_]):
+            return first is inner
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+            return asked is inner
+        case (
+            ast.arg(annotation=stated)
+            | ast.AnnAssign(annotation=stated)
+            | ast.FunctionDef(returns=stated)
+            | ast.AsyncFunctionDef(returns=stated)
+        ):
+            return stated is inner
+    return False

@@ -19,6 +19,7 @@ from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.list_draws import draws, loops_around
 from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
@@ -107,14 +108,18 @@ def _called(project: Project, made: NodeRef) -> list[NodeRef]:
 
 
 @query
-def _arranges(project: Project, function: NodeRef, helpers: int) -> bool:
-    """Return whether a function, and the functions of the tree that it calls, only arrange, pad and stack."""
+def _arranges(project: Project, function: NodeRef, helpers: int, loops: int = 0) -> bool:
+    """Return whether a function, called in some ``loops``, and the functions of the tree that it calls only arrange,
+    pad and stack, or pick from a list once for each sample."""
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)):
         return False
     for part in walk(function.node):
         if isinstance(part, ast.Call) and last_name(part.func) not in CHEAP | _STACKS:
+            around = loops + loops_around(function, part)
+            if around <= 1 and draws(project, function.module, part):
+                continue
             called = project.fact(Resolver).callees(function.module, part) if helpers else []
-            if not called or not all(_arranges(project, one, helpers - 1) for one in called):
+            if not called or not all(_arranges(project, one, helpers - 1, around) for one in called):
                 return False
     return True
 
@@ -288,10 +293,13 @@ def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = f
         return False
     raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
     run = (getter, *properties(project, getter))
-    calls = [call for one in run for call in walk(one.node) if isinstance(call, ast.Call) and call not in raised]
+    calls = [(one, call) for one in run for call in walk(one.node) if isinstance(call, ast.Call) and call not in raised]
     return all(
-        last_name(call.func) in CHEAP or ast.unparse(call.func) in unset or _is_record(project, getter.module, call)
-        for call in calls
+        last_name(call.func) in CHEAP
+        or ast.unparse(call.func) in unset
+        or _is_record(project, getter.module, call)
+        or (draws(project, one.module, call) and not loops_around(one, call))
+        for one, call in calls
     )
 
 

@@ -847,7 +847,8 @@ train(read_options())
 
 
 @pytest.mark.parametrize(
-    ("size", "basis"), [("128", "batches of 128 images"), ("args.size", "every step, images in the training process")]
+    ("size", "basis"),
+    [("128", "batches of 128 images"), ("args.size", "every step, loading images in the training process")],
 )
 def test_the_self_test_of_a_module_says_nothing_of_the_batches(tmp_path: Path, size: str, basis: str) -> None:
     found = bases(tmp_path, {"data.py": MANAGER, "train.py": MANAGED.format(size=size)}, "GPU303")

@@ -39,3 +39,40 @@ STEP = "model(torch.ones(2, 2).cuda()).sum().backward()\n"
 def test_a_stop_is_once_per_run_only_where_it_is_reached_once(tmp_path: Path, body: str, often: str) -> None:
     found = impacts(tmp_path, {"train.py": LOADED + body + STEP})["GPU102"]
     assert [one.basis.split(", ")[0] for one in found] == [often]
+
+
+_BASE = """\
+class Base(torch.nn.Module):
+    def __init__(self):
+        super(Base, self).__init__()
+
+    def forward(self, x):
+        breakpoint()
+        return model(x)
+
+
+class Heir(Base):
+    def forward(self, x):
+        return model(x)
+
+    def twice(self, x):
+        return {twice}
+"""
+
+
+@pytest.mark.parametrize(
+    ("twice", "use", "level"),
+    [
+        ("self(self(x))", "if isinstance(net, (list, Base)):\n    net.eval()\n", "low"),
+        ("self(self(x))", "def start(one: Base | None) -> Base:\n    return one\n", "low"),
+        ("self(self(x))", "print(issubclass(type(net), Base))\n", "low"),
+        ("self(self(x))", "nets = {'plain': Base, 'new': Heir}\n", "medium"),
+        ("self(self(x))", "isinstance(net, type(Base()))\n", "medium"),
+        ("super().forward(x)", "", "medium"),
+        ("super(Heir, self).forward(x)", "", "medium"),
+    ],
+)
+def test_a_forward_that_all_heirs_replace_stops_nothing(tmp_path: Path, twice: str, use: str, level: str) -> None:
+    program = f"{LOADED}{_BASE.format(twice=twice)}net = Heir()\n{use}net(torch.ones(2, 2).cuda()).sum().backward()\n"
+    (found,) = impacts(tmp_path, {"train.py": program})["GPU102"]
+    assert str(found.level) == level

@@ -74,7 +74,10 @@ def test_workers_by_the_jobs_cores(job: MakeJob, name: str, launcher: str, worke
     ],
 )
 def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
-    assert "one core" in job({"train.py": PROGRAM, "job.sh": launcher}).refusal("GPU303")
+    made = job({"train.py": PROGRAM, "job.sh": launcher})
+    assert "one core" in made.refusal("GPU303")
+    (found,) = made.scan("GPU303")
+    assert "(the job has one core)" in found.finding.help
 
 
 def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:

@@ -803,3 +803,23 @@ def test_help_switches_the_search_off(tmp_path: Path, call: str, advice: str) ->
     project = Project(tmp_path, [path], Config(base=tmp_path))
     (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU351"], (), ())).results
     assert found.finding.help.startswith(advice)
+
+
+PARTS = """\
+import torch
+
+loader = torch.utils.data.DataLoader(Birds(), num_workers=4)
+for {parts} in loader:
+{moves}
+    model(a, b).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "more"), [("abc", ""), ("abcd", ", and at 1 more place"), ("abcde", ", and at 2 more places")]
+)
+def test_copies_that_are_not_listed_are_counted(tmp_path: Path, parts: str, more: str) -> None:
+    moves = "\n".join(f"    {name} = {name}.cuda()" for name in parts)
+    (finding,) = found_in(tmp_path, "GPU301", PARTS.format(parts=", ".join(parts), moves=moves))
+    said = "its batches move to the GPU here"
+    assert [place.message for place in finding.related] == [said, said, said + more]

@@ -77,6 +77,8 @@ from gpulint_rules.data.vain_copies import overlaps_nothing
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
+_MOST = 3
+"""Most copies of its batches that a finding names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +268,12 @@ def _switched_off(document: Document, span: Span, key: str) -> Finding:
 
 
 def _evidence(transfers: tuple[Transfer, ...], mover: Place | None) -> tuple[Place, ...]:
+    more = len(transfers) - _MOST
+    said = ["its batches move to the GPU here"] * _MOST
+    said[-1] += f", and at {more} more place{'s' * (more > 1)}" if more > 0 else ""
     seen = [
-        Place(t.call.module.path, t.call.module.syntax.span(t.node), "its batches move to the GPU here")
-        for t in transfers[:3]
+        Place(t.call.module.path, t.call.module.syntax.span(t.node), note)
+        for t, note in zip(transfers, said, strict=False)
     ]
     return tuple(seen) or ((mover,) if mover is not None else ())
 

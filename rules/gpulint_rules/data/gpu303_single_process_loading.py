@@ -277,7 +277,9 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
         span,
         f"{process} loads its batches itself ({what})",
         help="set it to the job's cores per GPU",
-        cost=Cost("in-process-loading", seconds=_UNKNOWN, basis="samples of an unknown kind in the training process"),
+        cost=Cost(
+            "in-process-loading", seconds=_UNKNOWN, basis="loading samples of an unknown kind in the training process"
+        ),
     )
 
 

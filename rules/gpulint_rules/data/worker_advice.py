@@ -89,7 +89,7 @@ def advice(project: Project, loader: Loader) -> str:
     if name := pinning_part(project, loader):
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if cores_per_process(project, loader.module.path) == 1:
-        first += "request more cores for each GPU (the job has one), then "
+        first += "request more cores for each GPU (the job has one core), then "
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"

@@ -89,7 +89,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if places and (project.fact(GpuPrograms).stays_on_cpu(module) or may_switch_gradients_off(project, module)):
         return
     for at, (first, *others) in places.items():
-        models = list(dict.fromkeys(one.model for one in (first, *others)))
+        models = list(dict.fromkeys(f"'{one.model}'" for one in (first, *others)))
         yield RULE.finding(
             document.path,
             module.syntax.span(first.forward) if first.loop is None else module.syntax.head(first.loop),
