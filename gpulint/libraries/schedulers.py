@@ -68,9 +68,8 @@ class TimeLimit:
         if match is None:
             return None
         days, fields = int(match[1] or 0), [int(part) for part in match[2].split(":")]
-        if match[1] is not None or len(fields) > 2:
-            units = (3600, 60, 1)
-        else:
+        units: tuple[int, ...] = (3600, 60, 1)
+        if match[1] is None and len(fields) < 3:
             units = (60 * self.last, self.last) if len(fields) == 2 else (self.bare,)
         return days * 86400 + sum(part * unit for part, unit in zip(fields, units, strict=False)) or None
 
