@@ -16,7 +16,7 @@ node.
 
 Fix safety
 Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
-no sign of using several GPUs, the fix requests one.
+no sign of using several GPUs, the fix requests one; there is none where such a sign may be for the CPU's cores alone.
 
 References
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables

@@ -14,6 +14,8 @@ The scheduler frees the GPUs only when the job ends, so they idle for the whole 
 
 When to ignore this rule
 Waits before the work, between retries or while polling; servers that are kept alive on purpose; a second of grace.
+Waits that keep a viewer or server running for a person, as the text beside them says, have low impact; those that the
+options of all launchers leave out are not reported.
 
 Fix safety
 Unsafe: logs or results may be collected in that time. Flush logs, or copy them in the script, instead of waiting.
