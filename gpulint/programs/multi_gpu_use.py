@@ -184,8 +184,9 @@ class Program:
     @query_property
     def _own(self) -> frozenset[str]:
         """Names of its own classes that have those of a framework's, and rest on none."""
-        found = (self._module(path) for path in self.files if self._matches(path, _OWN))
-        return own_classes(module for module in found if module is not None)
+        if not any(self._matches(path, _OWN) for path in self.files):
+            return frozenset()
+        return own_classes(self.modules, self._heads)
 
     @query_property
     def loads_by_name(self) -> bool:

@@ -13,7 +13,7 @@ from gpulint.finding import Place
 from gpulint.libraries.gpu_libraries import FRAMEWORKS, SECOND_DEVICE, Approach
 from gpulint.records import dataclass
 from gpulint.source import Span
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _COMMENT = regex.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _WORD = regex.compile(r"[A-Za-z_]\w*")
@@ -100,19 +100,28 @@ def _strings(node: ast.expr) -> Iterator[ast.expr]:
             yield from _strings(value)
 
 
-def own_classes(modules: Iterable[ModuleIndex]) -> frozenset[str]:
+def own_classes(modules: Iterable[ModuleIndex], foreign: frozenset[str]) -> frozenset[str]:
     """Return the names of classes that rest on no library, so that nothing but their own code spreads their work; none
-    of a name that a library of the program has, too."""
+    that is taken of a ``foreign`` package, too."""
     modules = tuple(modules)
     defined: dict[str, list[ast.ClassDef]] = {}
     for module in modules:
         for one in module.classes:
             defined.setdefault(one.name, []).append(one)
-    taken = {part.attr for module in modules for part in module.syntax.of(ast.Attribute) if part.attr in defined}
-    own, found = set(defined) - taken, set[str]()
+    own = {name for name in defined if not any(_takes(module, name, foreign) for module in modules)}
+    found = set[str]()
     while more := {name for name in own - found if all(_is_plain(one, found) for one in defined[name])}:
         found |= more
     return frozenset(found)
+
+
+def _takes(module: ModuleIndex, name: str, foreign: frozenset[str]) -> bool:
+    """Return whether a module imports a name of a package, or reads it of one: ``transformers.Trainer``."""
+    if any(one.target.partition(".")[0] in foreign for one in module.top.bindings.get(name, ())):
+        return True
+    owners = (part.value for part in module.syntax.of(ast.Attribute) if part.attr == name)
+    bases = {dotted(owner).partition(".")[0] for owner in owners}
+    return any(one.target.partition(".")[0] in foreign for base in bases for one in module.top.bindings.get(base, ()))
 
 
 def _is_plain(made: ast.ClassDef, plain: set[str]) -> bool:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+
 from gpulint.source import Span
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+
+_PLACED = (ast.expr, ast.stmt, ast.arg, ast.alias, ast.ExceptHandler)
 
 
 def runs_before(module: ModuleIndex, span: Span, name: str) -> bool:
     """Return whether code at a place runs before anything binds a name of the module, which would be a NameError. Code
     of a function runs where the module's own statements call it first."""
-    bound = module.top.bindings.get(name)
-    if not bound:
+    bound = [one.node for one in module.top.bindings.get(name, ())]
+    known = [node for node in bound if isinstance(node, _PLACED)]
+    if not known or len(known) < len(bound):
         return False
-    first = min(_place(module.syntax.span(one.node)) for one in bound)
+    first = min(_place(module.syntax.span(node)) for node in known)
     if _place(span) >= first:
         return False
     function = _function_at(module, span)

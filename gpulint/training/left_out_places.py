@@ -24,17 +24,16 @@ _OFF = frozenset({"false", "0", "no", "off"})
 def is_left_out(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether each launcher sets a switch, a field of a class of options, so that a place does not run."""
     parts = [part for test, holds in conditions(module, node) for part in parts_of(test, holds)]
-    switches = [(part.attr, wanted) for part, wanted in parts if _is_switch(project, module, part)]
+    asked = [(part, wanted) for part, wanted in parts if isinstance(part, ast.Attribute)]
+    switches = [(part.attr, wanted) for part, wanted in asked if _is_switch(project, module, part)]
     starts = project.fact(JobIndex).launches_of(module.path) if switches else ()
     return bool(starts) and all(
         any(_value(start, name) is (not wanted) for name, wanted in switches) for start in starts
     )
 
 
-def _is_switch(project: Project, module: ModuleIndex, part: ast.expr) -> bool:
+def _is_switch(project: Project, module: ModuleIndex, part: ast.Attribute) -> bool:
     """Return whether an attribute is a field of a class of options, as its default or its name says."""
-    if not isinstance(part, ast.Attribute):
-        return False
     if declares(module, part.attr):
         return True
     values = project.fact(Constants).of(module, part).values

@@ -95,7 +95,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 continue
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
                 signs = [_signs(project, job, one) for one in starts]
-                yield from _short(job, setting, gpus, None if None in signs else frozenset[str]().union(*signs))
+                known = [one for one in signs if one is not None]
+                every = frozenset[str]().union(*known) if len(known) == len(signs) else None
+                yield from _short(job, setting, gpus, every)
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)

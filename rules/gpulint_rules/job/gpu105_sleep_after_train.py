@@ -53,6 +53,7 @@ from gpulint.source import Span
 from gpulint.training.kept_running import keeps_running, tells_of_person
 from gpulint.training.post_training import last_statements
 
+_COST = Cost("pause")
 _LEAST = 30
 """Seconds; shorter waits let logs be flushed."""
 _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
@@ -251,7 +252,7 @@ def _finding(
         severity=Severity.WARNING if kept else None,
         payload=Wait(Place(document.path, span), language, kept),
         related=(Place(document.path, work, "the last computation"),),
-        cost=replace(cost or RULE.cost, assumed=_UNUSED) if kept else cost,
+        cost=replace(cost or _COST, assumed=_UNUSED) if kept else cost,
     )
 
 
@@ -271,7 +272,7 @@ RULE = Rule(
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
-    cost=Cost("pause"),
+    cost=_COST,
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:1
