@@ -15,7 +15,11 @@ from gpulint.texts import Refused, edited
 _NO_CODE = regex.compile(r"\b[rbfuRBFU]{0,2}(?:\"[^\"\n]*\"|'[^'\n]*')|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
 _NAME = regex.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w|[ \t]*=(?!=))")
 """A name that is no attribute, and neither a keyword of a call nor what a statement binds."""
-_BOUND = regex.compile(r"(?:^|[;\n])[ \t]*([A-Za-z_]\w*)[ \t]*=(?!=)|\b(?:import|as|for|def)[ \t]+([A-Za-z_]\w*)")
+_BOUND = regex.compile(
+    r"(?:^|[;\n])[ \t]*(?P<set>[\w, \t*]{1,200}?)=(?!=)|\bfor[ \t]+(?P<each>[^:\n]{1,200}?)[ \t]in\b"
+    r"|\b(?:import|as|def|class|lambda)[ \t]+(?P<named>[\w, \t]{1,200})|\b(?P<kept>\w{1,200})[ \t]*:="
+)
+"""What a piece of Python binds: ``first, rest =``, ``for key, (x, y) in``, ``import a, b``, ``with path as file``."""
 
 
 def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
@@ -39,7 +43,8 @@ def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
 
 def _early_name(project: Project, fix: Fix) -> str:
     """Return a name that the new text reads before the module binds it; empty if there is none."""
-    own = {name for edit in fix.edits for names in _BOUND.findall(edit.text) for name in names}
+    bound = (part for edit in fix.edits for match in _BOUND.finditer(edit.text) for part in match.groups() if part)
+    own = {name for part in bound for name in _NAME.findall(part)}
     for edit in fix.edits:
         module = project.module_at(edit.path) if _NAME.search(edit.text) else None
         if module is None:

@@ -105,3 +105,19 @@ def test_decorators_run_at_their_definition(job: MakeJob, early: bool) -> None:
         assert "`torch` has no value yet" in made.refusal("GPU203")
     else:
         assert any("@torch.no_grad()" in edit.text for edit in made.offer("GPU203").edits)
+
+
+def test_what_a_comprehension_binds_has_a_value(job: MakeJob) -> None:
+    """The new text has loops of its own over names that a loop below binds as well."""
+    program = """\
+    import torch
+
+    for x, y in loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        for name, weight in model.named_parameters():
+            if torch.isnan(weight.grad).any():
+                print(name)
+        optimizer.step()
+    """
+    assert any("for name, weight in" in edit.text for edit in job({"train.py": program}).offer("GPU305").edits)
