@@ -1,19 +1,33 @@
-"""Fixes that a scan may offer: those whose text can be read again, and needs no newer library than the program has."""
+"""Fixes that a scan may offer: those whose text can be read again, and needs neither a newer library than the program
+has nor a name that has no value yet."""
 
 from __future__ import annotations
 
+from gpulint import regex
 from gpulint.edits import by_file
 from gpulint.fix import Declined, Edit, Fix
 from gpulint.programs.api_releases import unless_lacking
 from gpulint.project import Project
 from gpulint.rule import Kind
+from gpulint.semantic.first_bindings import is_named_in, runs_before
 from gpulint.texts import Refused, edited
+
+_NO_CODE = regex.compile(r"\b[rbfuRBFU]{0,2}(?:\"[^\"\n]*\"|'[^'\n]*')|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
+_NAME = regex.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w|[ \t]*=(?!=))")
+"""A name that is no attribute, and neither a keyword of a call nor what a statement binds."""
+_BOUND = regex.compile(
+    r"(?:^|[;\n])[ \t]*(?P<set>[\w, \t*]{1,200}?)=(?!=)|\bfor[ \t]+(?P<each>[^:\n]{1,200}?)[ \t]in\b"
+    r"|\b(?:import|as|def|class|lambda)[ \t]+(?P<named>[\w, \t]{1,200})|\b(?P<kept>\w{1,200})[ \t]*:="
+)
+"""What a piece of Python binds: ``first, rest =``, ``for key, (x, y) in``, ``import a, b``, ``with path as file``."""
 
 
 def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
     """Return a fix if it can be made in its program, else why not. The text is only written out where several blocks
     begin: that is where edits that are right one by one may not fit together."""
     fix = unless_lacking(project, fix)
+    if isinstance(fix, Fix) and (name := _early_name(project, fix)):
+        return Declined(f"`{name}` has no value yet where it would be used: it is bound further down")
     if isinstance(fix, Declined) or sum(map(_begins_block, fix.edits)) < 2:
         return fix
     for path, by_cell in by_file([fix]).items():
@@ -25,6 +39,27 @@ def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
         except Refused:
             return Declined("the changes that it needs do not fit together")
     return fix
+
+
+def _early_name(project: Project, fix: Fix) -> str:
+    """Return a name that the new text reads before the module binds it; empty if there is none."""
+    bound = (part for edit in fix.edits for match in _BOUND.finditer(edit.text) for part in match.groups() if part)
+    own = {name for part in bound for name in _NAME.findall(part)}
+    for edit in fix.edits:
+        module = project.module_at(edit.path) if _NAME.search(edit.text) else None
+        if module is None:
+            continue
+        for name in _names(edit.text):
+            if name in own or name not in module.top.bindings:
+                continue
+            if runs_before(module, edit.span, name) and not is_named_in(module, edit.span, name):
+                return name
+    return ""
+
+
+def _names(text: str) -> dict[str, None]:
+    """The names that a piece of Python reads, in order."""
+    return dict.fromkeys(_NAME.findall(_NO_CODE.sub("''", text)))
 
 
 def _begins_block(edit: Edit) -> bool:

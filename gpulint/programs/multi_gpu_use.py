@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.libraries.gpu_libraries import (
-    FRAMEWORKS,
     HINT,
     MOVES,
     OPAQUE,
@@ -27,11 +26,10 @@ from gpulint.libraries.gpu_libraries import (
     Libraries,
 )
 from gpulint.programs.named_settings import named_settings
+from gpulint.programs.parallel_signs import Parallel, own_classes, signs
 from gpulint.query import query, query_property
-from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.source import Span
 from gpulint.workspace.index_builder import index_module
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 from gpulint.workspace.word_index import word_of
@@ -52,16 +50,6 @@ class Use(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Parallel:
-    """One sign of parallel work in a program."""
-
-    approach: Approach
-    name: str
-    place: Place
-
-
-_COMMENT = regex.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _TRAINS = regex.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
 _MAY_SPREAD = regex.compile(f"Trainer|TrainingArguments|{SECOND_DEVICE.pattern}", re.IGNORECASE)
 """What a module with a sign of parallel work has, unless it has one of the names that stand for an approach."""
@@ -70,7 +58,8 @@ _SPREADS = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 _BY_NAME = regex.compile(r"\b(?:import_module|__import__|instantiate)\(")
 _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"})
 _TOLD = re.compile(rb"cuda|\bgpu|\bdevice", re.IGNORECASE)
-_WORD = regex.compile(r"[A-Za-z_]\w*")
+_OWN = regex.compile(r"^[ \t]*class[ \t]+\w*(?:Trainer|TrainingArguments|Runner)\b", re.MULTILINE)
+"""A class of the program's own with the name of one of a framework."""
 
 
 class Program:
@@ -188,16 +177,16 @@ class Program:
         )
 
     def _signs(self, path: Path) -> Iterator[Parallel]:
-        text = _COMMENT.sub(lambda match: " " * len(match.group()), self.text(path))
-        seen, known = set[str](), self._libraries.approaches
-        for match in _WORD.finditer(text):
-            name = match.group()
-            approach = known.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
-            if approach is not None and name not in seen:
-                seen.add(name)
-                yield Parallel(approach, name, self._place(path, match))
-        if second := SECOND_DEVICE.search(text):
-            yield Parallel(Approach.MODEL, second.group(), self._place(path, second))
+        for sign in signs(self._module(path), path, self.text(path), self._libraries.approaches):
+            if sign.approach is not Approach.FRAMEWORK or sign.name not in self._own:
+                yield sign
+
+    @query_property
+    def _own(self) -> frozenset[str]:
+        """Names of its own classes that have those of a framework's, and rest on none."""
+        if not any(self._matches(path, _OWN) for path in self.files):
+            return frozenset()
+        return own_classes(self.modules, self._heads)
 
     @query_property
     def loads_by_name(self) -> bool:
@@ -237,10 +226,6 @@ class Program:
 
     def _module(self, path: Path) -> ModuleIndex | None:
         return self._main if self._path == path else self._project.module_at(path)
-
-    def _place(self, path: Path, match: re.Match[str]) -> Place:
-        module = self._module(path)
-        return Place(path, module.syntax.span_at(*match.span()) if module is not None else Span(1, 1, 1, 1))
 
 
 class MultiGpuUse:

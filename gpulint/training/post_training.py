@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
+from gpulint.training.left_out_places import is_left_out
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
@@ -44,7 +45,9 @@ def last_statements(project: Project, module: ModuleIndex) -> Iterator[tuple[ast
                 wait = wait or statement
             elif wait is not None and not _quiet(statement):
                 wait = None
-        if work is not None and wait is not None and not project.fact(Guards).is_off_by_default(module, wait):
+        if work is None or wait is None or project.fact(Guards).is_off_by_default(module, wait):
+            continue
+        if not is_left_out(project, module, wait):
             yield wait, work
 
 

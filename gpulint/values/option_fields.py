@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
 
 _LIBRARIES = frozenset({"draccus", "jsonargparse", "pyrallis", "simple_parsing", "tyro"})
 
@@ -28,3 +29,13 @@ def is_option(project: Project, place: Place) -> bool:
         return False
     users = project.users_of(module, {name for name in (getattr(module.class_of(owner), "name", None),) if name})
     return any(not one.packages.isdisjoint(_LIBRARIES) for one in (module, *users))
+
+
+def declares(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module that uses such a library has a class with a field of that name."""
+    return not module.packages.isdisjoint(_LIBRARIES) and any(
+        isinstance(part.target, ast.Name)
+        and part.target.id == name
+        and isinstance(module.syntax.parents.get(part), ast.ClassDef)
+        for part in module.syntax.of(ast.AnnAssign)
+    )

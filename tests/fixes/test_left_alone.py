@@ -292,3 +292,20 @@ def test_the_current_gpu_is_no_device_for_a_call_that_makes_a_tensor(job: MakeJo
     made = job({"train.py": NUMBERED.replace("DEFAULT", "0")})
     made.repair("GPU306")
     assert "torch.zeros(len(x), 4, device=args.gpu)" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    ("above", "wait"),
+    [
+        ('print("Viewer running... Ctrl+C to exit.")', "time.sleep(100000)"),
+        ('logger.info("demo is available at http://localhost:7860")', "while True:\n    time.sleep(1)"),
+        ('print("done")', 'input("Press enter to close the viewer")'),
+        ("start(args)", "if args.gui:\n    time.sleep(100000)"),
+    ],
+)
+def test_what_runs_for_a_person_goes_on(job: MakeJob, above: str, wait: str) -> None:
+    """A wait that keeps a viewer or server alive is what the text beside it promises."""
+    trains = "import time, torch\nmodel = torch.nn.Linear(2, 2).cuda()\nfor x in loader:\n    model(x).backward()\n"
+    steps = f"{trains}    optimizer.step()\n"
+    assert "for a person" in job({"train.py": f"{steps}{above}\n{wait}\n"}).refusal("GPU105")
+    assert job({"train.py": f"{steps}print('done')\ntime.sleep(100000)\n"}).offer("GPU105").changes

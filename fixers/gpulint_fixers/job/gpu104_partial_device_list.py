@@ -30,6 +30,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     span, text = finding.span, text_of(document, finding.span)
     if found.request is not None:
         return _fewer(finding, project, found, found.request, text)
+    if found.doubtful:
+        return Declined("nothing in the program is known to use several GPUs: request as many as it uses")
     everything = ",".join(map(str, range(found.gpus)))
     if re.fullmatch(r"\d+", text) and found.language == "python":
         new = str(found.gpus)

@@ -24,6 +24,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the wait is in a notebook")
     if found.language == "server":
         return Declined("only you know what to wait for")
+    if found.kept:
+        return Declined("it keeps something running for a person, as the text or the test beside it says")
     if comment_beside(document.cell_source(finding.span.cell), finding.span, _ANY):
         return Declined("the comment beside it may say what it waits for")
     edit: Edit | None = None

@@ -34,6 +34,7 @@ _NAMING = frozenset(
 )
 """Those that the wrapper has, but that name parameters ``module.*`` there."""
 _LOSS = regex.compile(r"loss|criteri|cost|objective", re.IGNORECASE)
+_GRAPHS = regex.compile(r"\btorch_geometric\b|\bdgl\b|\bedge_index\b")
 _MAX_CALLS = 3
 
 
@@ -56,6 +57,8 @@ def _wrap(project: Project, found: Unwrapped) -> Fix | Declined:
     if found.call is None:
         return Declined("the place where the model is moved to the GPU is unknown")
     module, syntax = found.module, found.module.syntax
+    if _GRAPHS.search(syntax.source.text):
+        return Declined("a batch of graphs, whose edges name nodes by number, has no first dimension to split it along")
     torch = _data_parallel(module)
     if torch is None:
         return Declined("torch is not imported as a module where the model is moved to the GPU")

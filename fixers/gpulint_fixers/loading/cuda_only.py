@@ -11,6 +11,7 @@ from gpulint.fix import Edit
 from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.devices import Device
 from gpulint.project import Project
+from gpulint.semantic.first_bindings import runs_before
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.edits.calls import set_keyword
 
@@ -31,7 +32,8 @@ def non_blocking(project: Project, transfer: Transfer) -> str | None:
     if _is_device(module, target):
         return f'{ast.unparse(target)}.type == "cuda"'
     bound = module.scope(transfer.node).lookup("torch")
-    if bound and all(binding.target == "torch" for binding in bound):
+    early = runs_before(module, module.syntax.span(transfer.node), "torch")
+    if bound and not early and all(binding.target == "torch" for binding in bound):
         return "torch.cuda.is_available()"
     return None
 

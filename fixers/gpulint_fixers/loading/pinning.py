@@ -15,6 +15,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.unpinned_classes import UNPINNED, unpinned_class
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.first_bindings import runs_before
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
@@ -101,7 +102,7 @@ def _value(project: Project, loader: Loader) -> str:
     values = {_own_value(project, one) for one in (loader, *unpinned)}
     if written := next(filter(None, (_written(project, one, loader) for one in beside if one not in unpinned)), ""):
         return written if values <= {"True", _IS_AVAILABLE} else _own_value(project, loader)
-    if len(values) == 1 or not (_IS_AVAILABLE in values or _imports_torch(loader)):
+    if len(values) == 1 or not _has_torch(loader):
         return _own_value(project, loader)
     return _IS_AVAILABLE
 
@@ -111,8 +112,10 @@ def _written(project: Project, pinned: Loader, loader: Loader) -> str:
     value = keyword_value(pinned.node, "pin_memory")
     if project.fact(HostToDevice).is_pinned(pinned) is not True or value is None:
         return ""
-    if (isinstance(value, ast.Constant) and value.value is True) or ast.unparse(value) == _IS_AVAILABLE:
-        return ast.unparse(value)
+    if isinstance(value, ast.Constant) and value.value is True:
+        return "True"
+    if ast.unparse(value) == _IS_AVAILABLE:
+        return _IS_AVAILABLE if _has_torch(loader) else ""
     if pinned.module.function(pinned.node) is not pinned.module.function(loader.node):
         return ""
     return value.id if isinstance(value, ast.Name) and pinned.node.lineno < loader.node.lineno else ""
@@ -124,8 +127,11 @@ def _by_home(project: Project, module: ModuleIndex) -> dict[ast.AST | None, list
     return by_home((one, one) for one in project.fact(LoaderFlow).in_module(module))
 
 
-def _imports_torch(loader: Loader) -> bool:
-    return any(binding.target == "torch" for binding in loader.module.top.bindings.get("torch", []))
+def _has_torch(loader: Loader) -> bool:
+    """Return whether a module knows PyTorch by its name where it makes a loader."""
+    module = loader.module
+    known = any(binding.target == "torch" for binding in module.top.bindings.get("torch", []))
+    return known and not runs_before(module, module.syntax.span(loader.node), "torch")
 
 
 @query
@@ -141,7 +147,7 @@ def _own_value(project: Project, loader: Loader) -> str:
     known = _known_values(project, loader.module) if not transfers else ()
     if len(known) > 1 and set(known) == {"True"}:
         return "True"
-    return _IS_AVAILABLE if _imports_torch(loader) else "True"
+    return _IS_AVAILABLE if _has_torch(loader) else "True"
 
 
 @query

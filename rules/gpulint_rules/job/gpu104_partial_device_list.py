@@ -16,7 +16,7 @@ node.
 
 Fix safety
 Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
-no sign of using several GPUs, the fix requests one.
+no sign of using several GPUs, the fix requests one; there is none where such a sign may be for the CPU's cores alone.
 
 References
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
@@ -57,6 +57,8 @@ _TRAINERS = {
 }
 
 _DEVICE = regex.compile(r"""cuda:(\d+)|\bdevice\(["']cuda["'], ?(\d+)|\.cuda\((\d+)""")
+_OF_HOSTS = frozenset({"multiprocessing", "Pool", "ProcessPoolExecutor"})
+"""Names of processes that most programs use for work of the CPU alone."""
 _NUMBER = regex.compile(r"\d+")
 
 
@@ -69,6 +71,8 @@ class Partial:
     language: str
     request: Place | None = None
     """Where the GPUs are requested, if one process of a program that uses one of them is all that runs."""
+    doubtful: bool = False
+    """Whether each program that runs is one process, in which nothing is known to use several GPUs."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -90,7 +94,10 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             if _is_replaced(project, job, start, setting):
                 continue
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
-                yield from _short(job, setting, gpus, serial=all(_is_serial(project, job, one) for one in starts))
+                signs = [_signs(project, job, one) for one in starts]
+                known = [one for one in signs if one is not None]
+                every = frozenset[str]().union(*known) if len(known) == len(signs) else None
+                yield from _short(job, setting, gpus, every)
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
@@ -121,23 +128,28 @@ def _narrow(start: JobLaunch) -> bool:
     return start.launch.gpus is not None or start.launch.uncalled
 
 
-def _is_serial(project: Project, job: Job, start: JobLaunch) -> bool:
-    """Return whether a launch starts one process, of a program without a sign of parallel work."""
+def _signs(project: Project, job: Job, start: JobLaunch) -> frozenset[str] | None:
+    """Return what may spread the one process that a launch starts over GPUs; None if that is not known."""
     program = project.fact(MultiGpuUse).started(start)
     if program is None or not _single(project, job, start) or start.launch.distributed:
-        return False
-    return program.use is Use.YES and not (program.parallel or program.loads_by_name or program.spreads_model)
+        return None
+    if program.use is not Use.YES or program.loads_by_name or program.spreads_model:
+        return None
+    return frozenset(sign.name for sign in program.parallel)
 
 
-def _short(job: Job, setting: Setting, gpus: int, *, serial: bool) -> Iterator[Finding]:
+def _short(job: Job, setting: Setting, gpus: int, signs: frozenset[str] | None) -> Iterator[Finding]:
+    """``signs`` are names in the programs that may stand for several GPUs, if one process of each is all that runs."""
     listed = devices(setting.value or "")
     if 0 < len(set(listed)) == len(listed) < gpus:
         message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
         advice = f"use all {gpus} GPUs (do not set {setting.name}), or request {len(listed)}"
-        serial = serial and len(listed) == 1
+        serial = signs is not None and not signs and len(listed) == 1
         if serial:
             advice = f"request 1 GPU (without {setting.name}): the program has no sign of using several"
-        yield _finding(job, setting.place, message, (len(listed), gpus), "shell", advice, serial=serial)
+        doubtful = signs is not None and signs <= _OF_HOSTS
+        counts = (len(listed), gpus)
+        yield _finding(job, setting.place, message, counts, "shell", advice, serial=serial, doubtful=doubtful)
 
 
 def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
@@ -223,13 +235,14 @@ def _finding(
     advice: str,
     *,
     serial: bool = False,
+    doubtful: bool = False,
     unproven: str = "",
 ) -> Finding:
     """``counts`` are the GPUs in use and those requested, ``unproven`` what other stages of the job may do."""
     assert job.gpus is not None
     used, gpus = counts
     related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
-    payload = Partial(place, gpus, language, job.gpus.place if serial else None)
+    payload = Partial(place, gpus, language, job.gpus.place if serial else None, doubtful)
     cost = idle(used, gpus, unproven)
     return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related, cost=cost)
 

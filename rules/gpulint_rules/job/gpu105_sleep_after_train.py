@@ -14,6 +14,8 @@ The scheduler frees the GPUs only when the job ends, so they idle for the whole 
 
 When to ignore this rule
 Waits before the work, between retries or while polling; servers that are kept alive on purpose; a second of grace.
+Waits that keep a viewer or server running for a person, as the text beside them says, have low impact; those that the
+options of all launchers leave out are not reported.
 
 Fix safety
 Unsafe: logs or results may be collected in that time. Flush logs, or copy them in the script, instead of waiting.
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -47,8 +50,10 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
+from gpulint.training.kept_running import keeps_running, tells_of_person
 from gpulint.training.post_training import last_statements
 
+_COST = Cost("pause")
 _LEAST = 30
 """Seconds; shorter waits let logs be flushed."""
 _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
@@ -57,6 +62,9 @@ _STOPS = regex.compile(
     r"\b(?:runpodctl|vastai|sky|lightning|gcloud compute instances|aws ec2|az vm|brev)\s(?:[\w-]+\s)?"
     r"(?:stop|remove|destroy|down|delete|terminate|deallocate|autostop)\b|\b(?:stop|terminate)-instances\b"
 )
+_END = "end the job with its last computation: write logs and results before it ends instead of waiting for them"
+_OPTION = "in jobs, end with the last computation: wait only where an option that a person sets asks for it"
+_UNUSED = "assuming that nobody uses what it keeps running"
 _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
 _SERVER = regex.compile(
@@ -74,6 +82,8 @@ class Wait:
 
     place: Place
     language: str
+    kept: bool = False
+    """Whether it keeps something running for a person, as the text beside it says."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -83,7 +93,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             seconds, forever = sleeps(wait), endless(wait)
             message = f"`{forever or f'sleep {seconds:g}'}` keeps the GPUs after the work has ended"
             cost = None if forever or seconds is None else Cost("pause", seconds=(seconds, seconds))
-            yield _finding(document, wait.span, message, work.span, "shell", cost)
+            kept = any(map(tells_of_person, _told_between(script, work, wait)))
+            yield _finding(document, wait.span, message, work.span, "shell", cost, kept=kept)
         elif (stuck := waits_for_server(script)) is not None and _is_batch(document):
             yield _server_finding(document, *stuck)
     module = project.module(document)
@@ -93,9 +104,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for statement, work_node in waits:
         text = module.syntax.text(statement).splitlines()[0]
         span = module.syntax.span(statement)
-        yield _finding(
-            document, span, f"`{text}` keeps the GPUs after training has ended", module.syntax.span(work_node), "python"
-        )
+        message, work_span = f"`{text}` keeps the GPUs after training has ended", module.syntax.span(work_node)
+        yield _finding(document, span, message, work_span, "python", kept=keeps_running(module, statement))
+
+
+def _told_between(script: Script, work: Command, wait: Command) -> Iterator[str]:
+    """Yield what a script prints between what computes and what waits."""
+    begun = False
+    for command in script.walk():
+        if command is wait:
+            return
+        begun = begun or command is work
+        if begun and command.name in ("echo", "printf"):
+            yield " ".join(word.text for word in command.argv)
 
 
 def _in_shell(script: Script) -> tuple[Command, Command] | None:
@@ -214,16 +235,24 @@ def _server_finding(document: Document, wait: Command, started: Command) -> Find
 
 
 def _finding(
-    document: Document, span: Span, message: str, work: Span, language: str, cost: Cost | None = None
+    document: Document,
+    span: Span,
+    message: str,
+    work: Span,
+    language: str,
+    cost: Cost | None = None,
+    *,
+    kept: bool = False,
 ) -> Finding:
     return RULE.finding(
         document.path,
         span,
         message,
-        help="end the job with its last computation: write logs and results before it ends instead of waiting for them",
-        payload=Wait(Place(document.path, span), language),
+        help=_OPTION if kept else _END,
+        severity=Severity.WARNING if kept else None,
+        payload=Wait(Place(document.path, span), language, kept),
         related=(Place(document.path, work, "the last computation"),),
-        cost=cost,
+        cost=replace(cost or _COST, assumed=_UNUSED) if kept else cost,
     )
 
 
@@ -243,7 +272,7 @@ RULE = Rule(
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
-    cost=Cost("pause"),
+    cost=_COST,
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:1
