@@ -17,6 +17,7 @@ from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.assessment.self_tests import in_programs
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.text_items import gives_texts
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -283,6 +284,8 @@ def _made(project: Project, source: NodeRef) -> Iterator[str]:
 @query
 def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
     kind = _of_text(module.syntax.text(owner))
+    if kind != "text" and gives_texts(project, module, owner):
+        return "other"
     if kind != "text" and gives_narrow_rows(project, module, owner):
         return "narrow"
     return "table" if kind not in ("text", "table") and gives_index_rows(project, module, owner) else kind
