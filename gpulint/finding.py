@@ -83,7 +83,8 @@ class Problem:
     cell: int | None = None
     """In notebooks the index of the cell, where one is to blame; line and column then count within it."""
     is_warning: bool = False
-    """The file was read, but holds a mistake that concerns gpulint, such as a suppression of an unknown rule."""
+    """The file was read, but holds a mistake that concerns gpulint, such as a suppression of an unknown rule; or it has
+    still to be fetched."""
 
     @property
     def order(self) -> tuple[str, bool, int, int]:

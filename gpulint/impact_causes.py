@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpulint import regex
 from gpulint.finding import Finding, Place
@@ -11,6 +11,7 @@ from gpulint.fix import Fix, changes
 from gpulint.impact import Level
 from gpulint.project import Project
 from gpulint.report import Result
+from gpulint.source import Span, in_words, joined
 
 REPAIRED_TOGETHER = frozenset({"allocator-flush", "gradients", "host-wait"})
 """Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
@@ -22,7 +23,10 @@ BESIDE = "gradients are enabled here as well"
 """What a rule says of another place of the same function that is changed by itself, and may have low impact."""
 _COUNTED = regex.compile(r"\b\d{1,9} waits\b")
 """What the basis of a finding says where it counts the places of its file."""
-_NAMED = regex.compile(r"\bline (\d{1,9}) waits\b")
+_WHERE = r"((?:cell \d{1,9}, )?line \d{1,9}|[^,`]{1,300}:(?:cell \d{1,9}:)?\d{1,9})"
+_ANYWAY = regex.compile(rf"(?:^|, ){_WHERE} waits (in any case)\b")
+"""What the basis of a finding says of a place that makes each round wait whatever is done."""
+_AS_WELL = regex.compile(rf"(?:^|, ){_WHERE} waits as well( \((`[^`]*`|an assertion on a tensor)\))?")
 _IS_COPY = regex.compile(rf"\b(?:{SAME_CODE} as|{SAME_LOOP} around) ")
 MOST = 6
 """Most other lines that a finding names."""
@@ -39,6 +43,7 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
         if finding.rule.cost.kind in REPAIRED_TOGETHER:
             cause = finding.cause
             groups.setdefault((cause.path, cause.span, finding.rule.cost.kind), []).append(number)
+    results = _as_fixed(results, project)
     found = list(results)
     for numbers in groups.values():
         leader = min(numbers, key=lambda number: _rank(found[number], number))
@@ -46,26 +51,67 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
         if len(numbers) > 1:
             _fold(found, leader, numbers, project)
         if kept:
-            lines = f"line{'s' if len(kept) > 1 else ''} {_joined([*map(str, kept)])}"
-            found[leader] = _changed(found[leader], f"also {lines} of low impact")
+            found[leader] = _changed(found[leader], f"also {in_words(kept)} of low impact")
     return _without_shown(found)
 
 
-def _kept(results: Sequence[Result], leader: int) -> list[int]:
+def _kept(results: Sequence[Result], leader: int) -> list[Span]:
     """Return the other lines of the leader's file that wait in the same loop and have low impact by themselves: they
     are counted as well. A line that the basis names is left out."""
     first = results[leader].finding
-    lines = {
-        one.finding.span.line
+    lines = [
+        one.finding.span
         for one in results
         if one.finding.rule is first.rule
         and one.finding.path == first.path
         and one.finding.cause == first.cause
         and one.finding.impact.level == Level.LOW
         and not _IS_COPY.search(one.finding.impact.basis)
-    }
-    named = {int(line) for line in _NAMED.findall(first.impact.basis)}
-    return sorted(lines - named - {first.span.line})[:MOST]
+        and f"{one.finding.span.words} waits " not in first.impact.basis
+    ]
+    return _by_line(lines, first.span)[:MOST]
+
+
+def _by_line(spans: Iterable[Span], leading: Span) -> list[Span]:
+    """Return one span for each line, in order, but for that of ``leading``."""
+    found = {(-1 if one.cell is None else one.cell, one.line): one for one in spans if one.mark != leading.mark}
+    return [found[key] for key in sorted(found)]
+
+
+def _waits_anyway(first: Finding, other: Finding) -> bool:
+    """Return whether a finding says that the place of another one waits in any case, so that it is none to repair."""
+    return first.path == other.path and f"{other.span.words} waits in any case" in first.impact.basis
+
+
+def _as_fixed(results: Sequence[Result], project: Project) -> list[Result]:
+    """Say of a place that it ``waits as well``, not in any case, where a fix ends that wait."""
+    repaired = [(one.finding.rule, one.finding.path, one.finding.span) for one in results if changes(one.fix)]
+    fixed = {(rule.code, path, span.words) for rule, path, span in repaired}
+    fixed_at = {(rule.code, f"{project.place(path)}:{span.mark}") for rule, path, span in repaired}
+    found = list(results)
+    for number, result in enumerate(results):
+        basis = result.finding.impact.basis
+        match = _ANYWAY.search(basis)
+        code, path = result.finding.rule.code, result.finding.path
+        if match is not None and ((code, path, match[1]) in fixed or (code, match[1]) in fixed_at):
+            found[number] = _with_basis(result, f"{basis[: match.start(2)]}as well{basis[match.end(2) :]}")
+    return found
+
+
+def _without_clause(result: Result, others: Sequence[Finding]) -> Result:
+    """Return a finding whose basis does not say of places that it names otherwise that they wait as well."""
+    basis = result.finding.impact.basis
+    listed = {one.span.words for one in others if one.path == result.finding.path}
+    match = _AS_WELL.search(basis)
+    if match is None or match[1] not in listed:
+        return result
+    return _with_basis(result, basis[: match.start()] + basis[match.end() :])
+
+
+def _with_basis(result: Result, basis: str) -> Result:
+    finding = result.finding
+    impact = dataclasses.replace(finding.impact, basis=basis)
+    return dataclasses.replace(result, finding=dataclasses.replace(finding, impact=impact))
 
 
 def _without_shown(results: list[Result]) -> list[Result]:
@@ -90,15 +136,18 @@ def _without_shown(results: list[Result]) -> list[Result]:
 def _fold(found: list[Result], leader: int, numbers: Sequence[int], project: Project) -> None:
     first = found[leader].finding
     others = [number for number in numbers if number != leader]
-    place = f"{project.place(first.path)}:{first.span.line}"
+    place = f"{project.place(first.path)}:{first.span.mark}"
     copies = _copies(found, leader, others)
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
-    places = tuple(Place(found[number].finding.path, found[number].finding.span, "as well") for number in others)
+    named = (found[number].finding for number in others)
+    places = tuple(Place(one.path, one.span, "as well") for one in named if not _waits_anyway(first, one))
     copied = [place for number in others for place in found[number].finding.related if is_copy(place)]
     places += tuple(copied[: max(MOST - sum(map(is_copy, first.related)), 0)])
     found[leader] = _with_fix(found[leader], [found[number] for number in others], project)
-    found[leader] = _changed(found[leader], ", ".join([_also(found, others, first, project), *copies]), places)
+    also = _also(found, others, first, project)
+    found[leader] = _without_clause(found[leader], [found[number].finding for number in others])
+    found[leader] = _changed(found[leader], ", ".join(filter(None, [also, *copies])), places)
 
 
 def _with_fix(result: Result, others: Sequence[Result], project: Project) -> Result:
@@ -107,8 +156,8 @@ def _with_fix(result: Result, others: Sequence[Result], project: Project) -> Res
     fixed = next((one for one in others if changes(one.fix)), None)
     if changes(result.fix) or fixed is None or not isinstance(fixed.fix, Fix):
         return result
-    line, path = fixed.finding.span.line, fixed.finding.path
-    where = f"line {line}" if path == result.finding.path else f"{project.place(path)}:{line}"
+    span, path = fixed.finding.span, fixed.finding.path
+    where = span.words if path == result.finding.path else f"{project.place(path)}:{span.mark}"
     fix = dataclasses.replace(fixed.fix, description=f"in {where}: {fixed.fix.description}")
     return dataclasses.replace(result, fix=fix)
 
@@ -144,36 +193,30 @@ def _rank(result: Result, number: int) -> tuple[int, int, float, bool, int]:
 
 def _also(found: Sequence[Result], others: Sequence[int], first: Finding, project: Project) -> str:
     """Return ``also lines 98 and 104``; places in other files with their path."""
-    here = sorted({found[number].finding.span.line for number in others if found[number].finding.path == first.path})
+    same = [found[number].finding for number in others if found[number].finding.path == first.path]
+    here = _by_line((one.span for one in same if not _waits_anyway(first, one)), first.span)
     there = sorted(
         {
-            f"{project.place(found[number].finding.path)}:{found[number].finding.span.line}"
+            f"{project.place(found[number].finding.path)}:{found[number].finding.span.mark}"
             for number in others
             if found[number].finding.path != first.path
         }
     )
-    lines = [str(line) for line in here if line != first.span.line]
-    if not lines and not there:
-        return "also in the same line"
-    lines, more = lines[:MOST], len(lines[MOST:])
+    if not here and not there:
+        return "also in the same line" if any(one.span.mark == first.span.mark for one in same) else ""
+    lines, more = here[:MOST], len(here[MOST:])
     there, further = there[: MOST - len(lines)], len(there[MOST - len(lines) :])
-    said = [f"also {'line' if len(lines) == 1 and not more else 'lines'} {_joined(lines, more)}"] if lines else []
+    said = [f"also {in_words(lines, more)}"] if lines else []
     if there or further:
         # A count of waits is of one file.
-        elsewhere = _joined(there, further) if there else f"{further} more places"
+        elsewhere = joined(there, further) if there else f"{further} more places"
         said.append(f"also {'in another file at' if lines else 'at'} {elsewhere}")
     return ", ".join(said)
 
 
-def _joined(names: Sequence[str], more: int = 0) -> str:
-    """``3, 4 and 5``, or ``3, 4 and 2 more``."""
-    listed = [*names, f"{more} more"] if more else [*names]
-    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
-
-
 def _changed(result: Result, said: str, places: tuple[Place, ...] = (), *, level: Level | None = None) -> Result:
     finding = result.finding
-    basis = f"{finding.impact.basis}, {said}" if finding.impact.basis else said
+    basis = ", ".join(filter(None, [finding.impact.basis, said]))
     impact = dataclasses.replace(finding.impact, level=finding.impact.level if level is None else level, basis=basis)
     return dataclasses.replace(
         result, finding=dataclasses.replace(finding, impact=impact, related=(*finding.related, *places))

@@ -139,7 +139,7 @@ def _fold_loops(found: list[Result], original: dict[int, int], project: Project)
         leading = loops.get(_loop_of(finding))
         first = found[leading].finding if leading is not None else None
         if leading is not None and first is not None and share_lines(project, first.path, finding.path):
-            place = f"{project.place(first.path)}:{first.span.line}"
+            place = f"{project.place(first.path)}:{first.span.mark}"
             found[number] = _with_basis(result, f"{SAME_LOOP} around {place}", Level.LOW)
             found[leading] = with_copies(found[leading], [finding], SAME_LOOP)
 
@@ -191,7 +191,7 @@ def _fold(
     others = sorted(number for number in numbers if number != leader and (within or found[number].finding.path != path))
     if not others:
         return
-    place = f"{project.place(path)}:{found[leader].finding.span.line}"
+    place = f"{project.place(path)}:{found[leader].finding.span.mark}"
     for number in others:
         original[number] = leader
         found[number] = _with_basis(found[number], f"{said} {place}", Level.LOW)

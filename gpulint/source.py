@@ -31,6 +31,36 @@ class Span:
     end_column: int
     cell: int | None = None
 
+    @property
+    def words(self) -> str:
+        """``line 12``, or ``cell 4, line 12`` of a notebook."""
+        return f"line {self.line}" if self.cell is None else f"cell {self.cell}, line {self.line}"
+
+    @property
+    def mark(self) -> str:
+        """What stands behind a path and a colon: ``12``, or ``cell 4:12`` of a notebook."""
+        return f"{self.line}" if self.cell is None else f"cell {self.cell}:{self.line}"
+
+
+def in_words(spans: Sequence[Span], more: int = 0) -> str:
+    """``line 3``, ``lines 3, 4 and 2 more``, or ``cell 4, line 3 and cell 6, lines 2 and 5``."""
+    cells = dict[int | None, list[str]]()
+    for one in spans:
+        cells.setdefault(one.cell, []).append(f"{one.line}")
+    said, left = list[str](), len(spans)
+    for cell, lines in cells.items():
+        left -= len(lines)
+        further = 0 if left else more
+        where = "" if cell is None else f"cell {cell}, "
+        said.append(f"{where}line{'s' if len(lines) + further > 1 else ''} {joined(lines, further)}")
+    return joined(said)
+
+
+def joined(names: Sequence[str], more: int = 0) -> str:
+    """``3, 4 and 5``, or ``3, 4 and 2 more``."""
+    listed = [*names, f"{more} more"] if more else [*names]
+    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
+
 
 _DECODED = Recent(32)
 """Texts that are kept as bytes and were decoded last."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.assessment.image_sides import MAX_CLASSES, classes_of, side, takes_slices
-from gpulint.assessment.index_rows import gives_index_rows
-from gpulint.assessment.narrow_rows import MANY, gives_narrow_rows, holds_rows
+from gpulint.assessment.narrow_rows import MANY, holds_rows
+from gpulint.assessment.sample_kinds import kind_of, of_module
 from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.assessment.self_tests import in_programs
 from gpulint.documents.python import walk
@@ -33,43 +32,8 @@ if TYPE_CHECKING:
     from gpulint.workload.item_work import ItemWork
     from gpulint.workspace.module_index import ModuleIndex
 
-_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, regex.compile(pattern))
-    for name, pattern in (
-        ("volume", r"\bnib(abel)?\b|SimpleITK|sitk\.|pydicom|\bmonai\b|LoadImaged|torchio"),
-        ("audio", r"librosa|torchaudio|soundfile|sf\.read|wavfile|[Mm]el_?[Ss]pec|MelSpectrogram|\bwav\b"),
-        ("small-image", r"\bCIFAR|cifar10|\bSVHN|STL10|MNIST|TinyImageNet|tiny_imagenet"),
-        (
-            "image",
-            r"Image\.open|cv2\.|imread|ImageFolder|torchvision\.transforms|\btransforms\.|albumentations|ImageNet"
-            r"|[Ii]mage_?(dir|path|file|folder|list)|\bPIL\b|VideoReader|decord|pil_loader|default_loader",
-        ),
-        ("points", r"[Pp]oint_?[Cc]loud|ModelNet|ShapeNet|\bpoint_set\b|farthest_point"),
-        ("graph", r"torch_geometric|\bdgl\b|edge_index"),
-        ("text", r"[Tt]okeniz|input_ids|\bvocab\b|token_ids|word2id|attention_mask"),
-        ("table", r"TensorDataset|read_csv|from_numpy|np\.load|ReplayBuffer"),
-    )
-)
-"""Words of the code that makes samples; the first kind with a word counts."""
-_SURFACE = regex.compile(r"\.gii\b|[Gg]ifti|\bdarrays\b|\bagg_data\b")
-"""Values on a surface, for each of its points, which nibabel reads as well as volumes."""
-_VOLUME = regex.compile(r"[Vv]olume(?!\()")
-"""A volume: of space, or else what was traded, or how loud something is."""
-_SPACE = regex.compile(
-    r"[Vv]oxel|(?<![A-Za-z])[Ss]lices?(?![A-Za-z(])|[Dd]epth[ ,_]+h(eight)?\b|\bD, ?H, ?W\b|\bCT\b|\bMRI?\b|[Ss]cans?\b"
-    r"|[Dd]icom|[Nn]ifti|\.(nii|mha|mhd|nrrd)\b|[Tt]umou?r|[Ll]esion|[Bb]rain|[Oo]rgans?\b|[Ss]egmentation|3[dD](?![a-z])"
-    r"|[Mm]icroscop"
-)
-"""Words beside the former one that speak of space."""
-_PLANE = regex.compile(r"Image\.open|imread|ToPILImage|Image\.fromarray|pil_loader")
-"""Functions for images of two dimensions."""
-_COMMENT = regex.compile(r"(^|\s)#[^\n]*")
-
 _JOINS = frozenset({"stack", "cat", "concat", "concatenate", "vstack"})
 _GROUPS = frozenset({"batched", "batch"})
-_OF_GRAPHS = ("torch_geometric.", "dgl.")
-"""Libraries whose loaders make batches of graphs."""
-_WRAPPERS = frozenset({"ConcatDataset", "ChainDataset", "Subset", "random_split"})
 _GREY = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?1?\s*\)|convert\(['\"]L['\"]\)|IMREAD_GRAYSCALE")
 _WHOLE = regex.compile(r"\b(PILToTensor|pil_to_tensor)\(")
 """What makes tensors of images as they are: a byte for each number of a pixel."""
@@ -101,16 +65,19 @@ class Batch:
     sample: Sample | None = None
     """What each sample surely holds, where each step to what the data set returns is understood, and the code names one
     size of the batch."""
+    guessed: bool = False
+    """Nothing but the words of the loader's module tells the kind."""
 
     @property
     def bytes(self) -> float:
-        """Its bytes on the host, estimated if no ``sample`` is known."""
+        """Its bytes on the host, estimated if no ``sample`` is known; of a kind that is guessed, few."""
         if self.sample is not None:
             return float(self.size * self.sample.bytes)
         if self.kind == "image" and self.side:
             return float(self.size * self.channels * self.side**2 * self.width)
         kind = "image" if self.flat else self.kind if self.kind != "other" else "table"
-        return float(self.size * figure("bytes", kind))
+        each = figure("bytes", kind)
+        return float(self.size * (min(each, figure("bytes", "small-image")) if self.guessed else each))
 
     @property
     def phrase(self) -> str:
@@ -126,6 +93,7 @@ class Batch:
         }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         name = "slice" if self.flat and self.kind == "volume" else name
+        name = "sample" if self.guessed else name
         most = "" if self.single else "up to "
         return f"batches of {most}{self.size} {name}s" if self.stated else f"{name}s"
 
@@ -133,7 +101,7 @@ class Batch:
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
     """Return what is known of the batches that a finding concerns."""
     if loader is None:
-        kind = _of_module(subject.module) if subject.module is not None else "other"
+        kind = of_module(subject.module) if subject.module is not None else "other"
         return Batch(kind, _usual(kind), False)
     return loader_batch(subject.project, loader)
 
@@ -149,7 +117,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
         size = 1 if stated else size
     elif known := known or _grouped(project, loader):
         size, stated, single = max(known), True, len(set(known)) == 1
-    found = _kind(project, loader)
+    found, guessed = kind_of(project, loader)
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
@@ -157,7 +125,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     sample = sample_of(project, loader) if stated and single and not joined else None
     size = size if stated else _usual(found)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
-    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample)
+    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed)
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
@@ -242,66 +210,6 @@ def _usual(kind: str) -> int:
     return int(figure("assumed", "volumes" if kind == "volume" else "batch"))
 
 
-def _kind(project: Project, loader: Loader) -> str:
-    """The kind of the samples, by the data set's class, else by the call that makes it, else by the module."""
-    if loader.samples_graph:
-        return "neighbors" if loader.name.endswith(".NeighborSampler") else "graph"
-    resolver = project.fact(Resolver)
-    sources = [part for source in project.fact(HostToDevice).sources(loader) for part in _parts(resolver, source)]
-    classes = [
-        _of_class(project, module, owner)
-        for source in sources
-        if isinstance(source.node, ast.expr)
-        for module, owner in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
-    ]
-    if classes:
-        return classes[0]
-    made = (name for source in sources for name in _made(project, source))
-    if found := next((name for name in made if name != "other"), None):
-        return found
-    return "graph" if loader.name.startswith(_OF_GRAPHS) else _of_module(loader.module)
-
-
-def _parts(resolver: Resolver, source: NodeRef) -> list[NodeRef]:
-    """The data sets that are put together (``ConcatDataset([first, second])``), or of which a part is taken."""
-    for ref in resolver.points_to(source.module, source.node)[:MAX_CLASSES]:
-        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) in _WRAPPERS and ref.node.args:
-            given = ref.node.args[0]
-            parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
-            return [NodeRef(ref.module, part) for part in parts]
-    return [source]
-
-
-def _made(project: Project, source: NodeRef) -> Iterator[str]:
-    """The kind of samples by the names of the calls that make a data set."""
-    resolver = project.fact(Resolver)
-    for ref in resolver.points_to(source.module, source.node)[:MAX_CLASSES]:
-        if isinstance(ref.node, ast.Call):
-            names = " ".join(sorted(resolver.call_names(ref.module, ref.node)))
-            yield _of_text(f"{ref.module.syntax.text(ref.node.func)} {names}")
-
-
-@query
-def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:
-    kind = _of_text(module.syntax.text(owner))
-    if kind != "text" and gives_narrow_rows(project, module, owner):
-        return "narrow"
-    return "table" if kind not in ("text", "table") and gives_index_rows(project, module, owner) else kind
-
-
-@query
-def _of_module(module: ModuleIndex) -> str:
-    return _of_text(module.syntax.source.text)
-
-
-def _of_text(text: str) -> str:
-    said = _COMMENT.sub("", text)
-    if _VOLUME.search(said) and _SPACE.search(said) and not _PLANE.search(said):
-        return "volume"
-    found = (name for name, pattern in _KINDS if pattern.search(said))
-    return next((name for name in found if name != "volume" or not _SURFACE.search(said)), "other")
-
-
 _ARRAYS = frozenset({"file", "compute", "loop"})
 """Work for samples that are read as arrays."""
 
@@ -318,7 +226,7 @@ def named_by(work: ItemWork, batch: Batch) -> Batch:
     """The batch, of the kind that the work for its samples shows."""
     seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
     if seen and batch.kind != "small-image" and not (batch.kind == "volume" and seen == "audio"):
-        return dataclasses.replace(batch, kind=seen)
+        return dataclasses.replace(batch, kind=seen, guessed=False)
     if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
         return dataclasses.replace(batch, kind="other")
     if batch.kind == "table" and "transform" in work.kinds:  # arrays of images

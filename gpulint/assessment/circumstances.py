@@ -231,6 +231,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "spawned workers make or copy the data again", TO_LOW, worker_facts.costs_more_when_spawned, kinds=_IN_PROCESS
     ),
+    Circumstance("the tree keeps 0 workers on Windows", TO_LOW, worker_facts.has_none_on_windows, kinds=_IN_PROCESS),
     Circumstance("one of dozens of loaders", TO_LOW, worker_facts.is_one_of_dozens, kinds=_IN_PROCESS),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance("workers start again for each pass", 1, worker_facts.restarts_for_little, kinds=_IN_PROCESS),

@@ -12,7 +12,12 @@ from gpulint.assessment.amounts import batch_of
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.reasons import says_more
-from gpulint.semantic.operating_systems import is_of_another_folder, is_of_another_system, is_of_another_tree
+from gpulint.semantic.operating_systems import (
+    is_of_another_folder,
+    is_of_another_system,
+    is_of_another_tree,
+    names_linux_folder,
+)
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
@@ -26,6 +31,7 @@ from gpulint.workload.sample_counts import has_few_batches, is_one_batch
 from gpulint.workload.sample_effects import changed_for_others, takes_turns
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
 from gpulint.workload.spawned_copies import spawned_work
+from gpulint.workload.windows_workers import keeps_none_on_windows
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -223,6 +229,15 @@ def is_for_windows(subject: Subject) -> bool:
     paths = {place.path for place in subject.finding.related}
     modules = {loader.module, *(found for path in paths if (found := subject.project.module_at(path)) is not None)}
     return any(map(_names_windows, modules))
+
+
+def has_none_on_windows(subject: Subject) -> bool:
+    """Return whether the tree keeps its loaders without workers on Windows, no job starts the program, and its module
+    names no folder of Linux: its authors train on Windows, and know of workers."""
+    loader, project = _loader(subject), subject.project
+    if loader is None or subject.jobs or not keeps_none_on_windows(project):
+        return False
+    return not names_linux_folder(project, loader.module.path)
 
 
 @query

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import ISSUES
@@ -16,6 +18,7 @@ from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
+    from gpulint.finding import Problem
     from gpulint.report import Report
 
 
@@ -33,7 +36,27 @@ def no_garbage_collection() -> Iterator[None]:
 
 def add_troubles(report: Report, inputs: Inputs) -> None:
     """Join the problems of finding files to those of reading them."""
-    report.problems = sorted([*inputs.found.problems, *report.problems], key=lambda problem: problem.order)
+    problems = _pointers_together([*inputs.found.problems, *report.problems])
+    report.problems = sorted(problems, key=lambda problem: problem.order)
+
+
+def _pointers_together(problems: list[Problem]) -> list[Problem]:
+    """Say once of all files that they are pointers of Git LFS: there may be hundreds."""
+    from gpulint.documents import POINTER
+
+    found: dict[str, list[Problem]] = {}
+    for problem in problems:
+        if problem.message == POINTER:
+            found.setdefault(problem.level, []).append(problem)
+    others = [problem for problem in problems if problem.message != POINTER]
+    for alike in found.values():
+        first = alike[0]
+        if len(alike) > 1:
+            folder = Path(os.path.commonpath([problem.path.parent for problem in alike]))
+            message = f"{len(alike):,} files are Git LFS pointers, not fetched: run `git lfs pull`"
+            first = dataclasses.replace(first, path=folder, message=message)
+        others.append(first)
+    return others
 
 
 def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> None:

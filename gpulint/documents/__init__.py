@@ -26,7 +26,11 @@ _SHEBANG = regex.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
 _DIRECTIVE = regex.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
 _DOCKERFILE = regex.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
 
-__all__ = ["Document", "kind_of", "load", "undecodable"]
+_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How what stands for a file begins that Git LFS has not fetched."""
+POINTER = "a Git LFS pointer, not fetched: run `git lfs pull`"
+
+__all__ = ["POINTER", "Document", "kind_of", "load", "undecodable"]
 
 
 def kind_of(path: Path, head: bytes = b"") -> Kind | None:
@@ -50,6 +54,10 @@ def kind_of(path: Path, head: bytes = b"") -> Kind | None:
 def load(path: Path, data: bytes, kind: Kind | None = None, models: Models = BUILT_IN) -> Document:
     """The document of a file's bytes. Never raises for what the bytes hold: trouble is in ``document.problems``."""
     kind = kind or kind_of(path, data[:4096]) or Kind.PYTHON
+    if data.startswith(_POINTER):
+        document = _document_class(kind)(path, "")
+        document.problems.append(_pointer(path))
+        return document
     try:
         text, encoding = decode(data, kind)
         document = _document_class(kind)(path, text, encoding)
@@ -69,11 +77,17 @@ def load(path: Path, data: bytes, kind: Kind | None = None, models: Models = BUI
 
 def undecodable(path: Path, data: bytes) -> list[Problem]:
     """Return why a Python file holds no text, if it does not."""
+    if data.startswith(_POINTER):
+        return [_pointer(path)]
     try:
         decode(data, Kind.PYTHON)
     except Unreadable as error:
         return [Problem(path, str(error))]
     return []
+
+
+def _pointer(path: Path) -> Problem:
+    return Problem(path, POINTER, is_error=False, is_warning=True)
 
 
 def _document_class(kind: Kind) -> type[Document]:

@@ -77,6 +77,8 @@ class NotebookDocument(Document):
         self._content = self._load()
 
     def _load(self) -> dict[str, Any]:
+        if not self.source.text.strip():
+            return {}  # a new one, in which nothing was written yet
         try:
             content = _parsed(self.source.text)
         except json.JSONDecodeError as error:

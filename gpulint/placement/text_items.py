@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.plain_items import TEXT, PlainItems
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
 
-_TEXT = regex.compile(
-    r"(^|_)(prompts?|texts?|captions?|sentences?|questions?|queries|query|names?|filenames?|paths?|files?|urls?)$",
-    re.IGNORECASE,
-)
-"""Names of what is text."""
 _READS = regex.compile(r"^(open|imread|(default_|pil_|image_)?loader|read_image|load_image|load_img)$")
 """Functions that read the file that they are given the name of."""
 
@@ -32,13 +29,18 @@ def holds_texts(project: Project, source: NodeRef) -> bool:
         return False
     resolver = project.fact(Resolver)
     owners = resolver.classes_of(source.module, source.node)
-    methods = [resolver.method(home, owner, "__getitem__") for home, owner in owners]
-    return bool(methods) and all(
-        method is not None
-        and isinstance(method.node, FUNCTIONS)
-        and (_gives_texts(method.node) or _returns_records(method.node))
-        for method in methods
-    )
+    return bool(owners) and all(gives_texts(project, home, owner) for home, owner in owners)
+
+
+@query
+def gives_texts(project: Project, home: ModuleIndex, owner: ast.ClassDef) -> bool:
+    """Return whether a class gives texts, paths and numbers as they are."""
+    method = project.fact(Resolver).method(home, owner, "__getitem__")
+    if method is None or not isinstance(method.node, FUNCTIONS):
+        return False
+    if _gives_texts(method.node) or _returns_records(method.node):
+        return True
+    return method.module is home and PlainItems(home, owner).are_all(method.node)
 
 
 def _gives_texts(function: FunctionNode) -> bool:
@@ -108,4 +110,4 @@ def _is_text(node: ast.expr) -> bool:
     """``self.prompts[index]``."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    return isinstance(node, ast.Attribute) and bool(_TEXT.search(node.attr))
+    return isinstance(node, ast.Attribute) and bool(TEXT.search(node.attr))

@@ -859,3 +859,22 @@ def test_a_program_with_classes_for_others_says_its_own_batches(tmp_path: Path) 
     program = MANAGER.replace("print(images.shape)", "model(images.cuda()).mean().backward()")
     (one,) = bases(tmp_path, {"data.py": program, "show.py": "from data import Manager\n\nshow(Manager)\n"}, "GPU303")
     assert "batches of 60 images" in one
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("from store import samples\n\ndef train():", "low, every step, batches of 512 samples from pageable memory"),
+        (
+            "def train():\n    samples = Photos(paths)",
+            "medium, every step, batches of 512 images from pageable memory",
+        ),
+    ],
+)
+def test_words_of_a_module_say_nothing_of_an_unknown_data_set(tmp_path: Path, source: str, told: str) -> None:
+    photos = "class Photos(Dataset):\n    def __getitem__(self, index):\n        return cv2.imread(self.paths[index])\n"
+    loader = "    loader = DataLoader(samples, batch_size=512, num_workers=8)\n"
+    training = "".join(f"    {line}\n" for line in TRAINING.splitlines())
+    program = f"{HEAD}import cv2\n\n{photos}\n{source}\n{loader}{training}\ntrain()\n"
+    (found,) = bases(tmp_path, {"train.py": program}, "GPU301")
+    assert told in found

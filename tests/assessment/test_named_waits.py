@@ -52,3 +52,75 @@ def test_a_count_names_its_other_places(tmp_path: Path, capsys: pytest.CaptureFi
         lines = {int(number) for number in re.findall(r"\d+", re.sub(r"\d+ waits\b", "", basis))}
         assert len(lines | {line}) == count
     assert counted
+
+
+INNER = """\
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {stays}
+    hits = 0
+    for scores, label in zip(output, labels):
+        hits += scores.argmax().eq(label.cuda()).sum().item()
+        mean += scores.max().item()
+    top += hits
+"""
+
+
+@pytest.mark.parametrize(
+    ("stays", "said"),
+    [
+        ("total += loss.item(); bar.update(total)", ", line 13 waits in any case (`loss.item()`), also line 17"),
+        ("history[name] = loss.item()", ", also lines 13 and 17"),
+    ],
+)
+def test_a_place_that_waits_in_any_case_is_none_to_repair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stays: str, said: str
+) -> None:
+    (leading,) = [basis for _, level, basis in named(tmp_path, capsys, INNER.format(stays=stays)) if level != "low"]
+    assert leading.endswith(f"3 waits, 2 of them in inner loops{said}")
+
+
+LOSSES = """\
+import torch
+
+class Losses(torch.nn.Module):
+    def forward(self, output, labels):
+        first = torch.nn.functional.cross_entropy(output, labels)
+        second = output.abs().mean()
+        total = first + second
+        return total, {"first": first.item(), "second": second.item(), "total": total.item()}
+"""
+LOOP = """\
+import torch
+from tqdm import tqdm
+
+model, losses = torch.nn.Linear(8, 8).cuda(), Losses().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+average = 0.0
+bar = tqdm(loader)
+for images, labels in bar:
+    output = model(images.cuda())
+    loss, parts = losses(output, labels.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average += loss.item()
+    bar.set_postfix({"total": f"{loss.item():.4f}", "first": f"{parts['first']:.4f}"})
+"""
+
+
+def test_places_of_a_notebook_have_a_cell_and_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": text.splitlines(keepends=True)}
+        for text in (LOSSES, LOOP)
+    ]
+    (tmp_path / "train.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}))
+    main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", "--output-format", "json", str(tmp_path)])
+    found = json.loads(capsys.readouterr().out)
+    said = "\n".join(f"{one['impact']['basis']} {(one['fix'] or {}).get('description')}" for one in found)
+    assert {(one["cell"], one["line"]) for one in found} == {(0, 8), (1, 14), (1, 15)}
+    assert "cell 0, line 8 waits as well (`first.item()`)" in said
+    assert "together with the fix" in said
+    assert not re.findall(r"(?<!cell \d, )\blines? \d", said)
+    assert "in any case" not in said  # a fix ends it

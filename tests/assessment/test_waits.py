@@ -441,7 +441,7 @@ def test_a_test_of_a_batch_on_the_host_waits_for_nothing(
     check = f"    if not torch.isfinite({tested}).all():\n        raise ValueError\n"
     write(tmp_path, STEP + check + READS + EACH)
     (shown,) = scanned(tmp_path, capsys, "GPU305")
-    assert ("waits in any case" in shown["impact"]["basis"]) is waits
+    assert ("line 11 waits as well" in shown["impact"]["basis"]) is waits
 
 
 @pytest.mark.parametrize(("condition", "waits"), [("", True), ("    if config.matcher in names:\n    ", False)])

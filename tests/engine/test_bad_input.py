@@ -194,3 +194,34 @@ def test_broken_cells_of_a_notebook_come_in_their_order(run: Any, tree: Path, no
     lines = [line for line in err.splitlines() if "syntax error" in line]
     assert [line.partition(": ")[0].rsplit(":", 2)[0] for line in lines[:3]] == [f"a.ipynb:cell {n}" for n in range(3)]
     assert "more cells with syntax errors" in lines[-2] and lines[-1].startswith("b.py")
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+
+
+@pytest.mark.parametrize("name", ["a.ipynb", "a.py", "a.yaml", "a.sh", "Dockerfile", "Makefile"])
+def test_what_git_lfs_has_not_fetched_is_no_error(scan: Any, name: str) -> None:
+    code, places, errors = scan(name, POINTER)
+    assert (code, places) == (1, [])  # for the finding in the good file
+    assert errors == [f"{name}: warning: a Git LFS pointer, not fetched: run `git lfs pull`"]
+
+
+def test_files_that_git_lfs_has_not_fetched_are_told_once(run: Any, tree: Path) -> None:
+    (tree / "notes").mkdir()
+    for number in range(3):
+        (tree / "notes" / f"{number}.ipynb").write_bytes(POINTER)
+    (tree / "notes" / "broken.ipynb").write_bytes(b"version 2")
+    _, out, err = run("scan", "--output-format", "sarif")
+    (told, broken) = json.loads(out)["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"] == "3 files are Git LFS pointers, not fetched: run `git lfs pull`"
+    assert told["level"] == "warning"
+    assert broken["level"] == "error"
+    assert err.splitlines()[0] == f"notes: warning: {told['message']['text']}"
+    assert "LFS" not in run("scan", "--quiet")[2]
+    (tree / "notes" / "broken.ipynb").unlink()
+    assert run("scan")[0] == 0
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_notebook_holds_nothing(scan: Any, text: str) -> None:
+    assert scan("a.ipynb", text.encode())[1:] == ([], [])

@@ -21,6 +21,7 @@ def patterns() -> list[re.Pattern[str]]:
     found = []
     for name in (
         "assessment.amounts",
+        "assessment.sample_kinds",
         "semantic.operating_systems",
         "programs.evaluation_programs",
         "workload.small_batches",

@@ -15,6 +15,7 @@ from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.source import in_words
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
@@ -68,7 +69,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if inner is not None:
         summed = repair(project, found)
         if not isinstance(summed, Fix) or other_way(project, found, summed) is not None:
-            return read_in_rounds(inner) if made == READ_ELSEWHERE else made
+            return read_in_rounds(found.module, inner) if made == READ_ELSEWHERE else made
         return _in_rounds(project, found, summed, inner)
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
@@ -164,8 +165,8 @@ def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> 
     unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
     if made.safety is not Safety.SAFE or not unsafe:
         return made
-    *more, last = sorted({one.span.line for one in unsafe if one.span.cell == unsafe[0].span.cell})
-    those = f"the fixes of lines {', '.join(map(str, more))} and {last}" if more else f"the fix of line {last}"
+    lines = {(one.span.cell or 0, one.span.line): one.span for one in unsafe}
+    those = f"the fix{'es' if len(lines) > 1 else ''} of {in_words([lines[key] for key in sorted(lines)])}"
     told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
     why = next(iter(told)) if len(told) == 1 else ""
     text = f"it helps only together with {those}" + (f" ({why})" if why else ", which may change results")
@@ -188,7 +189,7 @@ def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined
         if isinstance(fixed, Fix) or not isinstance(wait, HostWait) or wait.statement is found.statement:
             continue
         if around <= here and read & {ast.unparse(sync.value) for sync in wait.syncs if sync.value is not None}:
-            return Declined(f"every step reads the same tensor in line {other.span.line} as well, which no fix changes")
+            return Declined(f"every step reads the same tensor in {other.span.words} as well, which no fix changes")
     return None
 
 
@@ -208,7 +209,7 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     others = [(one, fixed) for one, fixed in waits if one != finding]
     later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
     if later is not None and gains_nothing_later(project, found) is not None:
-        return Declined(f"every step waits in line {later.span.line} as well, which no fix changes")
+        return Declined(f"every step waits in {later.span.words} as well, which no fix changes")
     return _as_safe_as(made, others)
 
 
@@ -217,7 +218,7 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     loop = found.context.loop
     if found.context.calls:
         if (other := _waits_beside(project, finding, found)) is not None:
-            return Declined(f"every step waits in line {other.span.line} as well, {_which(project, other)}")
+            return Declined(f"every step waits in {other.span.words} as well, {_which(project, other)}")
         if (call := found.context.calls[0]).module is not loop.module:
             return None
         return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
@@ -229,7 +230,7 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
         if is_within_by_default(project, found.module, around, here):
             step = "every step" if around <= here else "by default every step"
             file = "" if other.path == found.module.path else f" of {other.path.name}"
-            return Declined(f"{step} waits in line {other.span.line}{file} as well, {_which(project, other)}")
+            return Declined(f"{step} waits in {other.span.words}{file} as well, {_which(project, other)}")
     return read_elsewhere(project, found, here)
 
 
@@ -306,7 +307,9 @@ def _with_text(project: Project, found: HostWait, made: Fix, text: ast.stmt, loo
     """The fix, and a text that reads the same tensors every N steps."""
     run = log_run(project, found.module, text)
     if run is None:
-        return Declined(f"every step formats the same tensors in line {text.lineno}, which reads them")
+        return Declined(
+            f"every step formats the same tensors in {found.module.syntax.span(text).words}, which reads them"
+        )
     less = logged(project, found, run, loop)
     if isinstance(less, Declined):
         return less

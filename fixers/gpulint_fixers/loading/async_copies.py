@@ -71,7 +71,8 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined("another copy of the same step waits for this one, and stays")
     alike = {other: _unblocked(project, other) for other in copies_of_other_branches(project, payload)}
     if stays := next((other for other, one in alike.items() if isinstance(one, Declined)), None):
-        return Declined(f"the same copy in the branch of line {stays.transfers[0].node.lineno} cannot be changed")
+        place = stays.transfers[0].module.syntax.span(stays.transfers[0].node)
+        return Declined(f"the same copy in the branch of {place.words} cannot be changed")
     beside += alike.values()
     if copies_new(project, payload.transfers[0]):
         return Declined("another copy of the same step waits, as what it moves was computed from the batch")

@@ -25,5 +25,5 @@ def never_made(project: Project, loader: Loader) -> str:
             continue
         if isinstance(failed, ast.Name):
             return f"the function always raises an error first: nothing defines `{failed.id}`"
-        return f"the function always raises an error, in line {failed.lineno}"
+        return f"the function always raises an error, in {loader.module.syntax.span(failed).words}"
     return ""

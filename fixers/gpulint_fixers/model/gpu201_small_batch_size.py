@@ -46,7 +46,7 @@ def _learning_rate(project: Project, finding: Finding) -> str:
             if isinstance(keyword.value, ast.Constant) and (
                 keyword.arg in _RATES or (own and keyword.arg == "default")
             ):
-                return f", {module.syntax.text(keyword.value)} in line {module.syntax.span(keyword.value).line},"
+                return f", {module.syntax.text(keyword.value)} in {module.syntax.span(keyword.value).words},"
     return ""
 
 

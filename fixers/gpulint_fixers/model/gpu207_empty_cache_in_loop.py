@@ -88,10 +88,10 @@ def _with_others(project: Project, module: ModuleIndex, made: Fix, beside: list[
             edits += other.edits
     made = replace(made, edits=tuple(dict.fromkeys(edits)))
     if kept:
-        lines = " and ".join(dict.fromkeys(f"{one.lineno}" for one in kept))
-        return replace(made, description=f"{made.description}; those of the same step in lines {lines} stay")
-    lines = " and ".join(dict.fromkeys(f"{one.lineno}" for one in beside))
-    what = f"{made.description.removesuffix(_MEMORY)}, and those of the same step in lines {lines}"
+        lines = " and ".join(dict.fromkeys(module.syntax.span(one).words for one in kept))
+        return replace(made, description=f"{made.description}; those of the same step in {lines} stay")
+    lines = " and ".join(dict.fromkeys(module.syntax.span(one).words for one in beside))
+    what = f"{made.description.removesuffix(_MEMORY)}, and those of the same step in {lines}"
     return replace(made, description=f"{what}{_MEMORY}")
 
 

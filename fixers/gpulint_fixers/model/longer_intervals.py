@@ -99,7 +99,7 @@ def _other_tests(number: NodeRef) -> str | None:
         inner: ast.AST = rest
         for up in syntax.ancestors(rest):
             if isinstance(up, ast.If) and up.test is inner and _other_work(up) is not None:
-                return f"line {up.lineno} also asks for the interval, for something else"
+                return f"{syntax.span(up).words} also asks for the interval, for something else"
             inner = up if isinstance(up, ast.expr) else inner
     return None
 

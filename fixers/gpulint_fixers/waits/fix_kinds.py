@@ -3,17 +3,17 @@
 import ast
 
 from gpulint.fix import Declined, Fix
+from gpulint.workspace.module_index import ModuleIndex
 
 READ_ELSEWHERE = Declined(
     "the value is read in a function that the loop calls; return the tensor and read it less often"
 )
 
 
-def read_in_rounds(inner: ast.For) -> Declined:
+def read_in_rounds(module: ModuleIndex, inner: ast.For) -> Declined:
     """Return the refusal for a value that each round of an inner loop reads through a function."""
-    return Declined(
-        f"each round of the loop in line {inner.lineno} reads it; copy what all rounds read before that loop"
-    )
+    where = module.syntax.span(inner).words
+    return Declined(f"each round of the loop in {where} reads it; copy what all rounds read before that loop")
 
 
 class Removal(Fix):

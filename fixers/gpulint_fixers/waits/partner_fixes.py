@@ -13,6 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.query import query
+from gpulint.source import in_words
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.waits.step_tests import is_optimizer_step
 
@@ -24,11 +25,10 @@ def with_partners(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fi
     if made.safety is Safety.SAFE or "helps only together" in made.description:
         return made
     beside = [one for one, fixed in others if isinstance(fixed, Fix) and not set(fixed.edits) <= set(made.edits)]
-    lines = sorted({one.span.line for one in beside if one.span.cell is None and _is_near(found, one.payload)})
+    lines = {one.span.line: one.span for one in beside if one.span.cell is None and _is_near(found, one.payload)}
     if not lines:
         return made
-    *more, last = lines
-    those = f"the fixes of lines {', '.join(map(str, more))} and {last}" if more else f"the fix of line {last}"
+    those = f"the fix{'es' if len(lines) > 1 else ''} of {in_words([lines[line] for line in sorted(lines)])}"
     return replace(made, description=f"{made.description}; it helps only together with {those}")
 
 

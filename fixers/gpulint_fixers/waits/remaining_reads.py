@@ -36,7 +36,7 @@ def remaining_read(project: Project, found: HostWait, made: Fix) -> Declined | N
         if statement is None or is_seldom(project, loop.module, statement):
             continue
         if branches_around(loop.module, statement, loop.node) <= here and not gets_seldom(loop.module, statement, own):
-            return Declined(f"line {statement.lineno} needs the number in every step")
+            return Declined(f"{loop.module.syntax.span(statement).words} needs the number in every step")
     return None
 
 
@@ -61,7 +61,9 @@ def other_way(project: Project, found: HostWait, made: Fix) -> Declined | None:
             continue
         if lines and call.node.lineno not in lines and not is_seldom(project, module, call.node):
             name = last_name(call.node.func)
-            return Declined(f"`{name}(...)` in line {call.node.lineno} leads to the same wait in every step")
+            return Declined(
+                f"`{name}(...)` in {module.syntax.span(call.node).words} leads to the same wait in every step"
+            )
     return None
 
 
@@ -75,17 +77,16 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
     stays = called_wait(project, loop.module, loop.node, beside.node, saved)
     if stays is None or not isinstance(stays.node, ast.expr):
         return None
-    line = stays.module.syntax.span(stays.node).line
+    where = stays.module.syntax.span(stays.node).words
     file = "" if stays.module is found.module else f" of {stays.module.path.name}"
-    return Declined(f"every step waits in line {line}{file} as well, which no fix changes")
+    return Declined(f"every step waits in {where}{file} as well, which no fix changes")
 
 
 def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:
     """Return why nothing is gained: the loop waits where no finding says so, in another function than the finding."""
     if (stored := _stored_in_array(found, here)) is not None:
-        return Declined(
-            f"every step also writes the value to an array of NumPy in line {stored.lineno}, which reads it"
-        )
+        where = found.module.syntax.span(stored).words
+        return Declined(f"every step also writes the value to an array of NumPy in {where}, which reads it")
     loop, own = found.context.loop, found.module.function(found.statement) if found.context.calls else None
     for call, read in hidden_waits(project, loop.module, loop.node):
         inside = own is not None and read.module.function(read.node) is own

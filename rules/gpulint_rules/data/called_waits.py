@@ -222,8 +222,8 @@ def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) ->
     """``line 12`` of the same module, ``matcher.py:40`` of another; empty for none."""
     if ref is None or not isinstance(ref.node, ast.expr):
         return ""
-    line = ref.module.syntax.span(ref.node).line
-    return f"line {line}" if ref.module is module else f"{project.place(ref.module.path)}:{line}"
+    span = ref.module.syntax.span(ref.node)
+    return span.words if ref.module is module else f"{project.place(ref.module.path)}:{span.mark}"
 
 
 def what_waits(module: ModuleIndex, node: ast.expr) -> str:

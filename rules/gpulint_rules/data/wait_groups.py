@@ -180,7 +180,7 @@ def _anyway(project: Project, module: ModuleIndex, called: NodeRef | None, first
     """Return the place that waits in each round whatever is done, and the expression there."""
     if called is not None and isinstance(called.node, ast.expr):
         return place_of_wait(project, module, called), what_waits(called.module, called.node)
-    return (f"line {first.lineno}", what_waits(module, first)) if first is not None else ("", "")
+    return (module.syntax.span(first).words, what_waits(module, first)) if first is not None else ("", "")
 
 
 def _times(
@@ -319,7 +319,7 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
     beside = group.first is not None and exclude(module, sync.node, group.first)
-    if group.anyway and group.anyway != f"line {sync.node.lineno}" and not beside:
+    if group.anyway and group.anyway != module.syntax.span(sync.node).words and not beside:
         what = f" ({group.what})" if group.what else ""
         parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}{what}")
     return ", ".join(parts)

@@ -260,7 +260,7 @@ def _finding(
 
 
 def _where(place: Place) -> str:
-    return f"{place.path.name}:{place.span.line}"
+    return f"{place.path.name}:{place.span.mark}"
 
 
 RULE = Rule(

@@ -85,11 +85,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if _selects_device(project, module, setting.node) or _keeps(module, setting.node, setting.name):
             continue
         text = module.syntax.text(call).splitlines()[0]
+        before = module.syntax.span(call).words
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name} is set after `{text}` has initialised CUDA, so it changes nothing",
-            help=f"set {setting.name} before line {call.lineno}, or in the command that starts the program",
+            help=f"set {setting.name} before {before}, or in the command that starts the program",
             payload=late,
             cost=_cost(project, module, setting.value),
             related=(Place(document.path, module.syntax.span(call), "CUDA is initialised here"),),

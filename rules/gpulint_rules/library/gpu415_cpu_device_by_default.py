@@ -115,7 +115,7 @@ def _options(job: Job, start: JobLaunch, module: ModuleIndex, program: Program) 
             continue
         place = Place(module.path, module.syntax.span(call))
         default = "is off" if name in _SWITCHES else "is 'cpu'"
-        launcher = f"{start.place.path.name}:{start.place.span.line}"
+        launcher = f"{start.place.path.name}:{start.place.span.mark}"
         alone = sum(other.script is None for other in job.launches) < 2
         message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
         message += "" if alone else " while it runs"
@@ -194,7 +194,7 @@ def _trainers(job: Job, module: ModuleIndex, program: Program, project: Project)
                 message = f"{name}(accelerator='cpu') does not use the GPUs"
                 advice = "use `accelerator='gpu'`, or request no GPU"
                 if (unmoved := _unmoved(project, program)) is not None:
-                    at = f"{unmoved.path.name}:{unmoved.span.line}"
+                    at = f"{unmoved.path.name}:{unmoved.span.mark}"
                     advice = f"request no GPU, or use `accelerator='gpu'` once {at} is ready for it: {unmoved.message}"
                 yield _finding(job, place, message, advice, OnCpu(node=value, unmoved=unmoved))
 

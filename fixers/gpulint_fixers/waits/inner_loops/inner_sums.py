@@ -71,10 +71,10 @@ def stays_in_rounds(
             and not isinstance(fixed, Fix)
             and branches_around(other.module, other.statement, inner) <= here
         ):
-            return Declined(f"each round waits in line {finding.span.line} as well, which no fix changes")
+            return Declined(f"each round waits in {finding.span.words} as well, which no fix changes")
     for call in other_waits(project, found.module, [inner]):
         if branches_around(found.module, call, inner) <= here and call not in walk(inner.iter):
-            return Declined(f"each round waits in line {call.lineno} as well, which no fix changes")
+            return Declined(f"each round waits in {found.module.syntax.span(call).words} as well, which no fix changes")
     return None
 
 

@@ -50,7 +50,8 @@ def stays_as_index(project: Project, found: HostWait, made: Fix) -> Declined | N
     changed = {edit.span for edit in made.edits if edit.path == module.path}
     for element in _indices(project, module, inner) if inner is not None else ():
         if module.syntax.span(element) not in changed:
-            return Declined(f"each round reads `{ast.unparse(element)}` in line {element.lineno} as an index as well")
+            where = module.syntax.span(element).words
+            return Declined(f"each round reads `{ast.unparse(element)}` in {where} as an index as well")
     return None
 
 
