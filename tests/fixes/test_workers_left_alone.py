@@ -369,6 +369,28 @@ CASES = {
         },
         "DOCUMENTATION.md:3 says why there are no workers",
     ),
+    "a command that passes 0 over another default": (
+        "GPU303",
+        {
+            "train.py": "import argparse\n\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--workers', type=int, default=4)\nargs = parser.parse_args()\n"
+            + LOADER.replace("num_workers=4", "num_workers=args.workers"),
+            "run.sh": "#SBATCH --gres=gpu:1\npython train.py --workers 0\n",
+        },
+        "run.sh:2 passes 0 in place of the program's default of 4: a choice",
+    ),
+    "a command that passes 0 over what the settings have": (
+        "GPU303",
+        {
+            "train.py": "import hydra\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+            '@hydra.main(config_path="conf", config_name="train")\ndef main(cfg):\n'
+            '    loader = DataLoader(Images("data"), batch_size=64, num_workers=cfg.data.num_workers)\n'
+            "    for x, y in loader:\n        criterion(model(x.cuda()), y.cuda()).backward()\n\nmain()\n",
+            "conf/train.yaml": "data:\n  num_workers: 8\n",
+            "run.sh": "#SBATCH --gres=gpu:1\npython train.py data.num_workers=0\n",
+        },
+        "run.sh:2 passes 0 in place of the program's default of 8: a choice",
+    ),
     "a reason in the settings of the program": (
         "GPU303",
         {

@@ -40,7 +40,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
-from gpulint.finding import Finding, Place, Severity
+from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
@@ -150,12 +150,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(loader.node),
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
-            + (" by default" if default else " (num_workers is 0)" if known else ""),
+            + worker_advice.said(default, known=bool(known)),
             help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             cost=_cost(project, loader),
-            related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
+            related=worker_advice.notes(default),
         )
 
 
