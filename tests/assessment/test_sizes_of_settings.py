@@ -100,6 +100,6 @@ def test_the_copy_that_a_program_calls_stands_for_the_other(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     main(["scan", "--isolated", "--no-cache", "--select", "GPU301", "--output-format", "json", str(tmp_path)])
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["impact"]["level"] != "low"]
     assert found["path"].endswith(f"work/{called}.py")
     assert "77 MB" in found["impact"]["basis"] and f"also in work/{copy}.py" in found["impact"]["basis"]
