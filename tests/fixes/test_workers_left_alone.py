@@ -210,6 +210,41 @@ CASES = {
         },
         "the data set holds its samples in memory (`self.panels`)",
     ),
+    "arrays that are filled in the constructor, in a program that the shell of Windows starts": (
+        "GPU303",
+        {
+            "src/train.py": """\
+            import numpy as np
+            from PIL import Image
+            from torch.utils.data import DataLoader
+
+            class Signs:
+                def __init__(self, paths, transform):
+                    pictures = np.empty((len(paths), 64, 256, 3), dtype=np.uint8)
+                    for number, path in enumerate(paths):
+                        pictures[number] = np.array(Image.open(path))
+                    self.pictures, self.transform = pictures, transform
+
+                def __getitem__(self, index):
+                    return self.transform(self.pictures[index])
+
+            def main(model, paths):
+                loader = DataLoader(Signs(paths, transform), batch_size=64)
+                for x in loader:
+                    model(x.cuda()).backward()
+
+            if __name__ == "__main__":
+                main(Net().cuda(), find())
+            """,
+            "all.py": """\
+            import subprocess
+
+            for script in ["src/train.py"]:
+                subprocess.run(["cmd", "/c", f"call conda activate signs && python {script}"], check=True)
+            """,
+        },
+        "the data set holds its samples in memory (`self.pictures`)",
+    ),
     "a program without a main guard with a path of Windows in another folder": (
         "GPU303",
         {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', r"'.\photos\train photos'")},

@@ -15,15 +15,16 @@ The data set is small and in memory, so that a worker's copy costs more than the
 between processes; the samples are on the GPU already; the data set is not safe to use after a fork.
 
 Fix safety
-Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
-number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
-of at the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in
-the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
-loaders in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are
-given: all would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment
-is behind it, a line that is commented out sets another number, or a command passes it over another default. An option or a setting of the program that holds a
-number of workers is used if there is one; a line that is commented out and passes it is restored. Nothing is changed
-where workers could not start on Windows or macOS, and the tree says that the program runs there.
+Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the number
+is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead of at
+the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in the
+processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are loaders
+in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are given: all
+would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment is behind
+it, a line that is commented out sets another number, or a command passes it over another default. An option or a
+setting of the program that holds a number of workers is used if there is one; a line that is commented out and passes
+it is restored. Nothing is changed where workers could not start on Windows or macOS, and the tree says that the program
+runs there.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading
