@@ -223,13 +223,16 @@ def _writer(finding: Finding, project: Project) -> str:
     return project.place(only) if only is not None else ""
 
 
-def _rank(finding: Finding, project: Project) -> tuple[int, int, bool]:
-    """Those that cost most first, then those of jobs with several GPUs, then those of what a launcher starts."""
+def _rank(finding: Finding, project: Project) -> tuple[int, int, bool, bool]:
+    """Those that cost most first, then those of jobs with several GPUs, of what a launcher starts, and those that are
+    not in functions that nothing calls."""
     # The whole analysis, which a cached report does not need.
     from gpulint.assessment.jobs import jobs_running, most_gpus
+    from gpulint.assessment.uncalled import is_uncalled
 
     most = most_gpus(project, finding.path) or 1
-    return -finding.impact.level, -max(most, 1), not any(jobs_running(project, finding.path))
+    started = any(jobs_running(project, finding.path))
+    return -finding.impact.level, -max(most, 1), not started, is_uncalled(project, finding.path, finding.span)
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

@@ -21,6 +21,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
+from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
@@ -130,7 +131,12 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
     """Return the numbers that expressions may be, as far as they are those of samples; none if one is unknown."""
-    known = [in_programs(project, project.fact(Constants).of(ref.module, ref.node).values) for ref in refs]
+    constants = project.fact(Constants)
+    known = [
+        in_programs(project, constants.of(ref.module, ref.node).values)
+        or left_in_force(project, constants.configs, ref)
+        for ref in refs
+    ]
     if not all(known):
         return []  # the batches that a size is known for may be others
     return [

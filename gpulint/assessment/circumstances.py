@@ -244,6 +244,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("a few batches hold all samples", TO_LOW, worker_facts.has_short_passes, kinds=_IN_PROCESS),
+    Circumstance(
+        "a command passes 0 over another default", TO_LOW, worker_facts.is_passed_over_default, kinds=_IN_PROCESS
+    ),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("pin_memory=False is written out", TO_LOW, worker_facts.is_unpinned_by_choice, kinds=_PAGEABLE),
     Circumstance("few images of unknown size", TO_LOW, worker_facts.copies_few_images, kinds=_PAGEABLE),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
 from gpulint.documents.call_syntax import keyword_value
+from gpulint.finding import Place
 from gpulint.query import query
 from gpulint.reasons import says_more
 from gpulint.semantic.operating_systems import (
@@ -25,6 +26,7 @@ from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import route_to
+from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, is_one_batch
@@ -286,6 +288,12 @@ def _replaces(subject: Subject, name: str, value: object, says: Callable[[str], 
 def is_documented(subject: Subject) -> bool:
     """Return whether the documentation of the tree says why the loaders have no workers."""
     return bool(documented_reason(subject.project, subject.finding.path))
+
+
+def is_passed_over_default(subject: Subject) -> bool:
+    """Return whether a command passes 0 workers to a program that has some by default."""
+    places = [*subject.finding.related, Place(subject.finding.path, subject.finding.span)]
+    return any(default_replaced(subject.project, place.path, place.span) for place in places)
 
 
 def is_one_of_dozens(subject: Subject) -> bool:

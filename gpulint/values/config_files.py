@@ -101,13 +101,28 @@ class ConfigFiles:
             yield from (value for found in chosen for value in found if value is not None)
             if chosen and all(chosen):
                 continue
-            for part, package in self._parts(path):
-                if keys[: len(package)] != package:
-                    continue
-                found = self.read(part).get(".".join(keys[len(package) :]))
-                if found is not None:
-                    yield Value(found[0], Place(part, found[1], "set here"), "config")
-                    break
+            yield from self.written_under(path, keys)
+
+    def written_under(self, path: Path, keys: tuple[str, ...]) -> Iterator[Value]:
+        """Yield what a file, or one that its ``defaults`` list adds to it, has under keys."""
+        from gpulint.values.constants import Value
+
+        for part, package in self._parts(path):
+            if keys[: len(package)] != package:
+                continue
+            found = self.read(part).get(".".join(keys[len(package) :]))
+            if found is not None:
+                yield Value(found[0], Place(part, found[1], "set here"), "config")
+                return
+
+    def passed(self, ref: NodeRef) -> Iterator[tuple[Path, tuple[str, ...], list[list[tuple[str | None, Place]]]]]:
+        """Yield Hydra's files of a program, the keys in them, and what each command sets these to."""
+        key, base = step(ref.node)
+        for path, prefix, program in self._sources(ref.module, base) if base is not None else ():
+            if program is not None:
+                keys = (*prefix, key)
+                starts = self._project.fact(JobIndex).launches_of(program)
+                yield path, keys, [start.override(".".join(keys)) for start in starts]
 
     def _of_group(self, path: Path, keys: tuple[str, ...], start: Launched) -> list[Value | None]:
         """The value of a key in the file that a command chooses for its group (``python train.py data=large``); None if

@@ -187,11 +187,15 @@ class Constants:
                 yield from self.texts(strings.held(self._project, module, ref.node))
             case ast.Attribute() | ast.Subscript() | ast.arg():
                 from gpulint.values import tree_settings  # it reads files, whose paths are constants in turn
+                from gpulint.values.unknown_overrides import is_passed_unknown
 
                 found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
                 if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
                     found = self.texts(strings.held(self._project, module, ref.node))
-                yield from found or list(self._of_run(ref)) or tree_settings.anywhere(self._project, ref)
+                found = found or list(self._of_run(ref))
+                if not found and not is_passed_unknown(self.configs, ref):
+                    found = list(tree_settings.anywhere(self._project, ref))
+                yield from found
 
     def _of_run(self, ref: NodeRef) -> Iterator[Value]:
         for given in tracker_config.settings(self._project, ref):

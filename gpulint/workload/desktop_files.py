@@ -1,5 +1,6 @@
 """Files that tell that a program is run on Windows or macOS, where processes are spawned: batch files that start it,
-environments that were saved there, and the output of a notebook; and documentation that says how to set it up there."""
+modules that start it by the shell of Windows, environments that were saved there, and the output of a notebook; and
+documentation that says how to set it up there."""
 
 from __future__ import annotations
 
@@ -35,6 +36,14 @@ _OUTPUT = regex.compile(
 """Output of a cell that tells where it ran."""
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
 _PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
+_SHELL_OF_WINDOWS = regex.compile(
+    r"""["']cmd(?:\.exe)?["'],\s*["']/[ck]\b|["']cmd(?:\.exe)? +/[ck]\b|["']powershell(?:\.exe)?["' ]"""
+    r"""|\b(?:run|call|check_call|check_output|Popen|system|startfile)\(\s*\[?\s*f?r?["'][^"'\n]{1,200}\.(?:bat|cmd|ps1)\b""",
+    re.IGNORECASE,
+)
+"""What a program runs that only Windows has."""
+_ASKS = regex.compile(r"\bplatform\b|\bos\.name\b|\bsysconfig\b")
+"""A program that does so on Windows, and something else on other systems."""
 _TEXTS = regex.compile(r"(README|INSTALL|SETUP|USAGE|GETTING[_-]?STARTED|QUICK[_-]?START)[\w.-]*", re.IGNORECASE)
 """Names of files that say how to set a program up."""
 _SET_UP = regex.compile(
@@ -83,6 +92,7 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
         if (
             _is_saved_on_desktop(project, folder)
             or _is_started_by_batch(project, folder)
+            or _is_started_by_shell_of_windows(project, folder)
             or _is_documented_for_windows(project, folder)
         ):
             return True
@@ -146,6 +156,17 @@ def _is_started_by_batch(project: Project, folder: Path) -> bool:
     batch = [name for name in files if Path(name).suffix.lower() in _BATCH]
     shell = any(Path(name).suffix in _SHELL for name in files)
     return not shell and any(_PROGRAM.search(_text(project, folder / name)) for name in batch)
+
+
+@query
+def _is_started_by_shell_of_windows(project: Project, folder: Path) -> bool:
+    """Return whether a module in a folder starts programs by the shell of Windows (``["cmd", "/c", "python a.py"]``)
+    without asking for the system, and no shell scripts stand beside it."""
+    files = _files(project, folder)
+    if any(Path(name).suffix in _SHELL for name in files):
+        return False
+    texts = (project.python_text(folder / name) for name in files if name.endswith(".py"))
+    return any(_SHELL_OF_WINDOWS.search(text) and ".py" in text and not regex.occurs(_ASKS, text) for text in texts)
 
 
 @query

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 _TEXTS = regex.compile(r"README[\w.-]*|[\w.-]+\.(?:md|rst)", re.IGNORECASE)
 _NONE = regex.compile(r"\bnum[_-]?workers\W{1,8}(?:(?:is|to|of|set)\W{1,4}){0,2}0(?![\w.])", re.IGNORECASE)
 _REASON = regex.compile(
-    r"shared.?memory|\bshm\b|/dev/shm|bus error|deadlock|\bhangs?\b|\bhung\b|crash|segfault|too many open files|\bfork",
+    r"shared.?memory|(?<!pin[-_ ])\bmemory|\bram\b|\bshm\b|bus error|deadlock|\bhang(s|ing)?\b|\bhung\b|crash|segfault"
+    r"|freez|too many open files|\bfork|pickl|\bhdf5\b|\bh5py\b|\blmdb\b|\bsqlite|\bzarr\b|\bwindows\b|\bmac ?os\b",
     re.IGNORECASE,
 )
 _IF = regex.compile(r"\b(?:if|when|in case|try)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
+_COMMAND = regex.compile(r"\s--?[a-z][^\n]{0,300}\s--?[a-z]", re.IGNORECASE)
+"""A line with several options; the names of its files give no reasons."""
 _FILES = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"})
 _SET = regex.compile(r"[\s-]*(?:num[_-]?|n[_-]?|\w*loader_num_)?workers[\"']?\s*[:=]\s*(?:0\s*#(.*)|\d)", re.IGNORECASE)
 _HELD = regex.compile(r"\bram\b|in[- ]memory|pre-?load", re.IGNORECASE)
@@ -105,6 +108,6 @@ def _reason_in(project: Project, folder: Path) -> str:
         if _NONE.search(text) is None:
             continue
         for number, line in enumerate(text.splitlines(), 1):
-            if _NONE.search(line) and _REASON.search(line) and not _IF.search(line):
+            if _NONE.search(line) and _REASON.search(line) and not (_IF.search(line) or _COMMAND.search(line)):
                 return f"{(folder / name).relative_to(project.root).as_posix()}:{number}"
     return ""

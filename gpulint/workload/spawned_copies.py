@@ -31,6 +31,7 @@ _READS = regex.compile(r"(^|_)(i?open|i?m?read|load\w*|File|from_file|from_disk|
 """Functions that read a sample when it is asked for."""
 _ARRAYS = (
     *("numpy.load", "numpy.loadtxt", "numpy.array", "numpy.asarray", "numpy.float*", "numpy.uint8", "numpy.stack"),
+    *("numpy.empty", "numpy.zeros", "torch.empty", "torch.zeros"),  # which are filled later
     *("numpy.concatenate", "numpy.transpose", "numpy.fromfile", "torch.load", "torch.tensor", "torch.stack"),
     *("torch.cat", "torch.from_numpy", "torch.as_tensor", "scipy.io.loadmat", "cv2.imread", "cv2.resize"),
     *("cv2.cvtColor", "PIL.Image.open", "PIL.Image.new", "PIL.Image.fromarray", "skimage.io.imread"),

@@ -116,6 +116,17 @@ def test_the_output_of_a_notebook_tells_where_it_ran(tmp_path: Path, output: str
         ({"run.bat": "@echo off\npython .\\other.py --epochs 3\npause\n"}, "low"),
         ({"run.bat": "python .\\train.py\n", "run.sh": "echo\n"}, "high"),
         ({"clean.bat": "del /q out\n"}, "high"),
+        ({"all.py": "run(['cmd', '/c', f'call conda activate {ENV} && python train.py'])\n"}, "low"),
+        ({"all.py": "os.system('cmd.exe /c python train.py')\n"}, "low"),
+        ({"all.py": "SCRIPT = 'train.py'\nsubprocess.run(['tools\\\\start.bat', SCRIPT])\n"}, "low"),
+        (
+            {
+                "all.py": "first = ['cmd', '/c'] if platform.system() == 'Windows' else []\nrun([*first, 'python', 'train.py'])\n"
+            },
+            "high",
+        ),
+        ({"all.py": "run(['bash', '-c', 'python train.py'])\n"}, "high"),
+        ({"all.py": "run(['cmd', '/c', 'python train.py'])\n", "all.sh": "echo\n"}, "high"),
         ({"environment.yml": "dependencies:\n  - python=3.10\nprefix: C:\\Users\\ada\\envs\\net\n"}, "low"),
         ({"environment.yml": "dependencies:\n  - vs2015_runtime=14.27=h5e58377_2\n"}, "low"),
         ({"requirements.txt": "torch==2.1.0\npywin32==306\n"}, "low"),

@@ -210,6 +210,41 @@ CASES = {
         },
         "the data set holds its samples in memory (`self.panels`)",
     ),
+    "arrays that are filled in the constructor, in a program that the shell of Windows starts": (
+        "GPU303",
+        {
+            "src/train.py": """\
+            import numpy as np
+            from PIL import Image
+            from torch.utils.data import DataLoader
+
+            class Signs:
+                def __init__(self, paths, transform):
+                    pictures = np.empty((len(paths), 64, 256, 3), dtype=np.uint8)
+                    for number, path in enumerate(paths):
+                        pictures[number] = np.array(Image.open(path))
+                    self.pictures, self.transform = pictures, transform
+
+                def __getitem__(self, index):
+                    return self.transform(self.pictures[index])
+
+            def main(model, paths):
+                loader = DataLoader(Signs(paths, transform), batch_size=64)
+                for x in loader:
+                    model(x.cuda()).backward()
+
+            if __name__ == "__main__":
+                main(Net().cuda(), find())
+            """,
+            "all.py": """\
+            import subprocess
+
+            for script in ["src/train.py"]:
+                subprocess.run(["cmd", "/c", f"call conda activate signs && python {script}"], check=True)
+            """,
+        },
+        "the data set holds its samples in memory (`self.pictures`)",
+    ),
     "a program without a main guard with a path of Windows in another folder": (
         "GPU303",
         {"train.py": LOADER.replace("num_workers=4", "num_workers=0").replace('"data"', r"'.\photos\train photos'")},
@@ -368,6 +403,28 @@ CASES = {
             "DOCUMENTATION.md": "| Problem | Answer |\n|---|---|\n| Shared memory full | `num_workers: 0` everywhere |\n",
         },
         "DOCUMENTATION.md:3 says why there are no workers",
+    ),
+    "a command that passes 0 over another default": (
+        "GPU303",
+        {
+            "train.py": "import argparse\n\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--workers', type=int, default=4)\nargs = parser.parse_args()\n"
+            + LOADER.replace("num_workers=4", "num_workers=args.workers"),
+            "run.sh": "#SBATCH --gres=gpu:1\npython train.py --workers 0\n",
+        },
+        "run.sh:2 passes 0 in place of the program's default of 4: a choice",
+    ),
+    "a command that passes 0 over what the settings have": (
+        "GPU303",
+        {
+            "train.py": "import hydra\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+            '@hydra.main(config_path="conf", config_name="train")\ndef main(cfg):\n'
+            '    loader = DataLoader(Images("data"), batch_size=64, num_workers=cfg.data.num_workers)\n'
+            "    for x, y in loader:\n        criterion(model(x.cuda()), y.cuda()).backward()\n\nmain()\n",
+            "conf/train.yaml": "data:\n  num_workers: 8\n",
+            "run.sh": "#SBATCH --gres=gpu:1\npython train.py data.num_workers=0\n",
+        },
+        "run.sh:2 passes 0 in place of the program's default of 8: a choice",
     ),
     "a reason in the settings of the program": (
         "GPU303",

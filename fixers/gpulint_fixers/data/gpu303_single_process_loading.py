@@ -9,7 +9,7 @@ from pathlib import Path
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess, check
 
 from gpulint import regex
-from gpulint.finding import Finding
+from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.api_releases import may_lack
 from gpulint.programs.stated_releases import LASTING_WORKERS, may_predate
@@ -22,6 +22,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.main_guards import starts_without_guard
+from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unpicklable_part
 from gpulint.workload.trainer_workers import UnhelpedTrainer
@@ -65,6 +66,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if reason := documented_reason(project, finding.path):
         return Declined(f"{reason} says why there are no workers")
+    if chosen := _chosen(finding, project):
+        return Declined(chosen)
     if not isinstance(payload, SingleProcess):
         return _argument(payload, project) if isinstance(payload, UnhelpedTrainer) else _setting(finding, project)
     made = _change(project, payload)
@@ -72,6 +75,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     beside = [_change(project, other) for other in _beside(project, payload)]
     return together([made, *(one for one in beside if isinstance(one, WorkerChange))])
+
+
+def _chosen(finding: Finding, project: Project) -> str:
+    """Return which command passes 0 to a program that has workers by default; empty if none does."""
+    for place in (*finding.related, Place(finding.path, finding.span)):
+        if default := default_replaced(project, place.path, place.span):
+            where = f"{place.path.relative_to(project.root).as_posix()}:{place.span.line}"
+            return f"{where} passes 0 in place of the program's default of {default}: a choice"
+    return ""
 
 
 def _beside(project: Project, payload: SingleProcess) -> list[SingleProcess]:

@@ -22,8 +22,6 @@ from gpulint_fixers.waits.number_sources import may_be_cast_number
 
 _STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
-_NO_DOUBLES = (b"mps", b"npu", b"mlu", b"xpu", b"directml", b"accelerate", b"lightning")
-"""Words of devices without double precision, or of libraries that choose such a device by themselves."""
 _OTHER_LIBRARIES = frozenset({"jax", "tensorflow", "paddle", "mindspore", "mxnet"})
 _REDUCES = frozenset({"sum", "mean", "max", "min"})
 """Methods that make one number of a tensor, if they get no dimension."""
@@ -308,11 +306,6 @@ def torch_of(module: ModuleIndex) -> str | None:
     """The name under which a module imports ``torch``."""
     bound = ((name, one.target) for name, bindings in module.top.bindings.items() for one in bindings)
     return next((name for name, target in bound if target == "torch"), None)
-
-
-def has_doubles(project: Project) -> bool:
-    """Return whether nothing in the tree names a device without double precision."""
-    return not any(project.word_index.mentioning(word) for word in _NO_DOUBLES)
 
 
 def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:

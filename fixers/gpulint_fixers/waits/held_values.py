@@ -11,7 +11,8 @@ from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.deferred_reads import Variable, defer
-from gpulint_fixers.waits.device_reads import has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import reads_of
+from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import is_fresh, kept_value
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
@@ -47,10 +48,10 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     if is_of_tensors(module, statement) and any(edit.text in (f"float({name})", f"int({name})") for edit in made.edits):
         return Declined(f"`{name}` may be something else than a number as well")
     computed = not plain or bool(made.reasons)  # a value that is only read is the same number in any precision
-    doubles = computed and has_doubles(project)
+    doubles = computed and has_doubles(project, module)
     reasons = [f"keep `{name}` on the GPU and read it where it is used", *exact.reasons]
     if computed and not doubles:
-        reasons.append("in single precision, as a device named in the tree has no other")
+        reasons.append(in_single(project, module))
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     edits = list(made.edits)

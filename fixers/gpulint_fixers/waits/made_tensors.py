@@ -9,7 +9,7 @@ from gpulint.placement.devices import Devices
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.waits.device_reads import has_doubles
+from gpulint_fixers.waits.double_precision import has_doubles
 
 _MAKES = {"torch.tensor", "torch.as_tensor"}
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
@@ -34,7 +34,7 @@ def kept_as_tensor(project: Project, module: ModuleIndex, uses: list[ast.Name]) 
     edits = list[Edit]()
     if up.func.attr == "tensor":
         edits.append(Edit(module.path, module.syntax.span_at(end - len("tensor"), end), "as_tensor"))
-    if "dtype" not in given and has_doubles(project):
+    if "dtype" not in given and has_doubles(project, module):
         _, last = module.syntax.offsets(inner)
         torch = module.syntax.text(up.func.value)
         edits.append(Edit(module.path, module.syntax.span_at(last, last), f", dtype={torch}.float32"))

@@ -15,15 +15,16 @@ The data set is small and in memory, so that a worker's copy costs more than the
 between processes; the samples are on the GPU already; the data set is not safe to use after a fork.
 
 Fix safety
-Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
-number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
-of at the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in
-the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
-loaders in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are
-given: all would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment
-is behind it, or a line that is commented out sets another number. An option or a setting of the program that holds a
-number of workers is used if there is one; a line that is commented out and passes it is restored. Nothing is changed
-where workers could not start on Windows or macOS, and the tree says that the program runs there.
+Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the number
+is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead of at
+the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in the
+processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are loaders
+in nested loops, for pictures of a few samples, or of functions that make one for each array or item they are given: all
+would start their own. Jobs with one core per process get no workers either. An explicit 0 stays if a comment is behind
+it, a line that is commented out sets another number, or a command passes it over another default. An option or a
+setting of the program that holds a number of workers is used if there is one; a line that is commented out and passes
+it is restored. Nothing is changed where workers could not start on Windows or macOS, and the tree says that the program
+runs there.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading
@@ -40,7 +41,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
-from gpulint.finding import Finding, Place, Severity
+from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
@@ -150,12 +151,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(loader.node),
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
-            + (" by default" if default else " (num_workers is 0)" if known else ""),
+            + worker_advice.said(default, known=bool(known)),
             help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             cost=_cost(project, loader),
-            related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
+            related=worker_advice.notes(default),
         )
 
 

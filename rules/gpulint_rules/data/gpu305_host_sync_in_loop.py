@@ -25,14 +25,14 @@ Safe where a sum of numbers that are read every iteration becomes a sum on the G
 read once after the loop or where it is logged every N steps, where nothing reads what is added up, so that it is
 removed, where a tensor that is only read stays on the host, and where ``tensor.tolist()`` replaces the reads of a
 tensor's elements: the numbers are the same. Unsafe: copies that each round of an inner loop makes, made once above it,
-logging every N steps instead of every step, one copy for the values of a list that an inner loop reads one by
-one (tensors of one type, on one device), sums in single precision where the tree also names devices without double
-precision, lists of labels and predictions that stay on the GPU until the loop ends, values that a step uses several
-times (added up, listed, logged, metered) with what it computes of them, functions that return tensors where the
-training loop alone calls them, tests of the loss that end the program up to N steps later, scores of which only the
-last is read, computed below the loop, and removing ``torch.cuda.synchronize()``, after which timings measure only the
-host. Other values that control the program are left alone, and so are all reads of a loop in which every step waits
-for such a value anyway. A fix that helps only with unsafe ones is unsafe as well.
+logging every N steps instead of every step, one copy for the values of a list that an inner loop reads one by one
+(tensors of one type, on one device), sums in single precision where the tree names a device without double precision or
+an option or a library may, lists of labels and predictions that stay on the GPU until the loop ends, values that a step
+uses several times (added up, listed, logged, metered) with what it computes of them, functions that return tensors
+where the training loop alone calls them, tests of the loss that end the program up to N steps later, scores of which
+only the last is read, computed below the loop, and removing ``torch.cuda.synchronize()``, after which timings measure
+only the host. Other values that control the program are left alone, and so are all reads of a loop in which every step
+waits for such a value anyway. A fix that helps only with unsafe ones is unsafe as well.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.finding import Place
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
@@ -13,6 +14,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.transfers.shard_counts import most_workers
+from gpulint.values.constants import Value
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
@@ -98,6 +100,26 @@ def advice(project: Project, loader: Loader) -> str:
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")
+
+
+def said(default: list[Value], *, known: bool) -> str:
+    """Return how the number of workers comes to be 0, as the end of a message."""
+    if passed := [value for value in default if value.source == "launcher"]:
+        return f" ('{passed[0].place.path.name}' passes 0 workers)"
+    return " by default" if default else " (num_workers is 0)" if known else ""
+
+
+def notes(default: list[Value]) -> tuple[Place, ...]:
+    """Return the place that gives 0 workers to what could have another number: a command, or the default."""
+    ordered = sorted(default, key=lambda value: value.source != "launcher")
+    return tuple(
+        Place(
+            value.place.path,
+            value.place.span,
+            "0 workers are passed here" if value.source == "launcher" else "0 workers by default",
+        )
+        for value in ordered[:1]
+    )
 
 
 def _changes_within_pass(project: Project, loader: Loader) -> bool:

@@ -11,7 +11,8 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of, without_cast
+from gpulint_fixers.waits.device_reads import DeviceRead, reads_of, without_cast
+from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness
 
@@ -40,12 +41,12 @@ def summed_once(project: Project, found: HostWait) -> Fix | None:
         if isinstance(exact, Declined):
             return None
         counts = all(is_integer(module, read.tensor) for read in own)
-        doubles = ".double()" * (has_doubles(project) and not counts)
+        doubles = ".double()" * (has_doubles(project, module) and not counts)
         edits += [read.replaced(module, _bare(read) + doubles) for read in own]
         edits += _converted(module, call, "int" if counts and element is own[0].whole else "float")
         reasons += exact.reasons
-    if not has_doubles(project):
-        reasons.append("the sum is in single precision, as a device named in the tree has no other")
+    if not has_doubles(project, module):
+        reasons.append(f"the sum is {in_single(project, module)}")
     description = "; ".join(["add up on the GPU and read the sum, instead of each value", *dict.fromkeys(reasons)])
     return Fix(description, Safety.UNSAFE, tuple(dict.fromkeys(edits)))
 

@@ -14,7 +14,8 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_after
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import DeviceRead, reads_of
+from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import appends_number, kept_value
 from gpulint_fixers.waits.sums.device_sums import exactness
@@ -81,7 +82,7 @@ def appended(
         return Declined("the list holds integers")
     if not isinstance(value, ast.BinOp):
         return tuple(read.replaced(module, kept_value(read.tensor)) for read in reads), exact.reasons
-    doubles = has_doubles(project)
+    doubles = has_doubles(project, module)
     suffix = ".detach().double()" if doubles else ".detach()"
     reasons = exact.reasons if doubles else ("they are computed in the precision of the GPU", *exact.reasons)
     return tuple(read.replaced(module, suffix) for read in reads), reasons

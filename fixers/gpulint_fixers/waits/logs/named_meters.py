@@ -14,7 +14,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
-from gpulint_fixers.waits.device_reads import has_doubles
+from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 
 _NO = Declined("what the object does with the number is unknown")
@@ -87,7 +87,7 @@ def _update(project: Project, module: ModuleIndex, update: ast.FunctionDef) -> l
             ) if ast.unparse(read.targets[0]) == name:
                 text = ast.unparse(value)
                 if text == f"{name}.item()":
-                    kept = ".detach().double()" if has_doubles(project) else ".detach().clone()"
+                    kept = ".detach().double()" if has_doubles(project, module) else ".detach().clone()"
                     edits.append(Edit(syntax.path, syntax.span(value), f"{name}{kept}"))
                 elif not text.startswith(f"{name}.detach()"):
                     return None

@@ -11,7 +11,8 @@ from gpulint.records import dataclass
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef
 from gpulint_fixers.waits.changed_tensors import is_changed
-from gpulint_fixers.waits.device_reads import DeviceRead, has_doubles
+from gpulint_fixers.waits.device_reads import DeviceRead
+from gpulint_fixers.waits.double_precision import has_doubles
 
 METHODS = frozenset({"mean", "sum", "std", "var", "min", "max", "norm", "abs", "float", "detach"})
 """Methods that give tensors of tensors."""
@@ -62,7 +63,7 @@ class Table:
 
     def edits(self, project: Project, module: ModuleIndex, sites: Iterable[NodeRef]) -> list[Edit]:
         """Tensors in the place of the reads: copies where the function or a caller changes the tensor itself."""
-        doubles, places = ".double()" * has_doubles(project), [*sites]
+        doubles, places = ".double()" * has_doubles(project, module), [*sites]
         made = list[Edit]()
         for read in self.reads:
             copies = ".clone()" * (is_changed(module, read.tensor, places) or _is_of_loop(module, read.tensor))

@@ -18,7 +18,6 @@ from gpulint_fixers.waits.deferred_reads import Variable, additions, defer
 from gpulint_fixers.waits.device_reads import (
     DeviceRead,
     array_reads,
-    has_doubles,
     host_losses,
     host_tensors,
     is_detached,
@@ -28,6 +27,7 @@ from gpulint_fixers.waits.device_reads import (
     torch_of,
     without_cast,
 )
+from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
 from gpulint_fixers.waits.sums.float_uses import is_used_as_float
 from gpulint_fixers.waits.sums.spread_devices import is_spread
@@ -155,10 +155,10 @@ def added_up(
         return Declined(f"the tensors that `{variable.name}` adds up may be on different GPUs")
     whole = integers and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
-    doubles = has_doubles(project)
+    doubles = has_doubles(project, module)
     reasons = [*exact.reasons]
     if not counts and not doubles:
-        reasons.append("the sum is in single precision, as a device named in the tree has no other")
+        reasons.append(f"the sum is {in_single(project, module)}")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
     if not (known or all(is_float(module, read.tensor) for read in reads) or is_used_as_float(variable)):
         reasons.append(f"`{variable.name}` is turned back into a float")
@@ -215,7 +215,7 @@ def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     made = defer(project, variable, "float({})", own={statement})
     if isinstance(made, Declined):
         return made
-    doubles = has_doubles(project)
+    doubles = has_doubles(project, found.module)
     logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
     edits = (*(read.replaced(found.module, ".detach().double()" if doubles else ".detach()") for read in reads),)
     return Fix(

@@ -17,7 +17,8 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.places import formats, gives_keys
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
-from gpulint_fixers.waits.device_reads import DeviceRead, device_read, has_doubles, is_plain_number, reads_of, torch_of
+from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_plain_number, reads_of, torch_of
+from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.list_reads import loop_of_history
 from gpulint_fixers.waits.logs.seldom_blocks import read_seldom
@@ -79,7 +80,7 @@ def added_by_key(
     inside = [node for node in _read_names(variable, {*own, *starts}) if variable.is_inside(node)]
     if (inside and not (made.edits or above)) or None in above or not all(formats(module, node) for node in inside):
         return Declined(f"`{name}` is read in the loop")
-    suffix = ".detach().double()" if has_doubles(project) else ".detach()"
+    suffix = ".detach().double()" if has_doubles(project, module) else ".detach()"
     others = _other_reads(project, module, loop, own - {statement})
     replaced = (
         *(read.replaced(module, "" if statement in counted else suffix) for read in reads),

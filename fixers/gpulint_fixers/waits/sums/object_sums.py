@@ -18,7 +18,8 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_fixers.edits.string_places import converted_in_string
 from gpulint_fixers.edits.versions import predates_device_argument
-from gpulint_fixers.waits.device_reads import has_doubles, reads_of, uses_other_library
+from gpulint_fixers.waits.device_reads import reads_of, uses_other_library
+from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
@@ -82,7 +83,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
         if isinstance(made, Declined):
             return made
         edits += made
-    doubles = "" if counts else ".detach()" + ".double()" * has_doubles(project)
+    doubles = "" if counts else ".detach()" + ".double()" * has_doubles(project, found.module)
     edits += [read.replaced(found.module, doubles) for read in reads]
     reasons = [f"`self.{kept.name}` is a tensor until then", *exact.reasons]
     return Fix(

@@ -18,7 +18,8 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
-from gpulint_fixers.waits.device_reads import has_doubles, reads_of
+from gpulint_fixers.waits.device_reads import reads_of
+from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import kept_value
 from gpulint_fixers.waits.lists.device_tables import methods_read
@@ -66,11 +67,11 @@ def added_by_object(project: Project, found: HostWait, call: ast.Call) -> Fix | 
     if (line := _used_in_loop(project, found, adder, call.func.value)) is not None:
         return Declined(f"line {line} uses the object in every step as well")
     counts = call.args[0] is reads[0].whole and is_integer(module, reads[0].tensor)
-    doubles = has_doubles(project)
+    doubles = has_doubles(project, module)
     suffix = "" if counts else ".detach().double()" if doubles else kept_value(reads[0].tensor)
     reasons = [*exact.reasons, *_rounding(adder)]
     if not doubles and not counts:
-        reasons.append("in single precision, as a device named in the tree has no other")
+        reasons.append(in_single(project, module))
     description = f"let `{adder.owner.name}` add up on the GPU, and read the sums where it returns them"
     made = (reads[0].replaced(module, suffix), *edits)
     return Fix("; ".join([description, *reasons]), Safety.UNSAFE, tuple(dict.fromkeys(made)))
