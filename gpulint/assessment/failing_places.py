@@ -14,7 +14,7 @@ from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -40,10 +40,30 @@ def fails_there(subject: Subject) -> bool:
     if _is_not_reached(subject.project, module, node, MAX_CALLS):
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]
-    return bool(loops) and all(
-        any(failures(subject.project, loop.module, loop.node))
-        or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
-        for loop in loops
+    return (
+        bool(loops)
+        and all(
+            any(failures(subject.project, loop.module, loop.node))
+            or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
+            for loop in loops
+        )
+        and _only_runs_in(subject.project, NodeRef(module, node), {loop.node for loop in loops}, MAX_CALLS)
+    )
+
+
+def _only_runs_in(project: Project, place: NodeRef, loops: set[ast.AST], calls: int) -> bool:
+    """Return whether all calls that lead to a place are in one of these loops: another program may call the function
+    around it outside of any."""
+    module = place.module
+    if any(up in loops for up in module.syntax.ancestors(place.node)):
+        return True
+    function = module.function(place.node)
+    if function is None:
+        return False
+    sites = project.fact(Resolver).call_sites(module, function) if calls else ()
+    return all(
+        _is_not_reached(project, site.module, site.node, calls - 1) or _only_runs_in(project, site, loops, calls - 1)
+        for site in sites
     )
 
 

@@ -23,8 +23,8 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import trainer_config
 from gpulint.training.guards import Guards
-from gpulint.values import tree_settings
 from gpulint.values.constants import Constants
+from gpulint.values.tested_settings import is_set_otherwise
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -242,19 +242,10 @@ def _is_off(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     if project.fact(Guards).is_off_by_default(module, node):
         return True
     return any(
-        _is_set_otherwise(project, module, part, wanted)
+        is_set_otherwise(project, module, part, wanted)
         for test, holds in conditions(module, node)
         for part, wanted in parts_of(test, holds)
     )
-
-
-def _is_set_otherwise(project: Project, module: ModuleIndex, part: ast.expr, wanted: bool) -> bool:
-    """Return whether all configuration files that know what a condition tests say the opposite."""
-    if not isinstance(part, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-        return False
-    origins = project.fact(Resolver).points_to(module, part)
-    values = [tree_settings.everywhere(project, ref) for ref in origins]
-    return all(values) and all(bool(value) is not wanted for each in values for value in each)
 
 
 # -- options of programs whose devices reach a module in ways that cannot be followed ----------------------------------

@@ -1,4 +1,5 @@
-"""Places that a step reaches only where a setting is on, or a comparison holds, of which nothing is known."""
+"""Places that a step reaches only where a setting is on, or a comparison holds, of which nothing is known, or which all
+configuration files of the tree decide otherwise."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from gpulint.training.guards import is_of_processes
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.values.counter_names import is_counter
+from gpulint.values.tested_settings import is_set_otherwise
 from gpulint.workspace.module_index import last_name, source_text
 
 if TYPE_CHECKING:
@@ -36,21 +38,26 @@ def is_by_unknown_setting(
 ) -> bool:
     """Return whether every way from the training loops among ``contexts`` to a place is under a switch or a comparison
     whose outcome the tree does not tell: ``if self.cache``, ``if args.weight > 0``, ``if isinstance(loss, list)``; or
-    that a function picks some steps by: ``if is_due(step)``."""
+    that a function picks some steps by: ``if is_due(step)``; or the other branch of a test of a setting that the
+    configuration files of the tree decide: ``if config.clip != -1``, where all say ``clip: 5.0``."""
     ways = [_way(module, node, context) for context in contexts if context.role is Role.STEP]
-    return bool(ways) and all(any(_is_unknown(project, where, test) for where, test in way) for way in ways)
+    return bool(ways) and all(any(_may_fail(project, *test) for test in way) for way in ways)
 
 
-def _way(module: ModuleIndex, node: ast.AST, context: LoopContext) -> list[tuple[ModuleIndex, ast.expr]]:
-    """The tests that have to hold on the way from a loop to a place, in its function and in those that call it."""
+def _way(module: ModuleIndex, node: ast.AST, context: LoopContext) -> list[tuple[ModuleIndex, ast.expr, bool]]:
+    """Return the tests on the way from a loop to a place, in its function and in those that call it, and whether they
+    have to hold."""
     places = [(module, node), *((site.module, site.node) for site in context.calls)]
     return [
-        (where, part)
+        (where, part, holds)
         for where, at in places
         for test, wanted in conditions(where, at, context.loop.node)
         for part, holds in parts_of(test, wanted)
-        if holds
     ]
+
+
+def _may_fail(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    return (holds and _is_unknown(project, module, test)) or is_set_otherwise(project, module, test, holds)
 
 
 def _is_unknown(project: Project, module: ModuleIndex, test: ast.expr) -> bool:

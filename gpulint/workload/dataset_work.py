@@ -164,7 +164,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if _is_received(project, where):
             return True
         owners = _classes_of(project, where)  # several where an option chooses one
-        if owners and all(_only_looks_up(project, owner, _left_out(project, owner, node)) for owner in owners):
+        if owners and all(only_looks_up(project, owner, _left_out(project, owner, node)) for owner in owners):
             return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
@@ -231,7 +231,7 @@ def _is_refilled(project: Project, source: NodeRef) -> bool:
 
 @query
 def _empties_and_fills(project: Project, dataset: NodeRef) -> bool:
-    if not _only_looks_up(project, dataset):
+    if not only_looks_up(project, dataset):
         return False
     assert isinstance(dataset.node, ast.ClassDef)
     getter = project.fact(Resolver).method(dataset.module, dataset.node, "__getitem__")
@@ -283,7 +283,7 @@ def _classes_of(project: Project, source: NodeRef) -> list[NodeRef]:
 
 
 @query
-def _only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = frozenset()) -> bool:
+def only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = frozenset()) -> bool:
     """Return whether a class gives out samples as they are. ``unset`` are its attributes that are None."""
     assert isinstance(dataset.node, ast.ClassDef)
     getter = project.fact(Resolver).method(dataset.module, dataset.node, "__getitem__")

@@ -20,8 +20,8 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
-from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
+from gpulint.workload.loaded_sets import loaded_parts
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
 from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -108,7 +108,7 @@ class ItemWorks:
     def of(self, loader: Loader) -> ItemWork:
         """The work of the data set of a loader and of its collate function, with the functions that they call."""
         kinds, known, keeps = set[str](), True, False
-        for source in parts_of(self._project, loader):
+        for source in loaded_parts(self._project, loader):
             found, is_known = self._of_source(source)
             kinds |= found
             known = known and is_known
@@ -180,7 +180,7 @@ class ItemWorks:
 
     def _is_missing(self, loader: Loader) -> bool:
         """Return whether a data set is made by code that is not in the tree."""
-        return any(isinstance(source.node, ast.Call) for source in parts_of(self._project, loader))
+        return any(isinstance(source.node, ast.Call) for source in loaded_parts(self._project, loader))
 
     @query
     def _of_module(self, module: ModuleIndex) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gpulint_rules.job.gpu104_partial_device_list import Partial
 
@@ -16,6 +17,8 @@ from gpulint_fixers.edits.gpu_requests import request_fewer, text_of
 MAX_DEVICES = 1_000
 """More than any machine has; a request for more is a slip."""
 _SPEAKS = regex.compile(r"\b(gpus?|devices?|cards?|memory|oom|only|cuda)\b", re.IGNORECASE)
+_PROCESSES = regex.compile(r"((?:--?[\w-]+[=\s]\s*)?\"?)\d{1,9}(\"?)")
+"""An option's name and a number."""
 _ONE_DEVICE = regex.compile(r"(.*?)(\d+)([\"']?)")
 
 
@@ -32,6 +35,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return _fewer(finding, project, found, found.request, text)
     if found.doubtful:
         return Declined("nothing in the program is known to use several GPUs: request as many as it uses")
+    if found.evaluates:
+        return Declined("the program only evaluates, and more processes may each go through all samples: request fewer")
     everything = ",".join(map(str, range(found.gpus)))
     if re.fullmatch(r"\d+", text) and found.language == "python":
         new = str(found.gpus)
@@ -41,8 +46,17 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         new = match[1] + everything + match[3]
     else:
         return Declined(f"the list is not a literal here: {text!r}")
-    edit = Edit(finding.path, span, new)
-    return Fix(f"use all {found.gpus} requested GPUs; the global batch may grow with them", Safety.UNSAFE, (edit,))
+    edits = (Edit(finding.path, span, new), *_processes(project, found))
+    return Fix(f"use all {found.gpus} requested GPUs; the global batch may grow with them", Safety.UNSAFE, edits)
+
+
+def _processes(project: Project, found: Partial) -> Iterator[Edit]:
+    """Yield a process for each device, where a number of them is written out for a launcher."""
+    for place in found.processes:
+        document = project.document(place.path)
+        written = _PROCESSES.fullmatch(text_of(document, place.span)) if document is not None else None
+        if written is not None:
+            yield Edit(place.path, place.span, f"{written[1]}{found.gpus}{written[2]}")
 
 
 def _fewer(finding: Finding, project: Project, found: Partial, request: Place, text: str) -> Fix | Declined:

@@ -69,6 +69,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.values.unread_settings import is_unread
+from gpulint.workload import loaded_sets
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
@@ -135,6 +136,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _takes_everything(project, loader)
             or only_collects(project, loader)
             or _is_made_anew(project, loader)
+            or loaded_sets.holds_samples(project, loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
@@ -162,7 +164,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _cost(project: Project, loader: Loader) -> Cost:
     assumed = _AHEAD if drawn_ahead.is_made_ahead(project, loader) else ""
-    return Cost("in-process-loading", loader=loader, assumed=assumed)
+    return Cost("in-process-loading", loader=loader, assumed=assumed or loaded_sets.assumption(project, loader))
 
 
 def _divides(workers: NodeRef) -> bool:

@@ -17,6 +17,8 @@ node.
 Fix safety
 Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
 no sign of using several GPUs, the fix requests one; there is none where such a sign may be for the CPU's cores alone.
+Processes that a launcher starts for the devices grow with them; where they only evaluate, each may go through all
+samples, and nothing is changed.
 
 References
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
@@ -25,7 +27,9 @@ https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environmen
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
@@ -60,6 +64,11 @@ _DEVICE = regex.compile(r"""cuda:(\d+)|\bdevice\(["']cuda["'], ?(\d+)|\.cuda\((\
 _OF_HOSTS = frozenset({"multiprocessing", "Pool", "ProcessPoolExecutor"})
 """Names of processes that most programs use for work of the CPU alone."""
 _NUMBER = regex.compile(r"\d+")
+_EVALUATES = regex.compile(
+    r"--?(do[-_]|run[-_])?(eval(uate|uation)?|test|predict|infer(ence)?)([-_](only|mode))?", re.IGNORECASE
+)
+"""Flags with which a program only evaluates."""
+_TRAINS_OR_DIVIDES = regex.compile(r"--?(do[-_]|run[-_])?(train$|dist(ributed)?[-_]?(eval|test|infer))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,10 @@ class Partial:
     """Where the GPUs are requested, if one process of a program that uses one of them is all that runs."""
     doubtful: bool = False
     """Whether each program that runs is one process, in which nothing is known to use several GPUs."""
+    processes: tuple[Place, ...] = ()
+    """Where a launcher gets a process for each device of the list."""
+    evaluates: bool = False
+    """More processes may each do all of the work, as the program only evaluates."""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -94,10 +107,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             if _is_replaced(project, job, start, setting):
                 continue
             if setting.value is not None and len(shown) == 1 and setting.name in hidden:
-                signs = [_signs(project, job, one) for one in starts]
-                known = [one for one in signs if one is not None]
-                every = frozenset[str]().union(*known) if len(known) == len(signs) else None
-                yield from _short(job, setting, gpus, every)
+                yield from _short(project, job, setting, gpus, starts)
             continue
         if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
@@ -138,18 +148,47 @@ def _signs(project: Project, job: Job, start: JobLaunch) -> frozenset[str] | Non
     return frozenset(sign.name for sign in program.parallel)
 
 
-def _short(job: Job, setting: Setting, gpus: int, signs: frozenset[str] | None) -> Iterator[Finding]:
-    """``signs`` are names in the programs that may stand for several GPUs, if one process of each is all that runs."""
+def _evaluates(start: JobLaunch) -> bool:
+    """Return whether a launcher starts processes that only evaluate (``torchrun main.py --eval``), and no option says
+    that they divide the samples (``--dist_eval``)."""
+    words = [word.text for word in start.launch.args]
+    flags = [word for at, word in enumerate(words) if at + 1 == len(words) or words[at + 1].startswith("-")]
+    return (
+        start.launch.distributed
+        and any(map(_EVALUATES.fullmatch, flags))
+        and not any(map(_TRAINS_OR_DIVIDES.match, words))
+    )
+
+
+def _processes(start: JobLaunch, devices: int) -> Place | None:
+    """Return where a launcher gets a process for each device."""
+    count = start.launch.processes_per_node
+    if count is None or count.value != devices or count.implicit or count.from_default:
+        return None
+    return Place(start.document.path, count.span) if start.launch.distributed else None
+
+
+def _short(project: Project, job: Job, setting: Setting, gpus: int, starts: Sequence[JobLaunch]) -> Iterator[Finding]:
     listed = devices(setting.value or "")
     if 0 < len(set(listed)) == len(listed) < gpus:
         message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
         advice = f"use all {gpus} GPUs (do not set {setting.name}), or request {len(listed)}"
+        found_signs = [_signs(project, job, one) for one in starts]
+        known = [one for one in found_signs if one is not None]
+        signs = frozenset[str]().union(*known) if len(known) == len(found_signs) else None
         serial = signs is not None and not signs and len(listed) == 1
+        evaluates = any(map(_evaluates, starts))
         if serial:
             advice = f"request 1 GPU (without {setting.name}): the program has no sign of using several"
+        elif evaluates:
+            advice = f"request {len(listed)}: of more processes, each may go through all samples"
         doubtful = signs is not None and signs <= _OF_HOSTS
         counts = (len(listed), gpus)
-        yield _finding(job, setting.place, message, counts, "shell", advice, serial=serial, doubtful=doubtful)
+        found = _finding(job, setting.place, message, counts, "shell", advice, serial=serial, doubtful=doubtful)
+        places = tuple(place for one in starts if (place := _processes(one, len(listed))) is not None)
+        assert isinstance(found.payload, Partial)
+        payload = dataclasses.replace(found.payload, processes=places, evaluates=evaluates)
+        yield dataclasses.replace(found, payload=payload)
 
 
 def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
