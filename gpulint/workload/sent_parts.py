@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
@@ -73,10 +73,10 @@ def _is_started_by_job(project: Project, program: ModuleIndex) -> bool:
 
 
 def spawned_part(project: Project, call: NodeRef) -> str:
-    """Return the argument of a loader that its workers could not be sent where the program spawns all its processes;
+    """Return what is passed to a loader that its workers could not be sent where the program spawns all its processes;
     empty if there is none."""
-    part = unpicklable(project, call, SENT)
-    return part if part and any(map(spawns, _programs(project, call.module))) else ""
+    found = unsent(project, call, SENT)
+    return found.name if found is not None and any(map(spawns, _programs(project, call.module))) else ""
 
 
 def has_spawned_workers(call: ast.Call) -> bool:
@@ -99,26 +99,52 @@ def _programs(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex]:
             yield user
 
 
+class Unsent(NamedTuple):
+    """What another process cannot be sent."""
+
+    part: str
+    """The argument of the call that holds it."""
+    name: str
+    """The variable that is passed there; the argument's name where it is no variable."""
+    what: str
+    where: str
+    """` (line 12)`, or the file and the line; empty in a notebook."""
+    is_passed: bool
+    """Whether it is passed itself, and no part of what is."""
+
+    @property
+    def phrase(self) -> str:
+        """``` `train_set` holds a generator (line 12)```"""
+        return f"`{self.name}` {'is' if self.is_passed else 'holds'} {self.what}{self.where}"
+
+
 def unpicklable(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     """Return the argument of a call that holds what cannot be pickled; empty if none does."""
-    return unpicklable_part(project, call, names)[0]
+    found = unsent(project, call, names)
+    return found.part if found is not None else ""
 
 
-def unpicklable_part(project: Project, call: NodeRef, names: tuple[str, ...]) -> tuple[str, str]:
-    """Return the argument of a call that holds a lambda, a function or class that is local to another function, a
-    generator, a lock, or an open file, and which of those it is; both empty if none does."""
+def unsent(project: Project, call: NodeRef, names: tuple[str, ...]) -> Unsent | None:
+    """Return what of the arguments of a call cannot be pickled: a lambda, a function or class that is local to another
+    function, a generator, a lock, or an open file; None if there is nothing."""
     assert isinstance(call.node, ast.Call)
-    given = [(name, keyword_value(call.node, name)) for name in names]
+    given = [(name, value, value) for name in names if (value := keyword_value(call.node, name)) is not None]
     if "dataset" in names and call.node.args:
-        given.append(("dataset", call.node.args[0]))
-    given += [(name, part) for name, value in given if value is not None for part in _set_later(call.module, value)]
-    parts = (
-        (name, _unsendable(project, ref))
-        for name, value in given
-        if value is not None
-        for ref in held(project, call.module, value)
-    )
-    return next(((name, what) for name, what in parts if what), ("", ""))
+        given.append(("dataset", call.node.args[0], call.node.args[0]))
+    given += [(name, passed, part) for name, passed, _ in [*given] for part in _set_later(call.module, passed)]
+    for name, passed, value in given:
+        for ref in held(project, call.module, value):
+            if what := _unsendable(project, ref):
+                named = ast.unparse(passed) if isinstance(passed, ast.Name | ast.Attribute) else name
+                itself = ref in project.fact(Resolver).points_to(call.module, passed)
+                return Unsent(name, named, what, _where(call.module, ref), itself)
+    return None
+
+
+def _where(module: ModuleIndex, ref: NodeRef) -> str:
+    if not isinstance(ref.node, ast.expr | ast.stmt) or (span := ref.module.syntax.span(ref.node)).cell is not None:
+        return ""
+    return f" (line {span.line})" if ref.module is module else f" ({ref.module.path.name}:{span.line})"
 
 
 def _set_later(module: ModuleIndex, value: ast.expr) -> Iterator[ast.expr]:

@@ -54,6 +54,18 @@ CASES = {
         {"train.py": ON_ONE_GPU, "job.sh": "#!/bin/bash\n#SBATCH --gpus=4\nsrun python train.py --gpu_id 2\n"},
         "names devices itself",
     ),
+    "a number of one machine that is passed as the total of two": (
+        "GPU103",
+        {
+            "train.py": "import torch\n\ntorch.distributed.init_process_group('nccl')\n"
+            "train(torch.nn.parallel.DistributedDataParallel(model))\n",
+            "submit.py": "import subprocess\n\nimport modal\n\napp = modal.App('training')\neach = 8\n\n\n"
+            "@app.function(gpu='H100:8')\ndef train(rank):\n"
+            "    command = ['accelerate', 'launch', '--num_machines', '2',\n               '--num_processes',\n"
+            "               str(each), '/root/train.py']\n    subprocess.run(command, check=True)\n",
+        },
+        "submit.py:6 sets the number, which may be that of one machine elsewhere",
+    ),
     "fewer GPUs where a comment says why there are more": (
         "GPU103",
         {

@@ -408,7 +408,7 @@ class Birds:
 )
 def test_what_a_data_set_is_told_to_keep_is_sent_to_workers(job: MakeJob, setting: str, forked: bool) -> None:
     offered = job({"train.py": SET_LATER.format(setting=setting), "birds.py": BIRDS}).offer("GPU303")
-    assert ("have to be forked" in offered.description) is forked
+    assert ("`birds` holds a lambda" in offered.description) is forked
 
 
 FRAMES = """\
@@ -458,7 +458,8 @@ if __name__ == "__main__":
 )
 def test_what_cannot_be_pickled_is_named(job: MakeJob, module: str, opened: str, what: str) -> None:
     offered = job({"train.py": FRAMES.format(module=module, opened=opened)}).offer("GPU303")
-    assert f"`dataset` holds {what}, for which processes have to be forked" in offered.description
+    said = f"`dataset` holds {what} (line 9), which cannot be sent to workers that are spawned instead of forked"
+    assert said in offered.description
 
 
 @pytest.mark.parametrize(
@@ -478,7 +479,7 @@ def test_what_cannot_be_pickled_is_named(job: MakeJob, module: str, opened: str,
 )
 def test_only_what_a_data_set_keeps_is_sent_to_workers(job: MakeJob, kept: str, forked: bool) -> None:
     offered = job({"train.py": KEPT, "birds.py": KEEPS.format(kept=kept)}).offer("GPU303")
-    assert ("have to be forked" in offered.description) is forked
+    assert ("spawned instead of forked" in offered.description) is forked
 
 
 KEPT = """\

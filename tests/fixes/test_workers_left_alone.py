@@ -328,7 +328,7 @@ CASES = {
             """,
             "README.md": "For Windows users, the recommended version is 0.1.0.\n",
         },
-        "`dataset` holds a lock or a thread, which processes that are not forked cannot be sent: make it in each worker",
+        "`dataset` holds a lock or a thread (line 9), which cannot be sent to workers that are spawned: make it in each",
     ),
     "a function that makes batches within another one, where a module names the device of a Mac": (
         "GPU303",
@@ -360,7 +360,7 @@ CASES = {
                 return torch.device("mps" if name == "mps" else "cuda")
             """,
         },
-        "`collate_fn` holds a lambda, or a function or class that is local to a function",
+        "`collate` is a lambda, or a function or class that is local to a function (line 6)",
     ),
     "a lambda that is given what the object gets later": (
         "GPU303",
@@ -394,7 +394,7 @@ CASES = {
                 return torch.nn.utils.rnn.pad_sequence(rows, padding_value=pad)
             """,
         },
-        "`collate_fn` holds a lambda, or a function or class that is local to a function",
+        "`collate_fn` is a lambda, or a function or class that is local to a function (line 8)",
     ),
     "a reason in the documentation": (
         "GPU303",

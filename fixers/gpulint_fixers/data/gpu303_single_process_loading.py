@@ -24,7 +24,7 @@ from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.main_guards import starts_without_guard
 from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
-from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unpicklable_part
+from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unsent
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword, with_keywords
@@ -300,12 +300,12 @@ def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...]
 
 def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str:
     """Return what spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
-    part, what = unpicklable_part(project, loader.call, sent)
-    if not part:
+    found = unsent(project, loader.call, sent)
+    if found is None:
         return ""
-    if part == "dataset" or what != INNER:
-        return f"; `{part}` holds {what}, for which processes have to be forked"
-    return f"; `{part}` has to be a function of the module where processes are not forked"
+    if found.part == "dataset" or found.what != INNER:
+        return f"; {found.phrase}, which cannot be sent to workers that are spawned instead of forked"
+    return f"; `{found.part}` has to be a function of the module where workers are spawned instead of forked"
 
 
 def _unguarded(project: Project, loader: Loader) -> str:

@@ -37,6 +37,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the launcher sets no number of processes, and what to request depends on the program")
     if found.launcher == "jsrun":
         return Declined("more tasks would share the GPUs of a resource set; request more sets with one GPU each")
+    if (set_at := found.set_at) is not None:
+        where = f"{project.place(set_at.path)}:{set_at.span.line}"
+        return Declined(f"{where} sets the number, which may be that of one machine elsewhere: pass the total here")
     document = project.document(found.place.path)
     if document is None or found.place.span.cell is not None:
         return Declined("the launcher is not in a plain file")

@@ -36,8 +36,8 @@ _GENERATES = regex.compile(
 _SAMPLERS = regex.compile(r"diffus|ddpm|ddim|ema|sampler|unet|model|generator|(^|_)net$|flow", re.IGNORECASE)
 ON_CPU = "NumPy reads the moved tensor, so that the program runs on the CPU"
 SWAPPED = (
-    "convert the batch on the GPU, with equal values; a device without double precision takes no batch of doubles, "
-    "which are also twice as large to copy"
+    "convert the batch on the GPU instead of the host, with equal values (if it holds doubles, these are twice as many "
+    "bytes to copy, and devices like `mps` take none)"
 )
 _WIDE = frozenset(f"torch.{name}" for name in "float32 float float64 double int64 long int32 int".split())
 _OF_HOST = {"FloatTensor": "float", "DoubleTensor": "double", "LongTensor": "long", "IntTensor": "int"}

@@ -33,7 +33,7 @@ from gpulint.workload.sent_parts import (
     has_spawned_workers,
     may_spawn,
     spawns_at_home,
-    unpicklable_part,
+    unsent,
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workspace.module_index import NodeRef, last_name
@@ -153,11 +153,11 @@ def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
     they need cannot be pickled."""
     assert isinstance(call.node, ast.Call)
     if spawns_at_home(project, call.module) and (name := defined_in_notebook(project, call, SENT)):
-        return f"the notebook defines `{name}`, which processes that are not forked cannot import: put it into a module"
-    part, what = unpicklable_part(project, call, names)
-    if part and (has_spawned_workers(call.node) or may_spawn(project, call.module)):
-        first = "define it at the top level of a module first" if what == INNER else "make it in each worker first"
-        return f"`{part}` holds {what}, which processes that are not forked cannot be sent: {first}"
+        return f"the notebook defines `{name}`, which workers that are spawned cannot import: put it into a module"
+    found = unsent(project, call, names)
+    if found is not None and (has_spawned_workers(call.node) or may_spawn(project, call.module)):
+        first = "define it at the top level of a module" if found.what == INNER else "make it in each worker"
+        return f"{found.phrase}, which cannot be sent to workers that are spawned: {first} first"
     return ""
 
 

@@ -32,7 +32,7 @@ from gpulint.workload.sent_parts import (
     may_spawn,
     spawned_part,
     spawns_at_home,
-    unpicklable_part,
+    unsent,
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
@@ -148,11 +148,11 @@ def _spawned_elsewhere(project: Project, loader: Loader) -> str:
     """Return what workers need first on Windows or macOS, where the program may run; empty if nothing is missing."""
     if spawns_at_home(project, loader.module) and (name := defined_in_notebook(project, loader.call, SENT)):
         return f"define `{name}` in a module (spawned processes cannot import it from the notebook)"
-    part, what = unpicklable_part(project, loader.call, SENT)
-    if part and may_spawn(project, loader.module):
-        if what != INNER:
-            return f"make {what} in each worker (Windows and macOS spawn processes, which cannot be sent it)"
-        return f"define what `{part}` holds at the top level of a module (Windows and macOS spawn processes)"
+    found = unsent(project, loader.call, SENT)
+    if found is not None and may_spawn(project, loader.module):
+        if found.what != INNER:
+            return f"make {found.what} in each worker (Windows and macOS spawn processes, which cannot be sent it)"
+        return f"define what `{found.name}` holds at the top level of a module (Windows and macOS spawn processes)"
     if would_run_again(project, loader.call):
         return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"
     work = spawned_work(project, loader)

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from gpulint import regex
@@ -79,6 +80,8 @@ class TooFew:
     processes: int
     gpus: int
     launcher: str
+    set_at: Place | None = None
+    """Where a number stands that the launcher is passed for all machines, if that is elsewhere."""
     old_launcher: bool = False
     """Whether it is the older launcher of PyTorch, which took only numbers before PyTorch 1.9."""
 
@@ -92,6 +95,24 @@ class Found:
     gpus: DeclaredCount
     counted: tuple[int, Place | None]
     unproven: str
+
+    @property
+    def machines(self) -> int:
+        """On how many machines the launcher starts the processes that it is told as a total; 1 for anything else."""
+        totals = [level.total.value for level in self.start.launch.levels if level.total is not None]
+        total = totals[0] if len(totals) == 1 else None
+        return total // self.counted[0] if total and total % self.counted[0] == 0 else 1
+
+    @property
+    def option(self) -> Place | None:
+        """The option that is passed a total which another line sets (``["--num_processes", str(count)]``)."""
+        written, words = self.counted[1], self.start.launch.command.argv
+        if written is None or self.machines == 1:
+            return None
+        for flag, word in pairwise(words):
+            if word.span == written.span and flag.text.startswith("-") and flag.span.line != word.span.line:
+                return Place(written.path, flag.span)
+        return None
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -226,37 +247,51 @@ def _finding(
     """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's;
     ``serial`` if each of several processes would do the whole work; ``fewer`` what the job could request."""
     start, gpus, (count, written) = found.start, found.gpus, found.counted
-    place = at or written or start.place
+    machines, option = found.machines, found.option
+    place = at or option or written or start.place
     where = where or start.place
     held = "visible" if "VISIBLE" in gpus.text else "on each node" if gpus.text == PER_NODE else "requested"
     numbers = f"{gpus.value} GPUs {held}"
     severity = min(severity, Severity.WARNING) if gpus.text == PER_NODE else severity
-    started = "1 process" if count == 1 else f"{count} processes"
+    started, on = "1 process" if count == 1 else f"{count} processes", ""
+    starts = f"starts {started}"
+    if machines > 1:
+        on = f" on each of {machines} machines"
+        starts = f"{count * machines} processes on {machines} machines are {count} on each"
     related = [Place(gpus.place.path, gpus.place.span, f"{numbers} here")]
-    related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])
-    if advice:
-        advice = f"{advice}, or request {count}"
-    elif start.launch.launcher == "python" or evidence is not None:
-        advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
-    elif start.launch.launcher == "jsrun":
-        advice = f"request {count} for each resource set (`-g {count}`), or start {gpus.value} processes in each (`-a`)"
-    elif serial:
-        advice = f"request {count} GPU{'s' if count > 1 else ''}: nothing in the program divides work among processes"
-    else:
-        advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
+    related += [Place(where.path, where.span, starts)] + ([evidence] if evidence is not None else [])
+    if option is not None and written is not None:
+        related.append(Place(written.path, written.span, f"{count * machines}, passed as the total of all machines"))
+    advice = advice and f"{advice}, or request {count}"
     old = start.launch.launcher == "torchrun" and _OLD in [word.text for word in start.launch.command.argv]
     fixable = written is not None and at is None and where == start.place
-    more = TooFew(place, count, gpus.value or 0, start.launch.launcher, old) if fixable and not serial else None
+    set_at = written if option is not None else None
+    more = TooFew(place, count, gpus.value or 0, start.launch.launcher, set_at, old) if fixable and not serial else None
     return RULE.finding(
         place.path,
         place.span,
-        f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
-        help=advice,
+        f"{numbers} at {_where(gpus.place)}, but {started} started{on} at {_where(where)}",
+        help=advice or _advice(found, evidence, serial=serial),
         severity=severity,
         payload=fewer or more,
         related=tuple(related),
         cost=idle(count, gpus.value, found.unproven),
     )
+
+
+def _advice(found: Found, evidence: Place | None, *, serial: bool) -> str:
+    """Return what to start or to request instead."""
+    start, gpus, count, machines = found.start, found.gpus.value or 0, found.counted[0], found.machines
+    several = "s" if count > 1 else ""
+    if start.launch.launcher == "python" or evidence is not None:
+        return f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
+    if start.launch.launcher == "jsrun":
+        return f"request {count} for each resource set (`-g {count}`), or start {gpus} processes in each (`-a`)"
+    if serial:
+        return f"request {count} GPU{several}: nothing in the program divides work among processes"
+    if machines > 1:
+        return f"start {gpus * machines} processes in all, or request {count} GPU{several} on each node"
+    return f"start {gpus} processes on each node, or request {count} GPU{several}"
 
 
 def _where(place: Place) -> str:
