@@ -23,6 +23,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.drawn_alone import draws_one
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     elif known := known or _grouped(project, loader):
         size, stated, single = max(known), True, len(set(known)) == 1
     found = _kind(project, loader)
+    if found == "text" and not known and draws_one(project, loader):
+        size, stated = 1, True
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)
