@@ -21,11 +21,11 @@ def draws_one(project: Project, loader: Loader) -> bool:
         return False
     if not all(loader_argument(project, loader, name).is_absent for name in ("sampler", "batch_sampler")):
         return False
-    resolver, sources = project.fact(Resolver), parts_of(project, loader)
-    owners = [
-        resolver.classes_of(source.module, source.node) for source in sources if isinstance(source.node, ast.expr)
-    ]
-    return bool(sources) and all(
+    resolver, owners = project.fact(Resolver), []
+    for source in parts_of(project, loader):
+        if isinstance(source.node, ast.expr) and not isinstance(source.node, ast.Constant):  # None until it is set up
+            owners.append(resolver.classes_of(source.module, source.node))
+    return bool(owners) and all(
         bool(found)
         and all(
             resolver.method(*owner, "__getitem__") is not None and resolver.method(*owner, "__iter__") is None
