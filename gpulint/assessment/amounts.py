@@ -128,7 +128,8 @@ class Batch:
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         name = "slice" if self.flat and self.kind == "volume" else name
         most = "" if self.single else "up to "
-        return f"batches of {most}{self.size} {name}s" if self.stated else f"{name}s"
+        name += "" if self.stated and self.size == 1 else "s"
+        return f"batches of {most}{self.size} {name}" if self.stated else name
 
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
