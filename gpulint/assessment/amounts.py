@@ -23,6 +23,7 @@ from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.drawn_alone import draws_one
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class Batch:
         name = "slice" if self.flat and self.kind == "volume" else name
         name = "sample" if self.guessed else name
         most = "" if self.single else "up to "
-        return f"batches of {most}{self.size} {name}s" if self.stated else f"{name}s"
+        name += "" if self.stated and self.size == 1 else "s"
+        return f"batches of {most}{self.size} {name}" if self.stated else name
 
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
@@ -119,6 +121,8 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     elif known := known or _grouped(project, loader):
         size, stated, single = max(known), True, len(set(known)) == 1
     found, guessed = kind_of(project, loader)
+    if found == "text" and not known and draws_one(project, loader):
+        size, stated = 1, True
     pixels, channels = (side(project, loader), _channels(project, loader)) if found == "image" else (0, 3)
     flat = found == "volume" and takes_slices(project, loader)
     joined = stated and _joins_pieces(project, loader)

@@ -260,6 +260,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a loop of few steps", TO_LOW, few_rounds.takes_few_steps, kinds=_IN_STEPS),
     Circumstance("a loop of few steps", TO_LOW, few_rounds.draws_few, kinds=_OF_LOADER),
     Circumstance("beside text that each step generates", TO_LOW, step_lengths.generates_in_each, kinds=_WAITS | _FLUSH),
+    Circumstance(
+        "beside text that each step generates", TO_LOW, step_lengths.loads_beside_generation, kinds=_IN_PROCESS
+    ),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.amounts import batch_of
 from gpulint.assessment.image_sides import side_of
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
@@ -263,6 +264,15 @@ def generates_in_each(subject: Subject) -> bool:
     """Return whether each step around also generates text with a model."""
     loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
     return bool(loops) and all(_generates_always(subject.project, loop) for loop in loops)
+
+
+def loads_beside_generation(subject: Subject) -> bool:
+    """Return whether each step that draws the texts of a loader also generates text with a model."""
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None or batch_of(subject, loader).kind != "text":
+        return False
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    return bool(reads) and all(_generates_always(subject.project, read.where) for read in reads)
 
 
 @query

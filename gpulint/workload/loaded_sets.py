@@ -49,7 +49,7 @@ def loaded_parts(project: Project, loader: Loader) -> list[NodeRef]:
 
 def holds_samples(project: Project, loader: Loader) -> bool:
     """Return whether all data sets that a loader gets have read the samples of others and only look them up."""
-    found = loaded_parts(project, loader)
+    found = [part for part in loaded_parts(project, loader) if not isinstance(part.node, ast.Constant)]
     return bool(found) and all(_looks_up(project, part) for part in found)
 
 

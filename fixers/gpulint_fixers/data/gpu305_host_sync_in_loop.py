@@ -45,11 +45,22 @@ from gpulint_fixers.waits.step_tests import (
     shown_by_calls,
     trained_on,
 )
+from gpulint_fixers.waits.timed_steps import ends_at
 
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    made, found = _made(finding, project), finding.payload
+    if isinstance(made, Fix) and isinstance(found, HostWait) and isinstance(found.context.loop.node, LOOPS):
+        wait = found.context.calls[0].node if found.context.calls else found.syncs[0].node
+        home, loop = found.context.loop.module, found.context.loop.node
+        if isinstance(wait, ast.expr) and (time := ends_at(project, home, loop, wait)):
+            return Declined(f"each step is timed up to this wait ({time}), and would be without the GPU's work")
+    return made
+
+
+def _made(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; else one read for all rounds of an inner loop."""
     if isinstance(finding.payload, HostWait) and project.fact(SyncPoints).is_of_jax(
         finding.payload.module, finding.payload.syncs[0]

@@ -73,6 +73,12 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     return Declined("`pin_memory` is set elsewhere; enable it there")
 
 
+def is_switched_off(loader: Loader) -> bool:
+    """Return whether the call of a loader passes ``pin_memory=False``, which is the default."""
+    given = keyword_value(loader.node, "pin_memory")
+    return isinstance(given, ast.Constant) and given.value is False
+
+
 def _comments(syntax: PythonModule, call: ast.Call) -> str:
     """The comments above the statement of a call, and those on its lines."""
     statement = next((up for up in syntax.ancestors(call) if isinstance(up, ast.stmt)), None)

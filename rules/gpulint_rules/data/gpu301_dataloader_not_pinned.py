@@ -19,9 +19,10 @@ The fix also passes ``non_blocking=True`` to the copies of the batches, on CUDA 
 accelerator (``non_blocking=device.type == "cuda"``). A loader without workers is left alone where
 nothing would overlap: the copies have to wait, each batch ends in a read of the GPU, or a framework moves the batches.
 Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches
-hold the same values. An option of the program that pins by default is used if there is one. Where the program may also
-run without a GPU, the fix pins only if there is one; in a module that
-forks processes, which could not use the GPU after this check, it always does, of which PyTorch warns without a GPU.
+hold the same values. Unsafe where the loader's call passes ``pin_memory=False``, which may be a choice. An option of
+the program that pins by default is used if there is one. Where the program may also run without a GPU, the fix pins
+only if there is one; in a module that forks processes, which could not use the GPU after this check, it always does, of
+which PyTorch warns without a GPU.
 Nothing is changed where batches may hold sparse tensors, which older versions of PyTorch cannot pin, objects of a class
 without a method ``pin_memory``, which loaders pass on as they are, or an object of the data set itself, which the
 program may have moved to the GPU in place. Unsafe where a data set or ``collate_fn`` of

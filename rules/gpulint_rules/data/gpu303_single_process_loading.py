@@ -136,7 +136,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _takes_everything(project, loader)
             or only_collects(project, loader)
             or _is_made_anew(project, loader)
-            or loaded_sets.holds_samples(project, loader)
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
@@ -288,8 +287,8 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
 
 def _takes_everything(project: Project, loader: Loader) -> bool:
     """Return whether all samples are one batch (``batch_size=len(dataset)``) or a few that are written out, or all
-    batches are kept in a list: there is nothing to prepare ahead."""
-    if drawn_ahead.is_kept(loader) or is_written_out(project, loader):
+    batches are kept in a list, or the data set has read all samples: there is nothing to prepare ahead."""
+    if drawn_ahead.is_kept(loader) or is_written_out(project, loader) or loaded_sets.holds_samples(project, loader):
         return True
     size = keyword_value(loader.node, "batch_size")
     given = {ast.unparse(argument) for argument in loader.node.args[:1]}
