@@ -38,7 +38,7 @@ class Span:
 
     @property
     def mark(self) -> str:
-        """What stands behind a path and a colon: ``12``, or ``cell 4:12`` of a notebook."""
+        """What comes after a path and a colon: ``12``, or ``cell 4:12`` of a notebook."""
         return f"{self.line}" if self.cell is None else f"cell {self.cell}:{self.line}"
 
 
