@@ -253,6 +253,9 @@ def _decided(module: ModuleIndex, part: ast.expr, entered: ast.While | None = No
     """Return how a test of constants turns out, also of variables of the function that are one; None if unknown. That
     of a loop which is ``entered`` is asked for the first time."""
     match part:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value=str(name))]):
+            # A program that somebody has switched off: `if __name__ == "__main__2":`.
+            return None if name == "__main__" or name.rpartition(".")[2] == module.path.stem else False
         case ast.Compare(left=left, ops=[compares], comparators=[right]) if type(compares) in _COMPARES:
             one, other = _constant(module, left, entered), _constant(module, right, entered)
             if one is None or other is None or type(one.value) is not type(other.value):
