@@ -3,7 +3,10 @@ has nor a name that has no value yet."""
 
 from __future__ import annotations
 
+import ast
+
 from gpulint import regex
+from gpulint.assessment.subject import node_at
 from gpulint.edits import by_file
 from gpulint.fix import Declined, Edit, Fix
 from gpulint.programs.api_releases import unless_lacking
@@ -11,6 +14,7 @@ from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.semantic.first_bindings import is_named_in, runs_before
 from gpulint.texts import Refused, edited
+from gpulint.workspace.module_index import ModuleIndex
 
 _NO_CODE = regex.compile(r"\b[rbfuRBFU]{0,2}(?:\"[^\"\n]*\"|'[^'\n]*')|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
 _NAME = regex.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w|[ \t]*=(?!=))")
@@ -47,7 +51,7 @@ def _early_name(project: Project, fix: Fix) -> str:
     own = {name for part in bound for name in _NAME.findall(part)}
     for edit in fix.edits:
         module = project.module_at(edit.path) if _NAME.search(edit.text) else None
-        if module is None:
+        if module is None or _is_target(module, edit):
             continue
         for name in _names(edit.text):
             if name in own or name not in module.top.bindings:
@@ -55,6 +59,12 @@ def _early_name(project: Project, fix: Fix) -> str:
             if runs_before(module, edit.span, name) and not is_named_in(module, edit.span, name):
                 return name
     return ""
+
+
+def _is_target(module: ModuleIndex, edit: Edit) -> bool:
+    """Return whether the old text is a name that a statement binds."""
+    node = node_at(module, edit.span)
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _names(text: str) -> dict[str, None]:

@@ -60,8 +60,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         loss = _loss(subject, cost, row)
         supposed = cost.assumed or assumed(subject, often, gpus)
         long = _long(subject, cost, row, often)
-        brief = _brief(subject, loss, often)
-        level = _level(loss, often, gpus, row, bool(long)) if not (supposed or brief) else Level.LOW
+        level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
+        brief = _brief(subject, loss, often) if level > Level.LOW else ""
+        level = Level.LOW if brief else level
         parts += [part for part in (often.phrase, loss.phrase, long, supposed, brief) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)

@@ -165,8 +165,8 @@ def _is_started_by_shell_of_windows(project: Project, folder: Path) -> bool:
     files = _files(project, folder)
     if any(Path(name).suffix in _SHELL for name in files):
         return False
-    texts = (project.python_text(folder / name) for name in files if name.endswith(".py"))
-    return any(_SHELL_OF_WINDOWS.search(text) and ".py" in text and not regex.occurs(_ASKS, text) for text in texts)
+    paths = (folder / name for name in files if name.endswith(".py"))
+    return any(project.matches(path, _SHELL_OF_WINDOWS) and not project.matches(path, _ASKS) for path in paths)
 
 
 @query

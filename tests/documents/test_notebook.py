@@ -127,9 +127,7 @@ def test_broken_cell_is_named_and_the_others_survive() -> None:
     assert problem.line == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column"), [("{", 1, 2), ('{\n "cells": [}', 2, 12), ("", 1, 1), ("[]", 1, 1)]
-)
+@pytest.mark.parametrize(("text", "line", "column"), [("{", 1, 2), ('{\n "cells": [}', 2, 12), ("[]", 1, 1)])
 def test_broken_notebook_is_one_placed_problem(text: str, line: int, column: int) -> None:
     document = NotebookDocument(Path("n.ipynb"), text)
     assert document.python is None

@@ -68,7 +68,7 @@ _WAITS = """\
 from torch.utils.data import DataLoader
 
 loader = DataLoader(data, num_workers=4, pin_memory=True)
-total = correct = hits = 0
+total = correct = hits = most = sums = 0
 for images, labels in loader:
     output = model(images.cuda(non_blocking=True))
     loss = criterion(output, labels.cuda(non_blocking=True))
@@ -77,7 +77,9 @@ for images, labels in loader:
     total += loss.item()
     correct += (output.argmax(1) == labels.cuda(non_blocking=True)).sum().item()
     hits += (output > 0).sum().item()
-print(total, correct, hits)
+    most += output.max().item()
+    sums += output.sum().item()
+print(total, correct, hits, most, sums)
 """
 
 

@@ -18,7 +18,7 @@ import paddle
 from views import make_transform
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--num_workers", type=int, default=8)
+parser.add_argument("--num_workers", type=int)
 args = parser.parse_args()
 paddle.device.set_device("gpu")
 data_set = Photos(make_transform())
@@ -35,7 +35,7 @@ import torch
 from torch.utils.data import DataLoader
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--num_workers", type=int, default=8)
+parser.add_argument("--num_workers", type=int)
 args = parser.parse_args()
 loader = DataLoader(Photos(paths), batch_size=64, num_workers=args.num_workers)
 model = model.cuda()

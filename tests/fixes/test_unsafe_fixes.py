@@ -190,7 +190,7 @@ def test_what_workers_on_macos_cannot_be_sent_is_a_reason_not_to_start_any(job: 
         'device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
         "run(model.to(device))\n",
     }
-    assert "holds a lambda" in job(files).refusal("GPU303")
+    assert "is a lambda" in job(files).refusal("GPU303")
 
 
 LOGGED = """\

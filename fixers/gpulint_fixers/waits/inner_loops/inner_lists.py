@@ -86,6 +86,8 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
     sources = [(one.target, one.iter) for one in inner.generators]
     if inner.elt is not read.whole or not is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
+    if _copies_list(inner, read) and "#" in module.syntax.text(inner):
+        return None  # the comment would be lost
     full = not tests and all(_is_never_empty(one.iter) for one in inner.generators)
     same = _same_tensors(module, inner, read)
     below = None if full else _read_below(module, inner, torch)
@@ -101,15 +103,21 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
     return Fix(description, Safety.UNSAFE, edits)
 
 
+def _copies_list(inner: ast.ListComp, read: DeviceRead) -> bool:
+    """``[loss.item() for loss in losses]``"""
+    match inner.generators:
+        case [ast.comprehension(target=ast.Name(id=name), ifs=[])]:
+            return ast.unparse(read.tensor) == name
+    return False
+
+
 def _same_tensors(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead) -> str | None:
     """``list(losses)`` for ``[loss.item() for loss in losses]``, whose tensors are those of another list."""
-    if "#" in module.syntax.text(inner):
+    if not _copies_list(inner, read):
         return None
-    match inner.generators:
-        case [ast.comprehension(target=ast.Name(id=name), iter=source, ifs=[])] if ast.unparse(read.tensor) == name:
-            text = module.syntax.text(source)
-            return text if isinstance(source, ast.List | ast.Tuple) else f"list({text})"
-    return None
+    source = inner.generators[0].iter
+    text = module.syntax.text(source)
+    return text if isinstance(source, ast.List | ast.Tuple) else f"list({text})"
 
 
 def _read_below(module: ModuleIndex, inner: ast.ListComp, torch: str) -> tuple[Edit, ...] | None:
