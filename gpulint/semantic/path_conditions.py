@@ -255,7 +255,8 @@ def _decided(module: ModuleIndex, part: ast.expr, entered: ast.While | None = No
     match part:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value=str(name))]):
             # A program that somebody has switched off: `if __name__ == "__main__2":`.
-            return None if name == "__main__" or name.rpartition(".")[2] == module.path.stem else False
+            others = name.startswith("__") and name not in ("__main__", "__mp_main__", module.path.stem)
+            return False if others else None  # any other module may have a plain name
         case ast.Compare(left=left, ops=[compares], comparators=[right]) if type(compares) in _COMPARES:
             one, other = _constant(module, left, entered), _constant(module, right, entered)
             if one is None or other is None or type(one.value) is not type(other.value):
