@@ -86,8 +86,6 @@ def _comprehension(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead, t
     sources = [(one.target, one.iter) for one in inner.generators]
     if inner.elt is not read.whole or not is_number(read.tensor, sources) or not all(map(_is_usual, tests)):
         return None
-    if _copies_list(inner, read) and "#" in module.syntax.text(inner):
-        return None  # the comment would be lost
     full = not tests and all(_is_never_empty(one.iter) for one in inner.generators)
     same = _same_tensors(module, inner, read)
     below = None if full else _read_below(module, inner, torch)
@@ -115,8 +113,11 @@ def _same_tensors(module: ModuleIndex, inner: ast.ListComp, read: DeviceRead) ->
     """``list(losses)`` for ``[loss.item() for loss in losses]``, whose tensors are those of another list."""
     if not _copies_list(inner, read):
         return None
-    source = inner.generators[0].iter
-    text = module.syntax.text(source)
+    source, syntax = inner.generators[0].iter, module.syntax
+    (start, end), (first, stop) = syntax.offsets(inner), syntax.offsets(source)
+    around = (*syntax.source.text[start:first].splitlines(), *syntax.source.text[stop:end].splitlines())
+    kept = [f"  #{comment}\n" for _, mark, comment in (line.partition("#") for line in around) if mark]
+    text = syntax.text(source) + "".join(kept)
     return text if isinstance(source, ast.List | ast.Tuple) else f"list({text})"
 
 
