@@ -40,7 +40,9 @@ _CLIENTS = frozenset(
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 
 
-_CHOSEN = regex.compile(rb"(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)")
+_CHOSEN = regex.compile(
+    rb"(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\buse_(gpu|cuda)\s{0,3}=\s{0,3}True\b|\.to\((\d|(local_)?rank)\)"
+)
 
 
 _NON_BLOCKING = regex.compile(rb"non_blocking\s*=\s*True")
@@ -92,6 +94,14 @@ def _words(text: bytes) -> frozenset[bytes]:
     return frozenset(word.lstrip(_DIGITS) for word in words_in(text))
 
 
+def _without_docstrings(text: bytes) -> bytes:
+    """A text without the strings of several lines that begin a line, as docstrings do."""
+    parts = text.split(b'"""')
+    inside = range(1, len(parts) - 1, 2)
+    docstrings = {at for at in inside if not parts[at - 1].rpartition(b"\n")[2].strip()}
+    return b'"""'.join(part for at, part in enumerate(parts) if at not in docstrings)
+
+
 def _moves(text: bytes) -> bool:
     """Return whether a text moves something to a device that it does not name as the CPU."""
     return b".to(" in text and b".to(" in _TO_TYPE.sub(b"", text)
@@ -129,17 +139,17 @@ class GpuWords:
     def computes_on_gpu(self, text: bytes) -> bool:
         """Return whether the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates.
 
-        Code that is commented out does not count.
+        Code that is commented out does not count, nor do docstrings.
         """
         words = _words(text)
         if not self.computes(words, text) or (words & _OTHERS and not words & _NAMED):
             return False
         if words & _CLIENTS and not _words(_COMMENT.sub(b"", text)) & _OWN_WORK:
             return False
-        if b"#" not in text or not self.name_gpu(words, text):
-            return self.name_gpu(words, text)
-        code = _COMMENTED_OUT.sub(b"", text)
-        return self.name_gpu(_words(code), code)
+        if not self.name_gpu(words, text):
+            return False
+        code = _without_docstrings(_COMMENTED_OUT.sub(b"", text) if b"#" in text else text)
+        return code == text or self.name_gpu(_words(code), code)
 
     def only_classes(self, text: bytes) -> frozenset[bytes]:
         """Return the words of a text that say that a program uses a GPU, if all of them are names of classes, and
