@@ -78,7 +78,7 @@ class _Page:
     def heading(self, section: Section) -> list[str]:
         """``==> Job 'small-lm' (job.yaml:24 -> train.py): 8 GPUs``; once for all that is in no job."""
         if section.job is None:
-            return [self.paint("==> In no job with GPUs", _BOLD)]
+            return [self.paint("==> Outside of these jobs", _BOLD)]
         job = section.job
         facts = [gpus_of(job)]
         if section.lost is not None:

@@ -125,7 +125,7 @@ def _cards(found: Sequence[Section], marks: dict[int, str], context: Context) ->
     for section in found:
         yield '<section class="card group"><header>'
         if section.job is None:
-            yield f"<h2>{'In no job with GPUs' if len(found) > 1 else 'Findings'}</h2></header>"
+            yield f"<h2>{'Outside of these jobs' if len(found) > 1 else 'Findings'}</h2></header>"
         else:
             yield from _job(section, section.job, context)
         for cause in section.causes:

@@ -53,7 +53,7 @@ def _title(report: Report, context: Context) -> str:
 def _heading(section: Section, context: Context) -> str:
     job = section.job
     if job is None:
-        return "**In no job with GPUs**"
+        return "**Outside of these jobs**"
     facts = [gpus_of(job)]
     if section.lost is not None:
         facts.append(f"an estimated {percent(section.lost)} of their time lost")

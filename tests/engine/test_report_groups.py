@@ -75,7 +75,7 @@ def test_findings_stand_with_their_job_the_costliest_first(shown: Any, tree: Pat
         "train.py:1:5",
         "==> Job 'one' (one.sh:1): 2 GPUs",
         "one.sh:1:6",
-        "==> In no job with GPUs",
+        "==> Outside of these jobs",
         "alone.py:1:1",
     ]
 
