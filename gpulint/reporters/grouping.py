@@ -69,9 +69,19 @@ class Cause:
         """Return what the fix does, with the place if it is not the first one."""
         fix, found = self.repaired.fix, self.repaired.finding
         said = fix.description if isinstance(fix, Fix) else ""
-        if not said or self.repaired is self.results[0]:
+        if not said:
+            return ""
+        if conditions := self._conditions_elsewhere():
+            said += "; elsewhere: " + "; ".join(conditions)
+        if self.repaired is self.results[0]:
             return said
         return f"at {context.place(found.path, found.span).rpartition(':')[0]}: {said}"
+
+    def _conditions_elsewhere(self) -> list[str]:
+        """What the fixes of the other places need or change beyond the one that is shown."""
+        fixes = [result.fix for result in (self.repaired, *self.results) if isinstance(result.fix, Fix)]
+        own, *others = (fix.description.split("; ") for fix in fixes if fix.changes)
+        return list(dict.fromkeys(part for other in others for part in other[1:] if part not in own))
 
 
 @dataclass(slots=True)

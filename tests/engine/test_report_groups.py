@@ -13,6 +13,7 @@ import pytest
 from gpulint import engine
 from gpulint.cli import main
 from gpulint.finding import Place
+from gpulint.fix import Fix
 from gpulint.impact import Impact, Level
 from gpulint.report import JobSummary, Report
 from gpulint.reporters.grouping import names_in
@@ -317,3 +318,24 @@ def test_a_page_without_findings_says_so(shown: Any, tree: Path) -> None:
 )
 def test_code_with_texts_is_quoted_whole(message: str, named: str) -> None:
     assert names_in(message, "another message") == named
+
+
+def test_the_fix_of_several_places_tells_what_any_of_them_needs(
+    shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.py", "b.py", "c.py"):
+        (tree / name).write_text(f"x = '{name}'\nWASTE\n")
+    needs = {"a.py": "; waits longer", "b.py": "; waits longer; needs a guard", "c.py": "; needs a guard"}
+    scan = engine.run
+
+    def run(*arguments: Any, **options: Any) -> Report:
+        report: Report = scan(*arguments, **options)
+        for number, result in enumerate(report.results):
+            assert isinstance(result.fix, Fix)
+            fix = dataclasses.replace(result.fix, description="turn it off" + needs[result.finding.path.name])
+            report.results[number] = dataclasses.replace(result, fix=fix)
+        return report
+
+    monkeypatch.setattr(engine, "run", run)
+    assert "fix (safe): turn it off; waits longer; elsewhere: needs a guard\n" in shown()
+    assert "fix (safe): turn it off; waits longer; needs a guard\n" in shown("b.py", "c.py")
