@@ -78,7 +78,7 @@ class Cause:
         return f"at {context.place(found.path, found.span).rpartition(':')[0]}: {said}"
 
     def _conditions_elsewhere(self) -> list[str]:
-        """What the fixes of the other places need or change beyond the one that is shown."""
+        """Return what the fixes of the other places need or change beyond the one that is shown."""
         fixes = [result.fix for result in (self.repaired, *self.results) if isinstance(result.fix, Fix)]
         own, *others = (fix.description.split("; ") for fix in fixes if fix.changes)
         return list(dict.fromkeys(part for other in others for part in other[1:] if part not in own))
