@@ -728,6 +728,37 @@ CASES = {
         },
         "made anew for each of many short runs",
     ),
+    "samples that record gradients": (
+        "GPU303",
+        {
+            "train.py": """\
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+                from torchvision.io import read_image
+
+
+                class Pictures(Dataset):
+                    def __init__(self, paths):
+                        self.paths = paths
+
+                    def __len__(self):
+                        return len(self.paths)
+
+                    def __getitem__(self, index):
+                        return self.sample(read_image(self.paths[index]))
+
+                    def sample(self, image):
+                        return torch.tensor(image / 255, requires_grad=True)
+
+
+                loader = DataLoader(Pictures(paths), batch_size=64, shuffle=True)
+                for images in loader:
+                    model(images.cuda()).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "made with `requires_grad=True`",
+    ),
 }
 
 

@@ -72,6 +72,7 @@ for batch in loader:
     labels = batch["labels"].cuda().cpu()[0]
     rows = table[labels]
 """
+RECORDED = IMAGES.replace("return photo, kind", "return torch.tensor(to_array(photo)).requires_grad_()")
 HUB = """\
 from transformers import AutoModel
 
@@ -823,3 +824,12 @@ def test_copies_that_are_not_listed_are_counted(tmp_path: Path, parts: str, more
     (finding,) = found_in(tmp_path, "GPU301", PARTS.format(parts=", ".join(parts), moves=moves))
     said = "its batches move to the GPU here"
     assert [place.message for place in finding.related] == [said, said, said + more]
+
+
+def test_samples_that_record_gradients_come_before_workers(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(RECORDED)
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], select(LOADED.rules, ["GPU303"], (), ()))
+    (advice,) = [result.finding.help for result in report.results]
+    assert advice.startswith("make the samples without `requires_grad=True` (workers cannot batch such), then set ")

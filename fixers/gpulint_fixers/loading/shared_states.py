@@ -19,6 +19,7 @@ from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others
+from gpulint.workload.samples_with_gradients import have_gradients
 from gpulint.workload.worker_supply import handles, shares_client, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -55,6 +56,8 @@ def shared_state(project: Project, loader: Loader) -> str:
             f"the training process opens `self.{name}` before its workers start, which would share it: close it there, "
             "and let each worker open its own"
         )
+    if have_gradients(project, loader):
+        return "the samples are made with `requires_grad=True`, which workers can neither batch nor send"
     if name := changed_for_others(project, loader):
         return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
     if name := remembered(project, loader):

@@ -25,6 +25,7 @@ from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
+from gpulint.workload.samples_with_gradients import have_gradients
 from gpulint.workload.sent_parts import (
     INNER,
     SENT,
@@ -90,6 +91,8 @@ def advice(project: Project, loader: Loader) -> str:
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if name := pinning_part(project, loader):
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
+    if have_gradients(project, loader):
+        first += "make the samples without `requires_grad=True` (workers cannot batch such), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has one core), then "
     shards = most_workers(project, loader)
