@@ -271,7 +271,9 @@ class MultiGpuUse:
     def _program(self, main: ModuleIndex | Path | None, names: Iterable[str], home: Path) -> Program:
         if main is None:
             return Program(self._project, None, (), frozenset())
-        seen, todo = {home}, [home]
+        names = tuple(names)
+        inline = self._named(names, home) if isinstance(main, ModuleIndex) else ()
+        seen, todo = {home, *inline}, [home, *inline]
         heads = self._foreign(names, home)
         for path in todo:
             if len(todo) > MAX_MODULES:
@@ -282,6 +284,16 @@ class MultiGpuUse:
             seen.update(more)
             todo += more
         return Program(self._project, main, tuple(todo[1:]), frozenset(heads))
+
+    def _named(self, names: Iterable[str], importer: Path) -> tuple[Path, ...]:
+        """The modules of the tree that Python within a launcher imports: the file is none that imports anything."""
+        found = dict[Path, None]()
+        for name in names:
+            target = self._project.absolute(name, importer).removesuffix(".*")
+            for part in (target, target.rpartition(".")[0]):
+                if part and (path := self._project.module_path(part, importer)) is not None:
+                    found[path] = None
+        return tuple(found)
 
     def _foreign(self, names: Iterable[str], importer: Path) -> set[str]:
         """Top-level names of the modules that are imported from outside of the tree, and the whole names of those that
