@@ -61,11 +61,47 @@ def results(folder: Path, text: str) -> list[Result]:
         (TOKENS, False),
         ("noise = unet(latents, t)\n        latents = torch.randn_like(latents)", False),
         ("best = unet(latents, t)\n        kept.append(best)", False),
+        ("best = unet(latents, t)\n        latents, reward, done, _ = env.step(best)", False),
     ],
 )
 def test_rounds_that_get_what_the_one_before_made_keep_all_graphs(tmp_path: Path, step: str, chained: bool) -> None:
     (found,) = results(tmp_path, SAMPLER.format(step))
     assert ("the graphs of all its rounds stay" in found.finding.impact.basis) is chained
+    assert ("what the call before made" in found.finding.related[0].message) is chained
+
+
+POLICY = """\
+import torch
+
+
+class Policy(torch.nn.Module):
+    def forward(self, state):
+        return self.head(state)
+
+    def act(self, state):
+        chosen = torch.distributions.Categorical(logits=self.forward(state.cuda()))
+        action = chosen.sample()
+        return {}, chosen.log_prob(action)
+
+
+def play(world):
+    policy = Policy().cuda()
+    policy.load_state_dict(torch.load("policy.pth"))
+    policy.eval()
+    for episode in range(50):
+        state = world.start()
+        while not world.ended:
+            action, _ = policy.act(state)
+            state = world.move(action)
+
+
+play(World())
+"""
+
+
+@pytest.mark.parametrize(("action", "chained"), [("action.item()", False), ("self.scale * chosen.mean", True)])
+def test_numbers_that_a_method_returns_keep_no_graph(tmp_path: Path, action: str, chained: bool) -> None:
+    (found,) = results(tmp_path, POLICY.format(action))
     assert ("what the call before made" in found.finding.related[0].message) is chained
 
 

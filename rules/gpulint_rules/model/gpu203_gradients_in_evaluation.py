@@ -100,7 +100,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cause=_repaired(project, first),
             related=(
                 *(
-                    Place(document.path, module.syntax.span(one.forward), _note(one))
+                    Place(document.path, module.syntax.span(one.forward), _note(project, one))
                     for one in (first, *others)
                     if first.loop is not None or one is not first
                 ),
@@ -146,9 +146,9 @@ def _run(found: InferenceLoop) -> ast.expr:
     return next(named, found.forward.func)
 
 
-def _note(found: InferenceLoop) -> str:
+def _note(project: Project, found: InferenceLoop) -> str:
     """Describe a call: one that hands the model to another function may record only a part of what that runs."""
-    if chains_graphs(found.module, found):
+    if chains_graphs(project, found.module, found):
         return "gets what the call before made, so that the activations of all calls stay"
     return (
         "each call here records its activations" if _run(found) is found.forward.func else "the model runs in this call"
@@ -158,7 +158,7 @@ def _note(found: InferenceLoop) -> str:
 def _cost(project: Project, found: InferenceLoop) -> Cost | None:
     if found.loop is None and _is_given_few(project, found):
         return _FEW
-    if chains_graphs(found.module, found):
+    if chains_graphs(project, found.module, found):
         return _CHAIN
     return _HEAD if ends_in_layers(project, found.module, _run(found)) else None
 
