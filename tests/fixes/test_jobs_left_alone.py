@@ -281,6 +281,25 @@ CASES = {
         },
         "`val_loss` sums batch means and decides how training goes on",
     ),
+    "a job that a script writes by a here-document": (
+        "GPU106",
+        {
+            "set_up.sh": """\
+            #!/bin/bash
+            cat > $WORK/merge.py << 'END'
+            import pandas as pd
+
+            pd.read_csv('a.csv').to_parquet('b')
+            END
+            cat > $WORK/job.sh << 'END'
+            #!/bin/bash
+            #SBATCH --gres=gpu:1
+            python merge.py
+            END
+            """
+        },
+        "the script writes the job, with this request",
+    ),
     "a partition of nodes with GPUs": (
         "GPU106",
         {

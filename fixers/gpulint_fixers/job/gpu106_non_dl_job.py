@@ -67,6 +67,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             f"{other} requests GPUs in partition {partition!r} too, as do all other jobs there; choose a partition "
             "without GPUs, and request none"
         )
+    if not edits and not any(item.span.line == finding.span.line for item in script.directives):
+        return Declined("the script writes the job, with this request; remove it from the text that is written")
     if not edits:
         return Declined("the GPU request shares its line with something else")
     where = f"; partition {partition!r} has to take jobs without them" if partition else ""
