@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -21,13 +24,17 @@ _BACKWARD = frozenset({"backward", "manual_backward", "zero_grad"})
 _AUTOGRAD = ("grad", "autograd.grad", "torch.autograd.grad")
 _DERIVATIVES = frozenset({"jacrev", "jacfwd", "jacobian", "hessian", "vjp", "jvp", "vhp", "hvp", "grad_and_value"})
 """Functions of ``torch.func`` and ``torch.autograd.functional``."""
+_RECORDED = frozenset({"retain_grad", "register_hook"})
+"""What raises an error on a tensor that is computed without gradients."""
+_RECORDS = regex.compile(r"grad|training", re.IGNORECASE)
+"""Conditions under which a tensor records gradients: ``x.requires_grad``, ``torch.is_grad_enabled()``."""
 
 
 def takes_gradients(project: Project, module: ModuleIndex, region: ast.AST) -> bool:
-    """Return whether a region of a function runs a backward pass, by itself or in a function that it reaches, as class
-    activation maps and attacks do."""
+    """Return whether a region of a function runs a backward pass or cannot run without gradients, by itself or in a
+    function that it reaches, as class activation maps and attacks do."""
     return any(
-        _is_backward(part) or _reaches_backward(project, module, part)
+        _is_backward(part) or _is_on_recorded(module, part) or _reaches_backward(project, module, part)
         for part in walk(region)
         if isinstance(part, ast.Call)
     )
@@ -35,6 +42,15 @@ def takes_gradients(project: Project, module: ModuleIndex, region: ast.AST) -> b
 
 def _is_backward(call: ast.Call) -> bool:
     return last_name(call.func) in _BACKWARD | _DERIVATIVES or dotted(call.func) in _AUTOGRAD
+
+
+def _is_on_recorded(module: ModuleIndex, call: ast.Call) -> bool:
+    """``hidden.retain_grad()``, unless a condition tells that ``hidden`` records gradients"""
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in _RECORDED
+        and not any(_RECORDS.search(source_text(module, test)) for test, _ in conditions(module, call))
+    )
 
 
 def _reaches_backward(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -59,9 +75,12 @@ def _handed_on(project: Project, module: ModuleIndex, call: ast.Call) -> list[No
 
 @cyclic(False)
 def _differentiates(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
-    """Return whether a function runs a backward pass, or calls one that does."""
+    """Return whether a function runs a backward pass, cannot run without gradients, or calls one of either."""
     calls = module.calls_of(function)
-    return any(map(_is_backward, calls)) or any(_reaches_backward(project, module, call) for call in calls)
+    return any(
+        _is_backward(call) or _is_on_recorded(module, call) or _reaches_backward(project, module, call)
+        for call in calls
+    )
 
 
 @query
