@@ -57,7 +57,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     else:
         row = kind(cost.kind)
         often = frequency(subject, row)
-        loss = _loss(subject, cost, row)
+        loss = _within_limit(subject, _loss(subject, cost, row))
         supposed = cost.assumed or assumed(subject, often, gpus)
         long = _long(subject, cost, row, often)
         level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
@@ -100,6 +100,16 @@ def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
     share = row.share
     phrase = f"{times:g} {row.unit}" if row.unit and times > 1 else row.what
     return Loss(seconds, share, cost.basis or phrase)
+
+
+def _within_limit(subject: Subject, loss: Loss) -> Loss:
+    """Return a loss that is no longer than the time limits of the jobs that have it, where all have one."""
+    limits = [job.task.resources.seconds for job in subject.jobs]
+    known = [limit for limit in limits if limit is not None]
+    if loss.seconds is None or not known or len(known) < len(limits):
+        return loss
+    low, high = loss.seconds
+    return Loss((min(low, max(known)), min(high, max(known))), loss.share, loss.phrase, loss.sure)
 
 
 def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:

@@ -192,6 +192,17 @@ def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
     assert str(impact.level) == "high"
 
 
+@pytest.mark.parametrize(("limit", "hours"), [("01:30:00", (6.0, 6.0)), ("08:00:00", (16.0, 16.0))])
+def test_a_pause_costs_no_more_than_the_time_limit(tmp_path: Path, limit: str, hours: tuple[float, float]) -> None:
+    script = f"#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --time={limit}\npython train.py\nsleep 4h\n"
+    (result,) = [
+        r for r in scan(tmp_path, {"job.sh": script, "train.py": TRAINING}).results if r.finding.path.suffix == ".sh"
+    ]
+    assert result.finding.message.startswith("`sleep 4h` keeps the GPUs")
+    assert result.finding.impact is not None
+    assert result.finding.impact.gpu_hours == hours
+
+
 @pytest.mark.parametrize(
     ("commands", "level", "hours"),
     [

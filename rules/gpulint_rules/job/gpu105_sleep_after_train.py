@@ -91,7 +91,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (found := _in_shell(script)) is not None and _holds_gpus(document, *found, project):
             wait, work = found
             seconds, forever = sleeps(wait), endless(wait)
-            message = f"`{forever or f'sleep {seconds:g}'}` keeps the GPUs after the work has ended"
+            text = forever or " ".join(word.text for word in wait.argv)
+            message = f"`{text}` keeps the GPUs after the work has ended"
             cost = None if forever or seconds is None else Cost("pause", seconds=(seconds, seconds))
             kept = any(map(tells_of_person, _told_between(script, work, wait)))
             yield _finding(document, wait.span, message, work.span, "shell", cost, kept=kept)
