@@ -111,7 +111,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
-    Circumstance("imports a module that was moved", TO_LOW, moved_imports.cannot_start),
+    Circumstance("imports a module that is not there", TO_LOW, moved_imports.cannot_start),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),

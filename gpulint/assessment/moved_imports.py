@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 """Names of classes, of more than one word."""
 
+_OWN = frozenset(
+    "common config configs core data dataloader dataloaders dataset engine engines helper helpers layer layers lib "
+    "libs loss losses metric metrics misc model models module modules net nets network networks opt option options src task "
+    "tasks tool tools trainer trainers transform transforms util utils".split()
+)
+"""Packages with names that only programs give to their own."""
+_PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")
+"""What adds folders from which modules are imported."""
+_LEAST = 4
+"""Letters of names that say enough to be looked for in all files."""
+
 
 def cannot_start(subject: Subject) -> bool:
     """Return whether the module of a place, or each that calls the function around it, imports a module of the tree by
@@ -92,8 +103,64 @@ def _lacks_own(project: Project, module: ModuleIndex) -> bool:
 @query
 def _is_broken(project: Project, module: ModuleIndex) -> bool:
     imports = [*_imports(module)]
-    return any(_is_moved(project, module, *one) for one in imports if "." in one[0]) or any(
-        _is_renamed(project, module, *one) for one in imports if "." not in one[0]
+    return (
+        any(_is_moved(project, module, *one) for one in imports if "." in one[0])
+        or any(_is_renamed(project, module, *one) for one in imports if "." not in one[0])
+        or any(_is_missing(project, module, name) for name, _ in imports if "." in name)
+        or any(_is_of_another_tree(project, module, name.partition(".")[0]) for name, _ in imports if "." in name)
+    )
+
+
+def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> bool:
+    """Return whether a package with a name for the program's own is not there, and most of the tree does without it."""
+    if package not in _OWN or package in _folder_names(project) or any(path.stem == package for path in project.files):
+        return False
+    if _PATHS.search(module.syntax.source.text) or project.is_in_other_files(b"PYTHONPATH"):
+        return False
+    if (project.root / ".gitmodules").exists():
+        return False
+    above = (up for up in module.path.parents if up == project.root or project.root in up.parents)
+    if any((up / package).exists() or (up / f"{package}.py").exists() for up in above):
+        return False
+    users = project.word_index.importing(frozenset({word_of(package)}))
+    return 2 * len(users) <= sum(path.suffix == ".py" for path in project.files)
+
+
+def _is_missing(project: Project, module: ModuleIndex, name: str) -> bool:
+    """Return whether nothing in the tree is called like a module of one of its packages, from which other modules
+    import what is there: what is left of another project (``from lib.res2net import Network``)."""
+    package, stem = name.partition(".")[0], name.rpartition(".")[2]
+    if package in sys.stdlib_module_names | project.models.derived(Libraries).gpu or len(stem) < _LEAST:
+        return False
+    if project.module_path(name, module.path) is not None or any(path.stem == stem for path in project.files):
+        return False
+    homes = {path.parent for path in _modules_of(project, package)}
+    if not homes or any(_is_on_disk(home, name) for home in homes) or project.is_in_other_files(word_of(stem)):
+        return False
+    users = [project.module_at(path) for path in project.word_index.mentioning(word_of(stem))]
+    if any(user is None or any(stem in text for text in user.strings) for user in users):
+        return False
+    return any(
+        _uses_package(project, path, package) for path in project.word_index.importing(frozenset({word_of(package)}))
+    )
+
+
+def _modules_of(project: Project, package: str) -> Iterator[Path]:
+    """Yield the modules in folders of a name."""
+    return (path for path in project.files if path.suffix == ".py" and path.parent.name == package)
+
+
+def _is_on_disk(folder: Path, name: str) -> bool:
+    """Return whether a module is there, though Git ignores it, or a library of that name."""
+    inner = folder.joinpath(*name.split(".")[1:])
+    return inner.is_dir() or any(inner.parent.glob(f"{inner.name}.*"))
+
+
+def _uses_package(project: Project, path: Path, package: str) -> bool:
+    """Return whether a module imports something of a package that is there."""
+    return path.parent.name != package and any(
+        package in (found.parent.name, found.stem if found.name != "__init__.py" else found.parent.name)
+        for found in project.imported(path)
     )
 
 

@@ -720,7 +720,7 @@ def test_a_loader_for_programs_that_cannot_start_costs_little(tmp_path: Path) ->
         "train.py": "from loops import run\nfrom model.unet import UNet\n\nrun(UNet.paths)\n",
     }
     (found,) = bases(tmp_path, files, "GPU303")
-    assert found.startswith("low") and "imports a module that was moved" in found
+    assert found.startswith("low") and "imports a module that is not there" in found
 
 
 @pytest.mark.parametrize(("other", "level"), [("check", "low"), ("run", "high")])

@@ -1,0 +1,47 @@
+"""Programs that import modules of their own which the tree does not have cost little: nobody can run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, levels
+
+ROOT = {
+    "net.py": "",
+    "lib/__init__.py": "",
+    "lib/unet.py": "class UNet:\n    pass\n",
+    "train.py": "from lib.unet import UNet\n\nprint(UNet)\n",
+    "tests_of_lib.py": "import lib.unet\n",
+    "lib/ops.cpp": "PYBIND11_MODULE(fused_ops, m) {}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("from lib.unet import UNet", "high"),
+        ("from lib.res2net import Network", "low"),  # of a package that others use
+        ("from lib.fused_ops import forward", "high"),  # an extension that is built
+        ("from lib.config_pb2 import Config", "low"),
+        ("from lib.local_paths import ROOT", "high"),  # on this disk only
+        ("from models.vindlu import VindLU", "low"),  # of a package of another tree
+        ("import sys\nsys.path.append('../other')\nfrom models.vindlu import VindLU", "high"),
+        ("from timm.models import create_model", "high"),
+        ("try:\n    from lib.res2net import Network\nexcept ImportError:\n    Network = None", "high"),
+    ],
+)
+def test_a_program_cannot_start_whose_modules_are_missing(tmp_path: Path, line: str, level: str) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "local_paths.py").write_text("ROOT = '/data'\n")
+    (tmp_path / ".gitignore").write_text("local_paths.py\n")
+    assert levels(tmp_path, {**ROOT, "segment.py": f"{HEAD}{line}\n{IMAGES}{TRAINING}"}, "GPU303") == [level]
+
+
+def test_what_all_programs_import_is_somewhere_else(tmp_path: Path) -> None:
+    """A repository that is a part of another is run from there."""
+    files = {"net.py": "", "segment.py": f"{HEAD}from models.vindlu import VindLU\n{IMAGES}{TRAINING}"}
+    assert levels(tmp_path, files, "GPU303") == ["low"]
+    files |= {f"{name}.py": "from models.vindlu import VindLU\n" for name in ("new", "run")}
+    assert levels(tmp_path, files, "GPU303") == ["high"]
