@@ -25,8 +25,8 @@ _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 
 _OWN = frozenset(
     "common config configs core data dataloader dataloaders dataset engine engines helper helpers layer layers lib "
-    "libs loss losses metric metrics misc model models module modules net nets network networks opt option options src task "
-    "tasks tool tools trainer trainers transform transforms util utils".split()
+    "libs loss losses metric metrics misc model models module modules net nets network networks opt option options src "
+    "task tasks tool tools trainer trainers transform transforms util utils".split()
 )
 """Packages with names that only programs give to their own."""
 _PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")
