@@ -22,12 +22,13 @@ _CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d
 @query
 def cores_per_process(project: Project, program: Path) -> int | None:
     """The fewest cores that a job gives each process of a program, or of those that import a module which no job
-    starts; None if nothing starts it, or one of the jobs does not say how many."""
+    starts; None if nothing starts it, or one of the jobs that request something does not say how many."""
     index = project.fact(JobIndex)
     launches = index.launches_of(program) or [
         launch for user in project.fact(GpuPrograms).users(program) for launch in index.launches_of(user)
     ]
-    shares = [_share(project, launch) for launch in launches]
+    stated = [launch for launch in launches if launch.job.cpus is not None or launch.job.gpus is not None]
+    shares = [_share(project, launch) for launch in stated or launches]
     known = [share for share in shares if share is not None]
     return max(1, min(known)) if known and len(known) == len(shares) else None
 

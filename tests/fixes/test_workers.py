@@ -80,6 +80,14 @@ def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
     assert "(the job has one core)" in found.finding.help
 
 
+@pytest.mark.parametrize(("cpus", "workers"), [("$(cpus:6)", "6"), ("$(cores)", "3"), ("$(most)", "4"), ("2", "2")])
+def test_cores_by_a_macro_of_a_submit_file(job: MakeJob, cpus: str, workers: str) -> None:
+    submit = f"cores = 3\nrequest_cpus = {cpus}\nrequest_gpus = 1\nexecutable = train.sh\nqueue\n"
+    made = job({"train.py": PROGRAM, "train.sub": submit, "train.sh": "#!/bin/bash\npython train.py\n"})
+    made.repair("GPU303")
+    assert f"num_workers={workers}" in made.text("train.py")
+
+
 def test_cores_of_the_job_that_imports_the_module(job: MakeJob) -> None:
     module = "from torch.utils.data import DataLoader\nfrom torchvision.datasets import ImageFolder\n\n\ndef load():\n"
     program = "from data import load\n\nloader = load()\nfor epoch in range(9):\n    for images, labels in loader:\n"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpulint.libraries import Models
 
 _LINE = regex.compile(r"^[ \t]*([A-Za-z_+][\w.+]*)[ \t]*=[ \t]*([^\n]*)|^[ \t]*(queue)\b", re.MULTILINE | re.IGNORECASE)
+_MACRO = regex.compile(r"\$\((\w+)(?::([^()\n]*))?\)")
+"""``$(cores)``, ``$(cores:1)``: https://htcondor.readthedocs.io/en/latest/users-manual/submitting-a-job.html"""
 _VARIABLE = regex.compile(r"([A-Za-z_]\w*)=('[^']*'|\"[^\"]*\"|\S*)")
 
 
@@ -32,7 +34,7 @@ def read(source: SourceText, models: Models) -> list[Task]:
             values[match[1].lower()] = Fragment(value, source, ((0, start),)), span
     if not queued or "executable" not in values:
         return []
-    gpus, cpus = (_count(values.get(f"request_{what}")) for what in ("gpus", "cpus"))
+    gpus, cpus = (_count(values, f"request_{what}") for what in ("gpus", "cpus"))
     image = values.get("docker_image") or values.get("container_image")
     return [
         Task(
@@ -61,8 +63,16 @@ def _script(values: dict[str, tuple[Fragment, Span]]) -> Script:
     return parse_script(join(parts, " "))
 
 
-def _count(given: tuple[Fragment, Span] | None) -> Count | None:
-    return None if given is None else Count(whole(given[0].text), given[1], given[0].text)
+def _count(values: dict[str, tuple[Fragment, Span]], name: str) -> Count | None:
+    """The number of a request, that of a macro or its default among them."""
+    if (given := values.get(name)) is None:
+        return None
+
+    def value(macro: re.Match[str]) -> str:
+        known = values.get(macro[1].lower())
+        return known[0].text if known is not None else macro[2] or ""
+
+    return Count(whole(_MACRO.sub(value, given[0].text).strip()), given[1], given[0].text)
 
 
 def _environment(given: tuple[Fragment, Span] | None) -> tuple[EnvVar, ...]:
