@@ -14,12 +14,15 @@ from gpulint.assessment.narrow_rows import MANY, holds_rows
 from gpulint.assessment.sample_kinds import kind_of, of_module
 from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.assessment.self_tests import in_programs
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
@@ -114,7 +117,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     """Return what is known of the batches of a loader."""
     size, stated, single = figure("assumed", "batch"), False, True
     argument = loader_argument(project, loader, "batch_size")
-    known = _sizes(project, argument.refs)
+    known = _sizes(project, _of_drawn(project, argument.refs))
     if argument.is_absent:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
@@ -131,6 +134,39 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     size = size if stated else _usual(found)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
     return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed)
+
+
+def _of_drawn(project: Project, refs: Iterable[NodeRef]) -> list[NodeRef]:
+    """Return the sizes, of a parameter those of the calls from whose loader more than one batch is drawn, if there are
+    others: ``next(iter(make_loader(batch_size=5000)))``."""
+    return [one for ref in refs for one in (_passed_for_drawn(project, ref) or [ref])]
+
+
+def _passed_for_drawn(project: Project, size: NodeRef) -> list[NodeRef]:
+    """Return what calls pass that draw more than one batch; nothing if all calls do, or none."""
+    function = size.module.function(size.node)
+    if not isinstance(size.node, ast.Name) or not isinstance(function, ast.FunctionDef):
+        return []
+    name = size.node.id
+    if name not in parameters(function) or len(size.module.scope(size.node).lookup(name)) != 1:
+        return []
+    undrawn, sites = project.fact(UndrawnLoaders), project.fact(Resolver).call_sites(size.module, function)
+    drawn = [
+        site
+        for site in sites
+        if isinstance(site.node, ast.Call)
+        and not undrawn.only_first_batches(site.module, site.node)
+        and not undrawn.is_kept_for_nothing(site.module, site.node)
+    ]
+    if len(drawn) == len(sites):
+        return []
+    default = next((value for arg, value in with_defaults(function.args) if arg.arg == name), None)
+    own = NodeRef(size.module, default) if default is not None else None
+    passed = (
+        (site.module, argument_of(function, site.node, name)) for site in drawn if isinstance(site.node, ast.Call)
+    )
+    found = [NodeRef(module, value) if value is not None else own for module, value in passed]
+    return [one for one in found if one is not None]
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:

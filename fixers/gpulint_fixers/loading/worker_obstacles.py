@@ -15,8 +15,9 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.conversions import CHEAP
 from gpulint.workload.daemon_processes import is_made_for_clients, is_made_in_each_process, may_have_no_workers
-from gpulint.workload.dataset_work import CHEAP, parts_of
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
