@@ -21,7 +21,7 @@ from gpulint.training.same_names import alternatives
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
-from gpulint.workload.main_guards import starts_without_guard
+from gpulint.workload.main_guards import outside_guard, starts_without_guard
 from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unsent
@@ -317,7 +317,8 @@ def _unguarded(project: Project, loader: Loader) -> str:
         return f"; `{name}` has to be in a module where processes are spawned" if name else ""
     starts = starts_without_guard(project, loader.call)
     if not starts:
-        return ""
+        beside = outside_guard(project, loader.call)
+        return f"; {beside}: guard it where processes are spawned" if beside else ""
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]
     also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""

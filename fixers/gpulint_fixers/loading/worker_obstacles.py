@@ -23,7 +23,7 @@ from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
-from gpulint.workload.main_guards import would_run_again
+from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, has_few_samples, most_samples
 from gpulint.workload.sampler_states import followed_sampler
@@ -113,6 +113,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return reason
     if would_run_again(project, loader.call):
         return _UNGUARDED
+    if said := fails_outside_guard(project, loader.call):
+        return f"{said}, also in each worker where processes are spawned, as on Windows or macOS: guard it first"
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
 
