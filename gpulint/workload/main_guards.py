@@ -1,5 +1,5 @@
-"""Loaders that a program makes without ``if __name__ == "__main__"``, or with code beside it: where processes are spawned,
-each of its workers would run that again, and fail."""
+"""Loaders that a program makes without ``if __name__ == "__main__"``, or with code beside it: where processes are
+spawned, each of its workers would run that again, and fail."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.semantic.callers import callers
-from gpulint.placement.batch_flow import BatchFlow
 from gpulint.semantic.operating_systems import may_run_on_macos
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.workload.desktop_files import may_be_set_up_on_desktop
