@@ -47,7 +47,7 @@ from gpulint_fixers.loading.workers import USUAL, worker_count
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
-_ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first (`--cpus-per-task`)"
+_ONE_CORE = "the job has at most one core per process, which leaves none to workers; request more first (`--cpus-per-task`)"
 _ON_GPU = "workers could not move what they make to the GPU, which their parent process uses already"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
 _COMMENTED = regex.compile(r"#[^\n]{0,200}\b(num_)?workers\s*=")
@@ -109,7 +109,7 @@ def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined
     if isinstance(told := _told(project, payload), Declined):
         return told
     workers, why = worker_count(project, loader.module.path)
-    if workers == "1":
+    if workers == "0":
         return Declined(_ONE_CORE)
     shards = most if (most := most_workers(project, loader)) is not None and most < int(workers) else None
     if shards is not None:
@@ -231,7 +231,7 @@ def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     if reason := not_sent(project, payload.trainer, SENT_BY_TRAINER):
         return Declined(reason)
     workers, why = worker_count(project, module.path)
-    if workers == "1":
+    if workers == "0":
         return Declined(_ONE_CORE)
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")

@@ -94,7 +94,7 @@ def advice(project: Project, loader: Loader) -> str:
     if have_gradients(project, loader):
         first += "make the samples without `requires_grad=True` (workers cannot batch such), then "
     if cores_per_process(project, loader.module.path) == 1:
-        first += "request more cores for each GPU (the job has one core), then "
+        first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
