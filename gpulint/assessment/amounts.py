@@ -27,6 +27,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.drawn_alone import draws_one
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Batch:
     size of the batch."""
     guessed: bool = False
     """Nothing but the words of the loader's module tells the kind."""
+    whole: bool = True
+    """Nothing says that a sample is several of its kind, or a part of one: the frames of a video, a slice."""
 
     @property
     def bytes(self) -> float:
@@ -98,7 +101,7 @@ class Batch:
         }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         name = "slice" if self.flat and self.kind == "volume" else name
-        name = "sample" if self.guessed else name
+        name = "sample" if self.guessed or self.joined or not self.whole else name
         most = "" if self.single else "up to "
         name += "" if self.stated and self.size == 1 else "s"
         return f"batches of {most}{self.size} {name}" if self.stated else name
@@ -133,7 +136,15 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     sample = sample_of(project, loader) if stated and single and not joined else None
     size = size if stated else _usual(found)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
-    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed)
+    whole = flat or _is_whole(project.fact(ItemWorks).of(loader), found)
+    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed, whole)
+
+
+def _is_whole(work: ItemWork, kind: str) -> bool:
+    """Return whether a sample may be one image, volume or row, by the work for it."""
+    if kind == "volume":
+        return "volume" in work.kinds or not work.kinds
+    return "video" not in work.kinds and not (kind == "table" and "file" in work.kinds)
 
 
 def _of_drawn(project: Project, refs: Iterable[NodeRef]) -> list[NodeRef]:
@@ -272,7 +283,7 @@ def named_by(work: ItemWork, batch: Batch) -> Batch:
     """The batch, of the kind that the work for its samples shows."""
     seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
     if seen and batch.kind != "small-image" and not (batch.kind == "volume" and seen == "audio"):
-        return dataclasses.replace(batch, kind=seen, guessed=False)
+        return dataclasses.replace(batch, kind=seen, guessed=False, whole=batch.flat or _is_whole(work, seen))
     if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
         return dataclasses.replace(batch, kind="other")
     if batch.kind == "table" and "transform" in work.kinds:  # arrays of images

@@ -188,3 +188,20 @@ def test_the_size_is_that_of_loaders_whose_batches_are_all_drawn(tmp_path: Path)
     assert "batches of 16 images" in said("first", loader + first + TRAINING)
     assert "batches of 16 images" in said("held", loader + held + TRAINING)
     assert "batches of up to 64 images" in said("drawn", loader + first + TRAINING + drawn)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (("return cv2.imread(self.names[index]), 0",), "images"),
+        (("pages = [cv2.imread(name) for name in self.names[index]]", "return np.stack(pages), 0"), "samples"),
+        (("frames = decord.VideoReader(self.names[index])", "return frames[:33], 0"), "samples"),
+        (("return np.load(self.names[index]), 0",), "samples"),
+        (("return nibabel.load(self.names[index]).get_fdata(), 0",), "volumes"),
+        (("scan = self.kept[index]  # of nibabel", "return self.transform(scan), 0"), "samples"),
+    ],
+)
+def test_a_sample_is_called_after_what_it_surely_is(tmp_path: Path, lines: tuple[str, ...], told: str) -> None:
+    imports = "import cv2\nimport decord\nimport nibabel\nimport numpy as np\n\n"
+    data = rows(*lines).replace("self.kept = {}", "self.kept = [nibabel.load(name) for name in names]")
+    assert f"batches of 128 {told} in" in found(tmp_path, imports + data)
