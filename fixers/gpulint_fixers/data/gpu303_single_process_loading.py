@@ -36,7 +36,7 @@ from gpulint_fixers.loading.loader_homes import by_home, setting_of_siblings, si
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import may_draw, shuffles_again
-from gpulint_fixers.loading.repeated_draws import repeats_draws
+from gpulint_fixers.loading.repeated_draws import repeats_draws, repeats_draws_of_python
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
@@ -146,7 +146,7 @@ def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined
     return WorkerChange(
         why,
         with_collate(loader.module, edits, collate),
-        drawing=any(may_draw(project, one) for one in changed),
+        drawing=any(may_draw(project, one) and not repeats_draws_of_python(project, one) for one in changed),
         lasting=bool(persistent) and any("persistent_workers" in edit.text for edit in edits),
         shuffled=any(shuffles_again(project, one) for one in changed),
         notes=(*told, _not_pickled(project, loader, sent)),
