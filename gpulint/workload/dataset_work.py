@@ -315,25 +315,26 @@ def _costing_nothing(project: Project, dataset: NodeRef, made: NodeRef) -> froze
     init = project.fact(Resolver).method(dataset.module, dataset.node, "__init__")
     if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.node.keywords):
         return frozenset()
-    given = {
-        arg.arg: (NodeRef(made.module, passed) if passed is not None else NodeRef(init.module, default))
-        for arg, default in with_defaults(init.node.args)
-        if (passed := argument_of(init.node, made.node, arg.arg)) is not None or default is not None
-    }
+    given = dict[str, NodeRef]()
+    for arg, default in with_defaults(init.node.args):
+        passed = argument_of(init.node, made.node, arg.arg)
+        if passed is not None or default is not None:
+            given[arg.arg] = NodeRef(made.module if passed is not None else init.module, passed or default or made.node)
     holds_arrays = not any(_may_be_data_set(project, name, value) for name, value in given.items())
-    found = set[str]()
+    free, other = set[str](), set[str]()
     for node in (part for part in walk(init.node) if isinstance(part, ast.Assign)):
-        value = given.get(node.value.id) if isinstance(node.value, ast.Name) else NodeRef(init.module, node.value)
-        is_none = value is not None and isinstance(value.node, ast.Constant) and value.node.value is None
-        if is_none or (value is not None and holds_arrays and only_converts(project, value)):
-            found.add(ast.unparse(node.targets[0]))
-    return frozenset(found)
+        is_parameter = isinstance(node.value, ast.Name) and node.value.id in given
+        value = given[ast.unparse(node.value)] if is_parameter else NodeRef(init.module, node.value)
+        is_none = is_parameter and isinstance(value.node, ast.Constant) and value.node.value is None
+        costs_nothing = is_none or (holds_arrays and only_converts(project, value))
+        (free if costs_nothing else other).update(map(ast.unparse, node.targets[:1]))
+    return frozenset(free - other)
 
 
 def _may_be_data_set(project: Project, name: str, value: NodeRef) -> bool:
     """Return whether a parameter may hold another data set, whose items take work of their own."""
+    resolver = project.fact(Resolver)
     return bool(_SET.search(name)) or any(
-        project.fact(Resolver).method(*owner, "__getitem__") is not None
-        for owner in project.fact(Resolver).classes_of(value.module, value.node)
-        if isinstance(value.node, ast.expr)
+        resolver.method(*owner, "__getitem__") is not None
+        for owner in (resolver.classes_of(value.module, value.node) if isinstance(value.node, ast.expr) else ())
     )
