@@ -14,16 +14,20 @@ from gpulint.assessment.narrow_rows import MANY, holds_rows
 from gpulint.assessment.sample_kinds import kind_of, of_module
 from gpulint.assessment.sample_sizes import Sample, sample_of
 from gpulint.assessment.self_tests import in_programs
+from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
+from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.drawn_alone import draws_one
+from gpulint.workload.item_work import ItemWorks
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -69,6 +73,8 @@ class Batch:
     size of the batch."""
     guessed: bool = False
     """Nothing but the words of the loader's module tells the kind."""
+    whole: bool = True
+    """Nothing says that a sample is several of its kind, or a part of one: the frames of a video, a slice."""
 
     @property
     def bytes(self) -> float:
@@ -95,7 +101,7 @@ class Batch:
         }
         name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
         name = "slice" if self.flat and self.kind == "volume" else name
-        name = "sample" if self.guessed else name
+        name = "sample" if self.guessed or self.joined or not self.whole else name
         most = "" if self.single else "up to "
         name += "" if self.stated and self.size == 1 else "s"
         return f"batches of {most}{self.size} {name}" if self.stated else name
@@ -114,7 +120,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     """Return what is known of the batches of a loader."""
     size, stated, single = figure("assumed", "batch"), False, True
     argument = loader_argument(project, loader, "batch_size")
-    known = _sizes(project, argument.refs)
+    known = _sizes(project, _of_drawn(project, argument.refs))
     if argument.is_absent:
         stated = loader_argument(project, loader, "batch_sampler").is_absent
         size = 1 if stated else size
@@ -130,7 +136,48 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     sample = sample_of(project, loader) if stated and single and not joined else None
     size = size if stated else _usual(found)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
-    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed)
+    whole = flat or _is_whole(project.fact(ItemWorks).of(loader), found)
+    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed, whole)
+
+
+def _is_whole(work: ItemWork, kind: str) -> bool:
+    """Return whether a sample may be one image, volume or row, by the work for it."""
+    if kind == "volume":
+        return "volume" in work.kinds or not work.kinds
+    return "video" not in work.kinds and not (kind == "table" and "file" in work.kinds)
+
+
+def _of_drawn(project: Project, refs: Iterable[NodeRef]) -> list[NodeRef]:
+    """Return the sizes, of a parameter those of the calls from whose loader more than one batch is drawn, if there are
+    others: ``next(iter(make_loader(batch_size=5000)))``."""
+    return [one for ref in refs for one in (_passed_for_drawn(project, ref) or [ref])]
+
+
+def _passed_for_drawn(project: Project, size: NodeRef) -> list[NodeRef]:
+    """Return what calls pass that draw more than one batch; nothing if all calls do, or none."""
+    function = size.module.function(size.node)
+    if not isinstance(size.node, ast.Name) or not isinstance(function, ast.FunctionDef):
+        return []
+    name = size.node.id
+    if name not in parameters(function) or len(size.module.scope(size.node).lookup(name)) != 1:
+        return []
+    undrawn, sites = project.fact(UndrawnLoaders), project.fact(Resolver).call_sites(size.module, function)
+    drawn = [
+        site
+        for site in sites
+        if isinstance(site.node, ast.Call)
+        and not undrawn.only_first_batches(site.module, site.node)
+        and not undrawn.is_kept_for_nothing(site.module, site.node)
+    ]
+    if len(drawn) == len(sites):
+        return []
+    default = next((value for arg, value in with_defaults(function.args) if arg.arg == name), None)
+    own = NodeRef(size.module, default) if default is not None else None
+    passed = (
+        (site.module, argument_of(function, site.node, name)) for site in drawn if isinstance(site.node, ast.Call)
+    )
+    found = [NodeRef(module, value) if value is not None else own for module, value in passed]
+    return [one for one in found if one is not None]
 
 
 def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
@@ -236,7 +283,7 @@ def named_by(work: ItemWork, batch: Batch) -> Batch:
     """The batch, of the kind that the work for its samples shows."""
     seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
     if seen and batch.kind != "small-image" and not (batch.kind == "volume" and seen == "audio"):
-        return dataclasses.replace(batch, kind=seen, guessed=False)
+        return dataclasses.replace(batch, kind=seen, guessed=False, whole=batch.flat or _is_whole(work, seen))
     if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
         return dataclasses.replace(batch, kind="other")
     if batch.kind == "table" and "transform" in work.kinds:  # arrays of images

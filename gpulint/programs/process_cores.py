@@ -20,9 +20,10 @@ _CORES = regex.compile(r"cpus-per|cpus_per|exclusive|mincpus|\s-c[ \d=]|\s-B[ \d
 
 
 @query
-def cores_per_process(project: Project, program: Path) -> int | None:
-    """The fewest cores that a job gives each process of a program, or of those that import a module which no job
-    starts; None if nothing starts it, or one of the jobs that request something does not say how many."""
+def cores_per_process(project: Project, program: Path) -> float | None:
+    """Return the fewest cores that a job gives each process of a program, or of those that import a module which no
+    job starts, at least one: 1.5 where four processes share six. None if nothing starts it, or one of the jobs that
+    request something does not say how many."""
     index = project.fact(JobIndex)
     launches = index.launches_of(program) or [
         launch for user in project.fact(GpuPrograms).users(program) for launch in index.launches_of(user)
@@ -30,10 +31,10 @@ def cores_per_process(project: Project, program: Path) -> int | None:
     stated = [launch for launch in launches if launch.job.cpus is not None or launch.job.gpus is not None]
     shares = [_share(project, launch) for launch in stated or launches]
     known = [share for share in shares if share is not None]
-    return max(1, min(known)) if known and len(known) == len(shares) else None
+    return max(1.0, min(known)) if known and len(known) == len(shares) else None
 
 
-def _share(project: Project, launch: Launched) -> int | None:
+def _share(project: Project, launch: Launched) -> float | None:
     """Cores of the job for each of the processes that it starts on a node; None if one of both is unknown."""
     job = launch.job
     cores = 1 if job.cpus is None and _has_one_core_per_task(job) else job.cpus.value if job.cpus is not None else None
@@ -43,7 +44,7 @@ def _share(project: Project, launch: Launched) -> int | None:
     if job.task.system == "slurm" and job.tasks_per_node is not None:  # its cores are those of one task
         tasks = job.tasks_per_node.value or 1
     count = _processes(project, launch)
-    return None if count is None else cores * tasks // count
+    return None if count is None else cores * tasks / count
 
 
 def _has_one_core_per_task(job: Job) -> bool:

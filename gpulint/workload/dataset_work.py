@@ -19,6 +19,7 @@ from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload.conversions import CHEAP, only_converts
 from gpulint.workload.list_draws import draws, loops_around
 from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
@@ -32,6 +33,8 @@ _TOY = regex.compile(
     re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""
+_SET = regex.compile(r"set$|^ds$|_ds$|^base(_|$)|loader", re.IGNORECASE)
+"""Names of parameters for data sets."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
 _MAKES_TENSOR = frozenset(
@@ -46,16 +49,6 @@ _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
 _LISTS = frozenset({"list", "sorted", "tuple"})
 """Built-ins whose result holds its items: as a data set, it has read all samples (``list(dataset)``)."""
-CHEAP = frozenset(
-    (
-        "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
-        "Tensor LongTensor FloatTensor clone detach IntTensor DoubleTensor BoolTensor squeeze unsqueeze view reshape "
-        "astype asarray type_as cat stack full arange pad zeros_like ones_like min max abs range sum is_tensor tolist "
-        "transpose permute swapaxes moveaxis contiguous Generator manual_seed randperm"
-    ).split()
-)
-"""What data sets call that takes next to no time."""
-
 _STACKS = frozenset(
     (
         "zip list tuple dict map range enumerate max min sum sorted append extend stack cat concat concatenate pad "
@@ -164,7 +157,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if _is_received(project, where):
             return True
         owners = _classes_of(project, where)  # several where an option chooses one
-        if owners and all(only_looks_up(project, owner, _left_out(project, owner, node)) for owner in owners):
+        if owners and all(only_looks_up(project, owner, _costing_nothing(project, owner, where)) for owner in owners):
             return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
@@ -284,7 +277,8 @@ def _classes_of(project: Project, source: NodeRef) -> list[NodeRef]:
 
 @query
 def only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = frozenset()) -> bool:
-    """Return whether a class gives out samples as they are. ``unset`` are its attributes that are None."""
+    """Return whether a class gives out samples as they are. ``unset`` are its attributes that are None, or
+    hold what costs nothing to call."""
     assert isinstance(dataset.node, ast.ClassDef)
     getter = project.fact(Resolver).method(dataset.module, dataset.node, "__getitem__")
     if getter is None or not isinstance(getter.node, FUNCTIONS):
@@ -312,21 +306,35 @@ def _is_record(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     )
 
 
-def _left_out(project: Project, dataset: NodeRef, made: ast.expr) -> frozenset[str]:
-    """Attributes of a data set (``self.transform``) for parameters that are None, by default or as they are given."""
+def _costing_nothing(project: Project, dataset: NodeRef, made: NodeRef) -> frozenset[str]:
+    """Attributes of a data set (``self.transform``) for parameters that are None, by default or as they are given, or
+    for transforms that only convert the sample."""
     assert isinstance(dataset.node, ast.ClassDef)
-    if not isinstance(made, ast.Call):
+    if not isinstance(made.node, ast.Call):
         return frozenset()
     init = project.fact(Resolver).method(dataset.module, dataset.node, "__init__")
-    if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.keywords):
+    if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.node.keywords):
         return frozenset()
-    absent = set[str]()
+    given = dict[str, NodeRef]()
     for arg, default in with_defaults(init.node.args):
-        value = argument_of(init.node, made, arg.arg) or default
-        if isinstance(value, ast.Constant) and value.value is None:
-            absent.add(arg.arg)
-    return frozenset(
-        ast.unparse(node.targets[0])
-        for node in walk(init.node)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in absent
+        passed = argument_of(init.node, made.node, arg.arg)
+        if passed is not None or default is not None:
+            given[arg.arg] = NodeRef(made.module if passed is not None else init.module, passed or default or made.node)
+    holds_arrays = not any(_may_be_data_set(project, name, value) for name, value in given.items())
+    free, other = set[str](), set[str]()
+    for node in (part for part in walk(init.node) if isinstance(part, ast.Assign)):
+        is_parameter = isinstance(node.value, ast.Name) and node.value.id in given
+        value = given[ast.unparse(node.value)] if is_parameter else NodeRef(init.module, node.value)
+        is_none = is_parameter and isinstance(value.node, ast.Constant) and value.node.value is None
+        costs_nothing = is_none or (holds_arrays and only_converts(project, value))
+        (free if costs_nothing else other).update(map(ast.unparse, node.targets[:1]))
+    return frozenset(free - other)
+
+
+def _may_be_data_set(project: Project, name: str, value: NodeRef) -> bool:
+    """Return whether a parameter may hold another data set, whose items take work of their own."""
+    resolver = project.fact(Resolver)
+    return bool(_SET.search(name)) or any(
+        resolver.method(*owner, "__getitem__") is not None
+        for owner in (resolver.classes_of(value.module, value.node) if isinstance(value.node, ast.expr) else ())
     )

@@ -1,24 +1,28 @@
-"""Loaders that a program makes without ``if __name__ == "__main__"``: where processes are spawned, each of its workers
-would run the whole program again, and fail."""
+"""Loaders that a program makes without ``if __name__ == "__main__"``, or with code beside it: where processes are
+spawned, each of its workers would run that again, and fail."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.semantic.callers import callers
 from gpulint.semantic.operating_systems import may_run_on_macos
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.workload.desktop_files import may_be_set_up_on_desktop
+from gpulint.workspace.module_index import NodeRef
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex, NodeRef
+    from gpulint.workspace.module_index import ModuleIndex
 
 MAX_CALLERS = 4
 """Calls through which the program that makes a loader is looked for."""
@@ -100,6 +104,44 @@ def is_started_by_job(project: Project, path: Path) -> bool:
     """Return whether a job or a script of a shell starts a program, and not only another program in Python."""
     launches = project.fact(JobIndex).launches_of(path)
     return any(found.job.document.path.suffix not in _PYTHON for found in launches)
+
+
+def outside_guard(project: Project, place: NodeRef) -> str:
+    """Return what a program that makes a loader behind its main guard runs outside of it, and a spawned worker would
+    run again: what reads a name that only the guarded code binds, or draws the batches of a loader."""
+    modules = dict.fromkeys(one.module for one in route_to(project, place).starts if is_in_main(one))
+    return next((said for module in modules if (said := _outside(project, module))), "")
+
+
+def fails_outside_guard(project: Project, place: NodeRef) -> str:
+    """Return what a program runs outside of its main guard, if it may run where processes are spawned."""
+    said = outside_guard(project, place)
+    return said if said and _may_run_elsewhere(project, route_to(project, place)) else ""
+
+
+@query
+def _outside(project: Project, module: ModuleIndex) -> str:
+    if module.path.suffix == ".ipynb":
+        return ""
+    for name, bindings in module.scope(module.syntax.tree).bindings.items():
+        if hasattr(builtins, name) or not all(is_in_main(NodeRef(module, one.node)) for one in bindings):
+            continue
+        first = min(getattr(one.node, "lineno", 0) for one in bindings)
+        for use in module.uses.get(name, ()):
+            if isinstance(use.ctx, ast.Load) and use.lineno > first and _always_runs(module, use):
+                return f"line {use.lineno} reads `{name}`, which only the code behind `if __name__ == '__main__'` binds"
+    for loader in project.fact(LoaderFlow).in_module(module):
+        for read in project.fact(BatchFlow).of_loader(module, loader.node):
+            if read.where.module is module and _always_runs(module, read.where.node):
+                return f"line {getattr(read.where.node, 'lineno', 0)} draws batches outside of the main guard"
+    return ""
+
+
+def _always_runs(module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether importing a module runs a place, without any condition."""
+    if module.scope(node).parent is not None:
+        return False
+    return not any(isinstance(up, ast.If | ast.IfExp | ast.Try) for up in module.syntax.ancestors(node))
 
 
 def is_in_main(place: NodeRef) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
@@ -16,7 +16,7 @@ from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -62,6 +62,8 @@ def _shares(project: Project, loader: Loader, kind: str) -> bool:
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
         if any(_is_open(project, made.module, value, kind) for value in given):
             return True
+        if any(_holds_open(project, made.module, value, kind, _MAX_HOLDERS - 1) for value in given):
+            return True
         if isinstance(made.node, ast.expr) and any(
             _keeps_open(project, where, owner, kind, _MAX_HOLDERS) or _uses_variable(project, where, owner, kind)
             for where, owner in resolver.classes_of(made.module, made.node)
@@ -86,21 +88,28 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind
     resolver = project.fact(Resolver)
     for where, base in resolver.mro(module, owner):
         for (home, name), stored in where.attributes.items():
-            made = [one.value for one in stored if one.value is not None and _is_in_constructor(where, one.node)]
+            made = [one.value for one in stored if one.value is not None and _is_constructed(where, base, one.node)]
             if home is not base or not made:
                 continue
             if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
                 return True
             if kind == "file" and any(_is_plain_file(project, where, value) for value in made) and _seeks(base, name):
                 return True
-            if holders and any(
-                _keeps_open(project, *held, kind, holders - 1)
-                for value in made
-                if isinstance(value, ast.Call)
-                for held in resolver.classes_of(where, value)
-            ):
+            if holders and any(_holds_open(project, where, value, kind, holders - 1) for value in made):
                 return True
     return False
+
+
+def _holds_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, holders: int) -> bool:
+    """Return whether an object that an expression makes, perhaps on a condition (``Store(path) if path else None``),
+    keeps an open file."""
+    if isinstance(value, ast.IfExp | ast.BoolOp):
+        either = (value.body, value.orelse) if isinstance(value, ast.IfExp) else value.values
+        return any(_holds_open(project, module, one, kind, holders) for one in either)
+    if not isinstance(value, ast.Call | ast.Name):
+        return False
+    classes = project.fact(Resolver).classes_of(module, value)
+    return any(_keeps_open(project, *held, kind, holders) for held in classes)
 
 
 @query
@@ -123,9 +132,32 @@ def _uses_variable(project: Project, module: ModuleIndex, owner: ast.ClassDef, k
     )
 
 
-def _is_in_constructor(module: ModuleIndex, node: ast.AST) -> bool:
+def _is_constructed(module: ModuleIndex, owner: ast.ClassDef, node: ast.AST) -> bool:
+    """Return whether a place is in the constructor of a class, or in a method that it calls (``self._open()``) and of
+    which it does not give up what it has opened."""
     function = module.function(node)
-    return function is not None and function.name == "__init__"
+    if function is None or function.name == "__init__":
+        return function is not None
+    for method in owner.body:
+        if isinstance(method, FUNCTIONS) and method.name == "__init__":
+            lines = [part.lineno for part in walk(method) if _calls_own(part, function.name)]
+            return bool(lines) and not any(_gives_up(part, max(lines)) for part in walk(method))
+    return False
+
+
+def _calls_own(part: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and ast.unparse(part.func) == f"self.{name}"
+    )
+
+
+def _gives_up(part: ast.AST, line: int) -> bool:
+    """Return whether a part of a constructor behind a line closes something, or sets or deletes an attribute."""
+    if getattr(part, "lineno", 0) <= line:
+        return False
+    if isinstance(part, ast.Assign):
+        return isinstance(part.value, ast.Constant) and part.value.value is None
+    return isinstance(part, ast.Delete) or (isinstance(part, ast.Call) and "close" in last_name(part.func))
 
 
 def _reads_samples(owner: ast.ClassDef, name: str) -> bool:

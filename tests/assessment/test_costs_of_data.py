@@ -492,7 +492,7 @@ def test_samples_that_are_joined_of_pieces_have_no_known_size(tmp_path: Path) ->
         return impact.basis
 
     pieces = "torch.stack([transform(crop) for crop in crops(Image.open(self.paths[index]))])"
-    assert said(pieces).startswith("every step, batches of 16 images from pageable memory")
+    assert said(pieces).startswith("every step, batches of 16 samples from pageable memory")
     assert said("transform(Image.open(self.paths[index]).convert('RGB'))") == "every step, 10 MB from pageable memory"
 
 

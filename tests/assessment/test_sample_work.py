@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, TRAINING, scan
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, scan
 
 ROWS = """\
 class Rows(Dataset):
@@ -169,3 +169,39 @@ def test_beside_a_large_model_loading_costs_little(tmp_path: Path, made: str, la
     basis = found(tmp_path, f"{made}\n\n" + text)
     assert basis.startswith("low" if large else "medium")
     assert ("long steps of a large model" in basis) is large
+
+
+def test_the_size_is_that_of_loaders_whose_batches_are_all_drawn(tmp_path: Path) -> None:
+    data = IMAGES.partition("loader =")[0] + (
+        "def make_loader(paths, batch_size=16):\n    return DataLoader(Photos(paths), batch_size=batch_size)\n"
+    )
+
+    def said(folder: str, uses: str) -> str:
+        program = HEAD + data + "def main(paths):\n" + "".join(f"    {line}\n" for line in uses.splitlines())
+        (found,) = bases(tmp_path / folder, {"net.py": "", "train.py": program + "main(read())\n"}, "GPU303")
+        return found
+
+    loader = "loader = make_loader(paths)\n"
+    first = "images, labels = next(iter(make_loader(paths, batch_size=5000)))\n"
+    held = "held = make_loader(paths, 5000)\nlabels = held.dataset.labels\n"
+    drawn = "for images, labels in make_loader(paths, 64):\n    score(model(images.cuda()), labels)\n"
+    assert "batches of 16 images" in said("first", loader + first + TRAINING)
+    assert "batches of 16 images" in said("held", loader + held + TRAINING)
+    assert "batches of up to 64 images" in said("drawn", loader + first + TRAINING + drawn)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (("return cv2.imread(self.names[index]), 0",), "images"),
+        (("pages = [cv2.imread(name) for name in self.names[index]]", "return np.stack(pages), 0"), "samples"),
+        (("frames = decord.VideoReader(self.names[index])", "return frames[:33], 0"), "samples"),
+        (("return np.load(self.names[index]), 0",), "samples"),
+        (("return nibabel.load(self.names[index]).get_fdata(), 0",), "volumes"),
+        (("scan = self.kept[index]  # of nibabel", "return self.transform(scan), 0"), "samples"),
+    ],
+)
+def test_a_sample_is_called_after_what_it_surely_is(tmp_path: Path, lines: tuple[str, ...], told: str) -> None:
+    imports = "import cv2\nimport decord\nimport nibabel\nimport numpy as np\n\n"
+    data = rows(*lines).replace("self.kept = {}", "self.kept = [nibabel.load(name) for name in names]")
+    assert f"batches of 128 {told} in" in found(tmp_path, imports + data)

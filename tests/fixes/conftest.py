@@ -65,7 +65,9 @@ class Job:
         return (self.root / name).read_text()
 
     def files(self) -> list[Path]:
-        files = sorted(path for path in self.root.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb", ".sub"))
+        files = sorted(
+            path for path in self.root.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb", ".sub")
+        )
         return files + sorted(self.root.rglob("Dockerfile*"))
 
     def scan(self, *codes: str) -> list[Result]:

@@ -248,6 +248,28 @@ def test_other_workers_draw_their_own_numbers(job: MakeJob, program: str, packag
     assert "draw the same" not in fix.description
 
 
+@pytest.mark.parametrize(
+    ("moved", "more", "repeats"),
+    [
+        ("Variable(x.cuda(), volatile=True)", "", True),
+        ("Variable(x.cuda(), volatile=True)", ", worker_init_fn=seed", False),
+        ("x.cuda()", "", False),
+    ],
+)
+def test_workers_of_the_first_releases_have_no_random_states_of_their_own(
+    job: MakeJob, moved: str, more: str, repeats: bool
+) -> None:
+    loader = f"loader = DataLoader(ImageFolder('data', RandomCrop(32)), batch_size=64{more})\n"
+    imports = "import torch\nfrom torch.autograd import Variable\nfrom torch.utils.data import DataLoader\n"
+    library = "from torchvision.datasets import ImageFolder\nfrom torchvision.transforms import RandomCrop\n\n"
+    program = f"{imports}{library}{loader}for x, y in loader:\n    loss = criterion(model({moved}), y)\n"
+    fix = job({"train.py": f"{program}    loss.backward()\n"}).offer("GPU303")
+    assert (
+        "before PyTorch 0.4, for which the program is written, all workers draw the same" in fix.description
+    ) is repeats
+    assert ("have their own random states" in fix.description) is not repeats
+
+
 READ = """\
 import tensorflow as tf
 

@@ -50,6 +50,11 @@ spec:
             "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=8\ntorchrun --nproc_per_node=gpu train.py",
             "2",
         ),
+        (
+            "job.sh",
+            "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=6\ntorchrun --nproc_per_node=4 train.py",
+            "1",
+        ),
         ("pod.yaml", POD, "7"),
         ("job.sh", "#SBATCH --gres=gpu:1 --ntasks=8\npython train.py", "4"),
         ("job.sh", "#SBATCH --nodes=1 --ntasks-per-node=8 --gres=gpu:1\npython train.py", "8"),
@@ -71,13 +76,14 @@ def test_workers_by_the_jobs_cores(job: MakeJob, name: str, launcher: str, worke
         "#SBATCH --gres=gpu:1 --ntasks=1\npython train.py",
         "#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:1\npython train.py",
         "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=1\npython train.py",
+        "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=4\ntorchrun --nproc_per_node=4 train.py",
     ],
 )
 def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
     made = job({"train.py": PROGRAM, "job.sh": launcher})
     assert "one core" in made.refusal("GPU303")
     (found,) = made.scan("GPU303")
-    assert "(the job has one core)" in found.finding.help
+    assert "(the job has at most one per process)" in found.finding.help
 
 
 @pytest.mark.parametrize(("cpus", "workers"), [("$(cpus:6)", "6"), ("$(cores)", "3"), ("$(most)", "4"), ("2", "2")])

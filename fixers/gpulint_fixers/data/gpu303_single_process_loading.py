@@ -21,7 +21,7 @@ from gpulint.training.same_names import alternatives
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
-from gpulint.workload.main_guards import starts_without_guard
+from gpulint.workload.main_guards import outside_guard, starts_without_guard
 from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unsent
@@ -36,7 +36,7 @@ from gpulint_fixers.loading.loader_homes import by_home, setting_of_siblings, si
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.random_order import may_draw, shuffles_again
-from gpulint_fixers.loading.repeated_draws import repeats_draws
+from gpulint_fixers.loading.repeated_draws import repeats_draws, repeats_draws_of_python
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
@@ -47,7 +47,7 @@ from gpulint_fixers.loading.workers import USUAL, worker_count
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
-_ONE_CORE = "the job gives each process one core, which leaves none to workers; request more first"
+_ONE_CORE = "the job has at most one core per process, which leaves none to workers; request more first"
 _ON_GPU = "workers could not move what they make to the GPU, which their parent process uses already"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
 _COMMENTED = regex.compile(r"#[^\n]{0,200}\b(num_)?workers\s*=")
@@ -109,7 +109,7 @@ def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined
     if isinstance(told := _told(project, payload), Declined):
         return told
     workers, why = worker_count(project, loader.module.path)
-    if workers == "1":
+    if workers == "0":
         return Declined(_ONE_CORE)
     shards = most if (most := most_workers(project, loader)) is not None and most < int(workers) else None
     if shards is not None:
@@ -121,7 +121,7 @@ def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined
     if isinstance(own, Declined):
         return own
     if own is not None:
-        workers, why = own, "as many as the option says"
+        workers, why = own, f"as many as `{own}` says"
         if shards is not None:
             return Declined(f"`{own}` may be more than the {shards} shards, and a worker without one fails")
         persistent = f"persistent_workers={own} > 0" if persistent else ""
@@ -144,7 +144,7 @@ def _change(project: Project, payload: SingleProcess) -> WorkerChange | Declined
     return WorkerChange(
         why,
         with_collate(loader.module, edits, collate),
-        drawing=any(may_draw(project, one) for one in changed),
+        drawing=any(may_draw(project, one) and not repeats_draws_of_python(project, one) for one in changed),
         lasting=bool(persistent) and any("persistent_workers" in edit.text for edit in edits),
         shuffled=any(shuffles_again(project, one) for one in changed),
         notes=(*told, _not_pickled(project, loader, sent)),
@@ -231,7 +231,7 @@ def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     if reason := not_sent(project, payload.trainer, SENT_BY_TRAINER):
         return Declined(reason)
     workers, why = worker_count(project, module.path)
-    if workers == "1":
+    if workers == "0":
         return Declined(_ONE_CORE)
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
@@ -317,7 +317,8 @@ def _unguarded(project: Project, loader: Loader) -> str:
         return f"; `{name}` has to be in a module where processes are spawned" if name else ""
     starts = starts_without_guard(project, loader.call)
     if not starts:
-        return ""
+        beside = outside_guard(project, loader.call)
+        return f"; {beside}: guard it where processes are spawned" if beside else ""
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]
     also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""

@@ -68,8 +68,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if place := _documented(project, finding, call):
         return Declined(f"the command at {place} starts several processes already, by an option of the program")
     count, why = worker_count(project, finding.path)
-    if count == "1":
-        return Declined("the job has one core for each process; prepare the data set in a separate job")
+    if count in ("0", "1"):
+        return Declined("the job has fewer than two cores for each process; prepare the data set in a separate job")
     if count.isdecimal():
         count = str(min(int(count), _MOST))
     else:

@@ -15,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope
+from gpulint_fixers.loading.computed_workers import computed
 
 _NAMES = (
     *("num_workers", "workers", "n_workers", "nworkers", "num_worker", "loader_workers", "dataloader_workers"),
@@ -30,7 +31,10 @@ _RESTORED = frozenset({"num_workers", "pin_memory"})
 def option(project: Project, loader: Loader) -> str | None:
     """``args.num_workers``, if other arguments of the call come from ``args``, and the program has such an option or
     setting, which is not 0; a parameter or a constant of the module; that of other options and sections of the
-    settings, if only one has it, and the module reads it for nothing but loaders."""
+    settings, if only one has it, and the module reads it for nothing but loaders; before all of them a variable that is
+    computed of one and that nothing else reads."""
+    if (name := computed(project, loader, _NAMES)) is not None:
+        return name
     for base, quote in _bases(loader):
         threads = (name for name in _OF_THREADS if not _is_read(project, name))
         for name in (*_NAMES, *threads):

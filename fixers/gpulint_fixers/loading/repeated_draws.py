@@ -1,5 +1,5 @@
 """Workers that would draw other random numbers than one process: the same ones in all of them, as releases of PyTorch
-before 1.9 seed no NumPy in them, or others in each run."""
+before 1.9 seed no NumPy in them, and those before 0.4 nothing but PyTorch, or others in each run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from gpulint.project import Project
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.global_draws import NUMPY, global_draw, only_draw_seeded
+from gpulint_fixers.edits.versions import predates_device_argument
+from gpulint_fixers.loading.random_order import may_draw
+
+_OF_PYTHON = "; before PyTorch 0.4, for which the program is written, all workers draw the same numbers from `random`"
 
 
 def repeats_draws(project: Project, loader: Loader) -> str | Declined:
@@ -19,13 +23,20 @@ def repeats_draws(project: Project, loader: Loader) -> str | Declined:
     if reason := draws_differ(project, loader):
         return Declined(reason)
     if not may_predate(project, loader.module, SEEDED_NUMPY) or not (name := global_draw(project, loader, NUMPY)):
-        return ""
+        return _OF_PYTHON if repeats_draws_of_python(project, loader) else ""
     if reason := predates(project, loader.module, SEEDED_NUMPY):
         return Declined(
             f"{reason}, and before 1.9 all workers draw the same numbers from `{name}`: pass a `worker_init_fn` that "
             "seeds NumPy first"
         )
     return f"; before PyTorch 1.9 all of them draw the same numbers from `{name}` unless a `worker_init_fn` seeds NumPy"
+
+
+def repeats_draws_of_python(project: Project, loader: Loader) -> bool:
+    """Return whether all workers of a loader may draw the same numbers from Python's ``random``, as its module is for
+    PyTorch before 0.4."""
+    is_seeded = not loader_argument(project, loader, "worker_init_fn").is_absent
+    return not is_seeded and predates_device_argument(loader.module) and may_draw(project, loader)
 
 
 def draws_differ(project: Project, loader: Loader) -> str:

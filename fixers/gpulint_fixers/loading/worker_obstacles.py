@@ -15,14 +15,15 @@ from gpulint.training.given_values import is_for_missing_argument
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import default_at
+from gpulint.workload.conversions import CHEAP
 from gpulint.workload.daemon_processes import is_made_for_clients, is_made_in_each_process, may_have_no_workers
-from gpulint.workload.dataset_work import CHEAP, parts_of
+from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
-from gpulint.workload.main_guards import would_run_again
+from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, has_few_samples, most_samples
 from gpulint.workload.sampler_states import followed_sampler
@@ -112,6 +113,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return reason
     if would_run_again(project, loader.call):
         return _UNGUARDED
+    if said := fails_outside_guard(project, loader.call):
+        return f"{said}, also in each worker where processes are spawned, as on Windows or macOS: guard it first"
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
 

@@ -16,12 +16,14 @@ USUAL = 4
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
-    """(number of workers, why that many) for a program, or for those that import a module which no job starts."""
+    """Return (number of workers, why that many) for a program, or for those that import a module which no job
+    starts; 0 where each process has one core, and 1 where two share three."""
     given, fewest = cores_per_process(project, program), _fewest_elsewhere(project)
     if given is not None:
         cores = min(given, MOST)
         if cores <= fewest:
-            return str(cores), f"the launcher gives each process {cores} cores" if cores > 1 else "one core per process"
+            why = f"the launcher gives each process {round(cores, 1):g} cores"
+            return (str(int(cores)), why) if cores > 1 else ("0", "one core per process")
         return str(fewest), f"a launcher that may start it as well requests {fewest} cores"
     return str(min(USUAL, fewest)), "measure how many help"
 

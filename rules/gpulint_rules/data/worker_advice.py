@@ -18,7 +18,7 @@ from gpulint.values.constants import Value
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
-from gpulint.workload.main_guards import would_run_again
+from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
@@ -94,7 +94,7 @@ def advice(project: Project, loader: Loader) -> str:
     if have_gradients(project, loader):
         first += "make the samples without `requires_grad=True` (workers cannot batch such), then "
     if cores_per_process(project, loader.module.path) == 1:
-        first += "request more cores for each GPU (the job has one core), then "
+        first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
@@ -158,5 +158,7 @@ def _spawned_elsewhere(project: Project, loader: Loader) -> str:
         return f"define what `{found.name}` holds at the top level of a module (Windows and macOS spawn processes)"
     if would_run_again(project, loader.call):
         return "start the program behind `if __name__ == '__main__':` (Windows and macOS spawn processes)"
+    if fails_outside_guard(project, loader.call):
+        return "move what runs beside `if __name__ == '__main__':` into it (Windows and macOS spawn processes)"
     work = spawned_work(project, loader)
     return work.first if work is not None else ""
