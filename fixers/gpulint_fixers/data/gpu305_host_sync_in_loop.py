@@ -34,7 +34,7 @@ from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
 from gpulint_fixers.waits.partner_fixes import with_partners
 from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
-from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
+from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, stays_in, waits_anyway
 from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
 from gpulint_fixers.waits.step_tests import (
@@ -220,7 +220,7 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     others = [(one, fixed) for one, fixed in waits if one != finding]
     later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
     if later is not None and gains_nothing_later(project, found) is not None:
-        return Declined(f"every step waits in {later.span.words} as well, which no fix changes")
+        return stays_in("every step", later.span.words, False)
     return _as_safe_as(made, others)
 
 
@@ -229,7 +229,7 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     loop = found.context.loop
     if found.context.calls:
         if (other := _waits_beside(project, finding, found)) is not None:
-            return Declined(f"every step waits in {other.span.words} as well, {_which(project, other)}")
+            return stays_in("every step", other.span.words, _is_halved(project, other))
         if (call := found.context.calls[0]).module is not loop.module:
             return None
         return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
@@ -241,19 +241,18 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
         if is_within_by_default(project, found.module, around, here):
             step = "every step" if around <= here else "by default every step"
             file = "" if other.path == found.module.path else f" of {other.path.name}"
-            return Declined(f"{step} waits in {other.span.words}{file} as well, {_which(project, other)}")
+            return stays_in(step, f"{other.span.words}{file}", _is_halved(project, other))
     return read_elsewhere(project, found, here)
 
 
-def _which(project: Project, other: Finding) -> str:
-    """Say what stays of a wait for which :func:`repair` has nothing: one read in each step where another fix moves
-    those of an inner loop."""
+def _is_halved(project: Project, other: Finding) -> bool:
+    """Return whether a wait for which :func:`repair` has nothing is one read in each step where another fix moves those
+    of an inner loop."""
     found = other.payload
-    if isinstance(found, HostWait) and not found.context.calls:
-        moved = summed_inside(project, found) or read_together(project, found) or one_flag(found)
-        if moved is not None or guarded_loop(project, found) is not None:
-            return "still once with the fix of that line"
-    return "which no fix changes"
+    if not isinstance(found, HostWait) or found.context.calls:
+        return False
+    moved = summed_inside(project, found) or read_together(project, found) or one_flag(found)
+    return moved is not None or guarded_loop(project, found) is not None
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> Finding | None:
