@@ -140,3 +140,32 @@ def test_returned_tensors_that_are_logged_less_often_say_so(job: MakeJob) -> Non
     description = job({"train.py": RETURNED}).offer("GPU305").description
     assert description.startswith("let `losses` return tensors")
     assert "the loop logs every 50 steps instead of every step" in description
+
+
+def sides(first: str, second: str, test: str = "other.mode == 'both'") -> str:
+    """Two logs in the branches of a condition."""
+    log = "            bar.set_postfix({}loss=loss.item())\n"
+    return f"        if {test}:\n{log.format(first)}        {second}:\n{log.format('more=y.shape, ')}"
+
+
+@pytest.mark.parametrize(
+    ("sum_line", "logs"),
+    [
+        (SUM, sides("", "else")),
+        (f"        if other.sums == 'all':\n    {SUM}", sides("", "else")),
+        (SUM, sides("", "elif other.mode == 'few'") + "        else:\n            bar.set_postfix(last=loss.item())\n"),
+    ],
+)
+def test_a_sum_beside_logs_in_all_branches_is_no_safe_fix(job: MakeJob, sum_line: str, logs: str) -> None:
+    """With the safe fix alone each step would wait as before, in the one branch or the other."""
+    found = told(job, TRAINS + sum_line + logs)
+    assert "it helps only together with the fixes of lines " in found[SUM.strip()]
+    made = job({"train.py": HEAD + TRAINS + sum_line + logs + END})
+    assert made.repair("GPU305", unsafe=False) == 0
+    assert made.repair("GPU305") > 0
+    assert made.text("train.py").count("loss.item()") == logs.count("loss.item()")
+
+
+def test_a_sum_beside_a_log_in_one_branch_is_safe(job: MakeJob) -> None:
+    logs = "        if other.mode == 'both':\n            bar.set_postfix(loss=loss.item())\n        else:\n            bar.update()\n"
+    assert "only together" not in told(job, TRAINS + SUM + logs)[SUM.strip()]

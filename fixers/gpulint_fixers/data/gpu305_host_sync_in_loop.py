@@ -28,7 +28,7 @@ from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
-from gpulint_fixers.waits.joined_branches import joined_branches
+from gpulint_fixers.waits.joined_branches import joined_branches, unsafe_in_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
@@ -153,12 +153,13 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     if not is_barrier(found):
         made = without_barriers(found.module, made, others, here)
+    joined = unsafe_in_branches(project, found.module, loop.node, others, here, _changed(project, found))
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         made = _with_text(project, found, made, text, loop.node)
     if isinstance(made, Declined):
         return made
-    beside = [(one, fixed) for one, fixed, _ in others]
+    beside = [*((one, fixed) for one, fixed, _ in others), *joined]
     return with_partners(found, _as_safe_as(told_of_logs(found, made), beside), beside)
 
 
