@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gpulint.cli import main
 
 MakeJob = Callable[..., Any]
 
@@ -169,3 +172,39 @@ def test_a_sum_beside_logs_in_all_branches_is_no_safe_fix(job: MakeJob, sum_line
 def test_a_sum_beside_a_log_in_one_branch_is_safe(job: MakeJob) -> None:
     logs = "        if other.mode == 'both':\n            bar.set_postfix(loss=loss.item())\n        else:\n            bar.update()\n"
     assert "only together" not in told(job, TRAINS + SUM + logs)[SUM.strip()]
+
+
+def test_a_fix_of_the_same_line_is_the_other_one(job: MakeJob) -> None:
+    both = "        kept.append(loss.item()); tops.append(y.float().cuda().mean().item())\n"
+    program = HEAD.replace("total = 0.0", "kept, tops = [], []") + TRAINS + both + "    return kept, tops, kept[0]\n"
+    first = job({"train.py": program}).scan("GPU305")[0].fix.description
+    assert "the fixes of line" not in first
+    assert "only together" not in first or "the other fix of line 15" in first
+
+
+def test_the_fixes_that_help_together_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text(HEAD + TRAINS + SUM + LOG + END)
+    main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", str(tmp_path)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "|+ total += loss.detach()" in shown
+    assert "|+ if step % 50 == 0:" in shown
+    assert shown.count("only together") == 1
+
+
+STILL = "each step still waits where line {} copies a number to the GPU"
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("        other = torch.tensor(0.0, device='cuda')\n", True),
+        ("        other = torch.tensor(0.0, device=loss.device)\n", True),
+        ("        other = torch.full((), 0.0, device='cuda')\n", False),
+        ("        other = torch.tensor(0.0, device='cpu')\n", False),
+        ("        if step % 100 == 0:\n            other = torch.tensor(0.0, device='cuda')\n", False),
+        ("        if other == 'x':\n            other = torch.tensor(0.0, device='cuda')\n", False),
+    ],
+)
+def test_a_number_that_each_step_copies_is_named(job: MakeJob, made: str, says: bool) -> None:
+    found = told(job, TRAINS + SUM + made)
+    assert (STILL.format(16) in found[SUM.strip()]) is says

@@ -11,16 +11,16 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import TOGETHER, Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.source import in_words
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
+from gpulint_fixers.waits.copied_numbers import told_of_numbers
 from gpulint_fixers.waits.default_branches import is_within_by_default
 from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, WholeCopy, read_in_rounds
@@ -32,7 +32,7 @@ from gpulint_fixers.waits.joined_branches import joined_branches, unsafe_in_bran
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
-from gpulint_fixers.waits.partner_fixes import with_partners
+from gpulint_fixers.waits.partner_fixes import fixes_of, with_partners
 from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
 from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, stays_in, waits_anyway
 from gpulint_fixers.waits.repairs import repair
@@ -92,7 +92,7 @@ def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> 
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
     stays = stays_in_rounds(project, found, inner, others)
-    return _as_safe_as(made, others) if stays is None else stays
+    return _as_safe_as(found, made, others) if stays is None else stays
 
 
 @query
@@ -160,7 +160,8 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Declined):
         return made
     beside = [*((one, fixed) for one, fixed, _ in others), *joined]
-    return with_partners(found, _as_safe_as(told_of_logs(found, made), beside), beside)
+    made = with_partners(found, _as_safe_as(found, told_of_logs(found, made), beside), beside)
+    return told_of_numbers(project, found, made, here)
 
 
 def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
@@ -171,17 +172,15 @@ def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
     return frozenset(sync.node for wait in waits for sync in wait.syncs)
 
 
-def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
+def _as_safe_as(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
     """The fix, unsafe if one of those that it helps together with is."""
     others = list(others)
     unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
     if made.safety is not Safety.SAFE or not unsafe:
         return made
-    lines = {(one.span.cell or 0, one.span.line): one.span for one in unsafe}
-    those = f"the fix{'es' if len(lines) > 1 else ''} of {in_words([lines[key] for key in sorted(lines)])}"
     told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
     why = next(iter(told)) if len(told) == 1 else ""
-    text = f"it helps only together with {those}" + (f" ({why})" if why else ", which may change results")
+    text = f"{TOGETHER} {fixes_of(found, unsafe)}" + (f" ({why})" if why else ", which may change results")
     return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
 
 
@@ -222,7 +221,7 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
     if later is not None and gains_nothing_later(project, found) is not None:
         return stays_in("every step", later.span.words, False)
-    return _as_safe_as(made, others)
+    return _as_safe_as(found, made, others)
 
 
 def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:
