@@ -26,6 +26,10 @@ class Safety(enum.StrEnum):
     """Text only; there are no edits."""
 
 
+TOGETHER = "it helps only together with"
+"""What the description of a fix says that gains nothing without those of other places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Replace ``span`` of ``path`` by ``text`` (an empty span inserts)."""

@@ -39,6 +39,18 @@ def _is_other(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     )
 
 
+def is_known_other(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place runs, or a text is compared, only for a value other than those that an option or a
+    parameter is known to have."""
+    compared = module.syntax.parents.get(node)
+    if isinstance(compared, ast.Compare) and _excludes_default(project, module, compared, known=True):
+        return True
+    return project.fact(Guards).is_off_by_default(module, node) or any(
+        _excludes_default(project, module, test, known=True) if holds else _is_default(project, module, test)
+        for test, holds in conditions(module, node)
+    )
+
+
 def is_never_chosen(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
     """Return whether a place, or each call of its function, runs only if a value is chosen that is none of those which
     the code writes for it (``if self.kind == "mha"``, where all callers pass ``kind="nii"``)."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
 from gpulint.assessment.image_sides import side_of
+from gpulint.assessment.large_models import has_large_model
 from gpulint.documents.python import walk
-from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
-from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
@@ -28,16 +27,11 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-    from gpulint.libraries.operations import LargeModel
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
 
 LARGE_SIDE = 128
 """Pixels of a side of images from which on several networks in one step are no small ones (assumed)."""
-MAX_USERS = 4
-"""Most importing modules that are asked which model they make."""
-MAX_NAME = 100
-"""Longer texts are no names of models."""
 _ACCUMULATES = regex.compile(r"accum|micro", re.IGNORECASE)
 _READS = frozenset(
     {"gzip.open", "pickle.load", "np.load", "numpy.load", "torch.load", "h5py.File", "pd.read_csv", "pandas.read_csv",
@@ -78,7 +72,7 @@ def long_step_of(project: Project, loader: Loader) -> str:
     """Return why the steps that draw the batches of a loader are long, in words; empty if nothing tells."""
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
     modules = dict.fromkeys((*(read.where.module for read in reads), loader.module))
-    large = any(_has_large_model(project, module) for module in modules)
+    large = any(has_large_model(project, module) for module in modules)
     return "long steps of a large model" if large else ""
 
 
@@ -139,7 +133,7 @@ def _reason_of_loop(project: Project, loop: NodeRef) -> str:
         return "each step generates token by token"
     if _networks(_stepping(loop)) > 1 and side_of(loop.module) >= LARGE_SIDE:
         return "long steps of several networks"
-    return "long steps of a large model" if _has_large_model(project, loop.module) else ""
+    return "long steps of a large model" if has_large_model(project, loop.module) else ""
 
 
 def _decoded(project: Project, module: ModuleIndex, loop: ast.For) -> str:
@@ -233,31 +227,6 @@ def _networks(loop: ast.AST) -> int:
             if "optim" in last_name(call.func.value).lower() or last_name(call.func.value).lower().startswith("opt")
         }
     )
-
-
-@query
-def _has_large_model(project: Project, module: ModuleIndex) -> bool:
-    rows = project.models.rows("large-model")
-    users = (project.module_at(path) for path in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS))
-    return any(_names_one(user, rows) for user in (module, *users) if user is not None)
-
-
-@query
-def _names_one(module: ModuleIndex, rows: tuple[LargeModel, ...]) -> bool:
-    """Return whether the code of a module names a model of the rows; comments do not count."""
-    called = frozenset(part for call in module.calls for part in dotted(call.func).split("."))
-    named = frozenset(_model_names(module)).union(map(str.lower, called))
-    return any(
-        not module.packages.isdisjoint(row.packages) or matches(row.calls, called) or matches(row.names, named)
-        for row in rows
-    )
-
-
-def _model_names(module: ModuleIndex) -> Iterator[str]:
-    for node in module.syntax.nodes:
-        match node:
-            case ast.Constant(value=str(text)) if len(text) < MAX_NAME and not text[-1:].isspace():
-                yield from (text.lower(), text.rpartition("/")[2].lower())
 
 
 def generates_in_each(subject: Subject) -> bool:

@@ -12,12 +12,14 @@ from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches, words
 from gpulint.libraries.operations import HostResult
+from gpulint.placement.added_items import added_to
 from gpulint.placement.devices import Devices
 from gpulint.placement.expressions import looped_over
+from gpulint.placement.host_batches import is_batch_on_host
 from gpulint.placement.host_results import is_given_as_array, leaves_gpu, makes_tensor
 from gpulint.placement.record_fields import given_field
 from gpulint.placement.table_entries import TableEntries
-from gpulint.query import cyclic, query
+from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -35,7 +37,6 @@ _COPIES = frozenset({"cpu", "numpy", "item", "tolist"})
 _CONTAINERS = frozenset({"tuple", "list", "dict", "sorted", "reversed", "zip", "max", "min", "sum", "abs"})
 _LITERALS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _OF_MODELS = ("torch.nn.utils.", "torch.nn.modules.", "torch.optim.", "torch.autograd.", "torch.distributed.")
-_FILLS = frozenset({"append", "extend", "insert", "update", "setdefault"})
 MAX_PATH = 3
 """How deep an element of an unpacked value is followed."""
 
@@ -65,6 +66,8 @@ class HostValues:
     @cyclic(False)
     def _is_host(self, module: ModuleIndex, node: ast.expr, path: tuple[int, ...]) -> bool:
         if isinstance(node, ast.Constant) or is_given_as_array(module, node):
+            return True
+        if isinstance(node, ast.Name | ast.Call) and is_batch_on_host(self._project, module, node):
             return True
         match node:
             case ast.Name(id=name):
@@ -309,28 +312,6 @@ def _puts_moved(module: ModuleIndex, part: ast.AST | None) -> bool:
     if not isinstance(statement, ast.Assign) or part not in statement.targets:
         return False
     return any(isinstance(one, ast.Call) and last_name(one.func) in _MOVES for one in walk(statement.value))
-
-
-@query
-def added_to(module: ModuleIndex, name: str) -> tuple[ast.expr, ...] | None:
-    """Return what a module appends to what a name stands for, or stores under its keys; None if it puts something there
-    in another way."""
-    parents = module.syntax.parents
-    found = list[ast.expr]()
-    for use in module.uses.get(name, ()):
-        up = parents.get(use)
-        call = parents.get(up) if up is not None else None
-        if isinstance(up, ast.Attribute) and up.attr in _FILLS:
-            if up.attr != "append" or not isinstance(call, ast.Call):
-                return None
-            found += call.args
-        elif isinstance(up, ast.Subscript) and isinstance(up.ctx, ast.Store):
-            match parents.get(up):
-                case ast.Assign(targets=[target], value=value) if target is up:
-                    found.append(value)
-                case _:
-                    return None
-    return tuple(found)
 
 
 def _parts(table: ast.expr) -> list[ast.expr]:

@@ -12,13 +12,13 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.distributions import draws_on_host
 from gpulint.placement.expressions import element, is_float, is_number, is_text, is_weight, joined_parts, looped_over
+from gpulint.placement.host_batches import is_batch_on_host
 from gpulint.placement.host_models import is_model_on_host
 from gpulint.placement.host_results import (
     casts_to_host,
     comes_to_host,
     copies_to_host,
     first_operand,
-    framework_steps,
     gets_host,
     is_array_on_host,
     is_given_as_array,
@@ -30,7 +30,6 @@ from gpulint.placement.host_results import (
     runs_itself,
 )
 from gpulint.placement.host_targets import has_host_target
-from gpulint.placement.moved_batches import may_be_moved
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
 from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
 from gpulint.query import cyclic
@@ -83,10 +82,8 @@ class TensorLocations:
 
     @cyclic(False)
     def _is_host(self, _: bool, module: ModuleIndex, node: ast.expr) -> bool:
-        batch_read = self._project.fact(BatchFlow).batch_of(module, node)
-        if batch_read is not None:
-            given = batch_read.loaders or not framework_steps(module)
-            return not batch_read.prepared and bool(given) and not may_be_moved(self._project, module, node)
+        if (is_unmoved := is_batch_on_host(self._project, module, node)) is not None:
+            return is_unmoved
         match node:
             case ast.Call(func=func):
                 roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}

@@ -157,7 +157,7 @@ class _Page:
         yield from more
 
     def _fix(self, cause: Cause) -> Iterator[str]:
-        fix = cause.repaired.fix
+        fix = cause.previewed
         if isinstance(fix, Declined):
             yield from self._labelled("no fix", fix.reason)
         if not isinstance(fix, Fix):

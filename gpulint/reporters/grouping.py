@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.counting import counted
+from gpulint.edits import disjoint
 from gpulint.finding import Finding
-from gpulint.fix import Fix, Safety, changes
+from gpulint.fix import TOGETHER, Declined, Fix, Safety, changes
 from gpulint.records import dataclass, field
 from gpulint.report import Result
 
@@ -65,6 +67,16 @@ class Cause:
         fix = self.repaired.fix
         return isinstance(fix, Fix) and fix.changes and fix.safety is Safety.SAFE
 
+    @property
+    def previewed(self) -> Fix | Declined | None:
+        """The fix that is shown; with those of the other places of its file where it helps only together with them."""
+        fix, path = self.repaired.fix, self.repaired.finding.path
+        if not isinstance(fix, Fix) or TOGETHER not in fix.description:
+            return fix
+        others = (one.fix for one in self.results if one.finding.path == path and one is not self.repaired)
+        fixes = disjoint([fix, *(one for one in others if isinstance(one, Fix))])
+        return replace(fix, edits=tuple(dict.fromkeys(edit for one in fixes for edit in one.edits)))
+
     def told(self, context: Context) -> str:
         """Return what the fix does, with the place if it is not the first one."""
         fix, found = self.repaired.fix, self.repaired.finding
@@ -81,7 +93,9 @@ class Cause:
         """Return what the fixes of the other places need or change beyond the one that is shown."""
         fixes = [result.fix for result in (self.repaired, *self.results) if isinstance(result.fix, Fix)]
         own, *others = (fix.description.split("; ") for fix in fixes if fix.changes)
-        return list(dict.fromkeys(part for other in others for part in other[1:] if part not in own))
+        both = any(part.startswith(TOGETHER) for part in own)
+        parts = dict.fromkeys(part for other in others for part in other[1:] if part not in own)
+        return [part for part in parts if not (both and part.startswith(TOGETHER))]
 
 
 @dataclass(slots=True)

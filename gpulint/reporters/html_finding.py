@@ -43,7 +43,7 @@ def finding(cause: Cause, mark: str, is_open: bool, context: Context) -> Iterato
     yield "<dl>"
     yield from _facts(cause, context)
     yield "</dl>"
-    fix = cause.repaired.fix
+    fix = cause.previewed
     if isinstance(fix, Fix) and (changed := diff(fix, cause.repaired.finding.path, context.source, _MOST)):
         hidden = len(changed) - MAX_DIFF
         gap = [Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")] if hidden > 1 else []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.semantic.path_conditions import parts_of
 from gpulint.training.filled_tables import adds_key
+from gpulint.training.missing_attributes import gives_missing
 from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
@@ -20,7 +21,7 @@ _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether ``node`` runs on first use only (``if self._optimizer is None: self._build()``), or in the first
     round of a loop that gets there (``if not shown: ...; shown = True``)."""
-    if _gives_missing(module, node):
+    if gives_missing(module, node):
         return True
     inner = node
     for up in module.syntax.ancestors(node):
@@ -40,8 +41,11 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
 
 def fills_once(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether ``node`` runs only until something has a value, which its block gives and nothing takes away: an
-    attribute (``if self.mask is None: self.mask = ...``), perhaps one that grows (``or self.mask.size(0) < n``), a
-    variable outside of the loop, a key of a table (``if key not in table: table[key] = ...``)."""
+    attribute (``if self.mask is None: self.mask = ...``), perhaps one that grows (``or self.mask.size(0) < n``), one of
+    what outlives the rounds (``if not hasattr(weight, "buffer"): weight.buffer = ...``), a variable outside of the
+    loop, a key of a table (``if key not in table: table[key] = ...``)."""
+    if gives_missing(module, node, kept=True):
+        return True
     inner = node
     for up in module.syntax.ancestors(node):
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
@@ -65,7 +69,7 @@ def _fills_shared(module: ModuleIndex, branch: ast.If) -> bool:
     """``if Warp.center is None: Warp.center = ...`` of a class, the same of a global variable, and ``made =
     table.get(key)``, ``if made is None: ...; table[key] = made``"""
     match branch.test:
-        case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
             pass
         case _:
             return False
@@ -143,67 +147,6 @@ def _deletes_condition(branch: ast.If) -> bool:
     }
     deleted = (target for part in branch.body if isinstance(part, ast.Delete) for target in part.targets)
     return bool(asked) and any(ast.unparse(target) in asked for target in deleted)
-
-
-def _gives_missing(module: ModuleIndex, node: ast.AST) -> bool:
-    """``if not hasattr(self, "_scale"): ...; self._scale = measure()``, also with ``getattr(self, "_scale", None) is
-    None`` and after ``if hasattr(self, "_scale"): return``, of an attribute that nothing in the module takes away."""
-    if not (missing := _missing_at(module, node)):
-        return False
-    around = {*module.syntax.ancestors(node)}
-    stores: Iterator[ast.Assign | ast.AnnAssign] = module.syntax.of(ast.Assign, ast.AnnAssign)
-    given = {
-        ast.unparse(target)
-        for part in stores
-        if module.syntax.parents.get(part) in around
-        for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
-        if isinstance(target, ast.Attribute) and ast.unparse(target) in missing & _missing_at(module, part)
-    }
-    return any(not _is_taken_away(module, name.rpartition(".")[2]) for name in given)
-
-
-def _missing_at(module: ModuleIndex, node: ast.AST) -> frozenset[str]:
-    """Return the attributes that are not there yet where a place is reached."""
-    return frozenset(
-        name
-        for test, holds in conditions(module, node)
-        for part, wanted in parts_of(test, holds)
-        for name in _absent(part, wanted)
-    )
-
-
-def _absent(test: ast.expr, wanted: bool) -> list[str]:
-    """Return the attribute that is not there yet if a test holds, or fails if it is not ``wanted``."""
-    match test:
-        case ast.Compare(left=asked, ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if wanted:
-            empty = None
-        case ast.Compare(left=asked, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) if not wanted:
-            empty = None
-        case _ if not wanted:
-            asked, empty = test, False
-        case _:
-            return []
-    match asked:
-        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]) if empty is False:
-            return [f"{ast.unparse(owner)}.{name}"]
-        case ast.Call(
-            func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), ast.Constant(value=default)]
-        ) if default is None or default is empty:
-            return [f"{ast.unparse(owner)}.{name}"]
-    return []
-
-
-def _is_taken_away(module: ModuleIndex, attribute: str) -> bool:
-    """Return whether a module deletes or empties an attribute of this name."""
-    deletes: Iterator[ast.Delete] = module.syntax.of(ast.Delete)
-    stores: Iterator[ast.Assign] = module.syntax.of(ast.Assign)
-    targets = [target for part in deletes for target in part.targets]
-    for part in stores:
-        targets += part.targets if _is_constant(part.value, None) or _is_constant(part.value, False) else []
-    return any(isinstance(target, ast.Attribute) and target.attr == attribute for target in targets) or any(
-        len(call.args) == 2 and isinstance(call.args[1], ast.Constant) and call.args[1].value == attribute
-        for call in module.calls_by_name.get("delattr", ())
-    )
 
 
 def _fills(module: ModuleIndex, branch: ast.If) -> bool:

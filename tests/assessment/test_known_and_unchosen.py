@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,44 @@ _MEAN = "mean = torch.zeros(3).cuda()"
 def test_of_two_branches_only_the_larger_counts(tmp_path: Path, lines: str, basis: str) -> None:
     found = bases(tmp_path, {"train.py": MADE.format(lines=lines)}, "GPU306")
     assert all(f"every step, {basis}" in one for one in found), found
+
+
+CALLED = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+
+
+def fused(x):
+    start = torch.zeros(3).cuda()
+    return model(x, start), torch.ones(3).cuda()
+
+
+def plain(x):
+    return model(x, torch.zeros(4).cuda()), torch.ones(5).cuda()
+
+
+for images, labels in loader:
+    images = images.cuda()
+    {lines}
+    loss = output.mean() + scale.sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("if old:\n        output, scale = fused(images)\n    else:\n        output, scale = plain(images)", "2"),
+        ("output, scale = fused(images)\n    output, scale = plain(images)", "4"),
+        ("if old:\n        output, scale = fused(images)\n    output, scale = plain(images)", "(up to )?4"),
+    ],
+)
+def test_calls_in_two_branches_are_not_added_up(tmp_path: Path, lines: str, count: str) -> None:
+    found = bases(tmp_path, {"train.py": CALLED.format(lines=lines)}, "GPU306")
+    assert found and all(re.search(rf"every step, {count} tensors are", one) for one in found), found
 
 
 NUMBERED = """\

@@ -124,3 +124,56 @@ def test_places_of_a_notebook_have_a_cell_and_a_line(tmp_path: Path, capsys: pyt
     assert "together with the fix" in said
     assert not re.findall(r"(?<!cell \d, )\blines? \d", said)
     assert "in any case" not in said  # a fix ends it
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("if chosen > 0:", "`chosen > 0`"),
+        ("if not (output.max(1)[1] == labels.cuda()).any():", "`output.max(...)[...] == labels.cuda()`"),
+        ("if torch.isnan(torch.cat([output, loss])).sum() != 0:", "`torch.isnan(...).sum() != 0`"),
+    ],
+)
+def test_what_waits_in_any_case_is_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str, said: str
+) -> None:
+    body = f"""\
+    chosen = output.argmax(1).sum()
+    total += loss.item()
+    {test}
+        mean = mean + loss.detach()
+{END}"""
+    found = named(tmp_path, capsys, body)
+    assert any(f"waits in any case ({said})" in basis for _, _, basis in found), found
+    assert not any("``" in basis for _, _, basis in found)
+
+
+PARTS = """\
+import torch
+from torch.utils.data import DataLoader
+from net import Net
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+source = iter(DataLoader(images_of("train"), batch_size=256, num_workers=8))
+history = []
+for step in range(100000):
+    parts = []
+    for _ in range(4):
+        parts.append(next(source)["labels"].cuda())
+    tokens = sum(int((part > 0).sum()) for part in parts)
+    total = 0.0
+    for part in parts:
+        loss = model(part)
+        (loss / tokens).backward()
+        total += loss.item()
+    optimizer.step()
+    history.append(total / tokens)
+"""
+
+
+def test_a_count_says_which_line_of_low_impact_it_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text("import torch\nclass Net(torch.nn.Module):\n    pass\n")
+    (tmp_path / "train.py").write_text(PARTS)
+    main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", "--output-format", "json", str(tmp_path)])
+    found = [(one["line"], one["impact"]) for one in json.loads(capsys.readouterr().out)]
+    assert any("counting line 12" in one["basis"] for line, one in found if line == 17), found

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gpulint.cli import main
 
 MakeJob = Callable[..., Any]
 
@@ -140,3 +143,68 @@ def test_returned_tensors_that_are_logged_less_often_say_so(job: MakeJob) -> Non
     description = job({"train.py": RETURNED}).offer("GPU305").description
     assert description.startswith("let `losses` return tensors")
     assert "the loop logs every 50 steps instead of every step" in description
+
+
+def sides(first: str, second: str, test: str = "other.mode == 'both'") -> str:
+    """Two logs in the branches of a condition."""
+    log = "            bar.set_postfix({}loss=loss.item())\n"
+    return f"        if {test}:\n{log.format(first)}        {second}:\n{log.format('more=y.shape, ')}"
+
+
+@pytest.mark.parametrize(
+    ("sum_line", "logs"),
+    [
+        (SUM, sides("", "else")),
+        (f"        if other.sums == 'all':\n    {SUM}", sides("", "else")),
+        (SUM, sides("", "elif other.mode == 'few'") + "        else:\n            bar.set_postfix(last=loss.item())\n"),
+    ],
+)
+def test_a_sum_beside_logs_in_all_branches_is_no_safe_fix(job: MakeJob, sum_line: str, logs: str) -> None:
+    """With the safe fix alone each step would wait as before, in the one branch or the other."""
+    found = told(job, TRAINS + sum_line + logs)
+    assert "it helps only together with the fixes of lines " in found[SUM.strip()]
+    made = job({"train.py": HEAD + TRAINS + sum_line + logs + END})
+    assert made.repair("GPU305", unsafe=False) == 0
+    assert made.repair("GPU305") > 0
+    assert made.text("train.py").count("loss.item()") == logs.count("loss.item()")
+
+
+def test_a_sum_beside_a_log_in_one_branch_is_safe(job: MakeJob) -> None:
+    logs = "        if other.mode == 'both':\n            bar.set_postfix(loss=loss.item())\n        else:\n            bar.update()\n"
+    assert "only together" not in told(job, TRAINS + SUM + logs)[SUM.strip()]
+
+
+def test_a_fix_of_the_same_line_is_the_other_one(job: MakeJob) -> None:
+    both = "        kept.append(loss.item()); tops.append(y.float().cuda().mean().item())\n"
+    program = HEAD.replace("total = 0.0", "kept, tops = [], []") + TRAINS + both + "    return kept, tops, kept[0]\n"
+    first = job({"train.py": program}).scan("GPU305")[0].fix.description
+    assert "the fixes of line" not in first
+    assert "only together" not in first or "the other fix of line 15" in first
+
+
+def test_the_fixes_that_help_together_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text(HEAD + TRAINS + SUM + LOG + END)
+    main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", str(tmp_path)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "|+ total += loss.detach()" in shown
+    assert "|+ if step % 50 == 0:" in shown
+    assert shown.count("only together") == 1
+
+
+STILL = "each step still waits where line {} copies a number to the GPU"
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("        other = torch.tensor(0.0, device='cuda')\n", True),
+        ("        other = torch.tensor(0.0, device=loss.device)\n", True),
+        ("        other = torch.full((), 0.0, device='cuda')\n", False),
+        ("        other = torch.tensor(0.0, device='cpu')\n", False),
+        ("        if step % 100 == 0:\n            other = torch.tensor(0.0, device='cuda')\n", False),
+        ("        if other == 'x':\n            other = torch.tensor(0.0, device='cuda')\n", False),
+    ],
+)
+def test_a_number_that_each_step_copies_is_named(job: MakeJob, made: str, says: bool) -> None:
+    found = told(job, TRAINS + SUM + made)
+    assert (STILL.format(16) in found[SUM.strip()]) is says

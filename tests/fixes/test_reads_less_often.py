@@ -561,7 +561,7 @@ print(total)
 """
     made, declined = [result.fix for result in job({"train.py": text}).scan("GPU305")]
     assert isinstance(made, Fix)
-    assert declined == Declined("every step waits in line 9 as well, still once with the fix of that line")
+    assert declined == Declined("line 9 of the same step waits as well, and its fix leaves one wait")
 
 
 OWN_BAR = """\

@@ -11,16 +11,16 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import TOGETHER, Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.source import in_words
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
+from gpulint_fixers.waits.copied_numbers import told_of_numbers
 from gpulint_fixers.waits.default_branches import is_within_by_default
 from gpulint_fixers.waits.device_values import logged
 from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, WholeCopy, read_in_rounds
@@ -28,13 +28,13 @@ from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
-from gpulint_fixers.waits.joined_branches import joined_branches
+from gpulint_fixers.waits.joined_branches import joined_branches, unsafe_in_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
-from gpulint_fixers.waits.partner_fixes import with_partners
+from gpulint_fixers.waits.partner_fixes import fixes_of, with_partners
 from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
-from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, waits_anyway
+from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, stays_in, waits_anyway
 from gpulint_fixers.waits.repairs import repair
 from gpulint_fixers.waits.single_flags import one_flag
 from gpulint_fixers.waits.step_tests import (
@@ -92,7 +92,7 @@ def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> 
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
     stays = stays_in_rounds(project, found, inner, others)
-    return _as_safe_as(made, others) if stays is None else stays
+    return _as_safe_as(found, made, others) if stays is None else stays
 
 
 @query
@@ -153,13 +153,15 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in _waits(project, found.module, loop.node) if one[0] != finding]
     if not is_barrier(found):
         made = without_barriers(found.module, made, others, here)
+    joined = unsafe_in_branches(project, found.module, loop.node, others, here, _changed(project, found))
     others = [one for one in others if one[2] <= here]
     if (text := _formatted(project, found, loop.node, here)) is not None and isinstance(loop.node, LOOPS):
         made = _with_text(project, found, made, text, loop.node)
     if isinstance(made, Declined):
         return made
-    beside = [(one, fixed) for one, fixed, _ in others]
-    return with_partners(found, _as_safe_as(told_of_logs(found, made), beside), beside)
+    beside = [*((one, fixed) for one, fixed, _ in others), *joined]
+    made = with_partners(found, _as_safe_as(found, told_of_logs(found, made), beside), beside)
+    return told_of_numbers(project, found, made, here)
 
 
 def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
@@ -170,17 +172,15 @@ def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
     return frozenset(sync.node for wait in waits for sync in wait.syncs)
 
 
-def _as_safe_as(made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
+def _as_safe_as(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
     """The fix, unsafe if one of those that it helps together with is."""
     others = list(others)
     unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
     if made.safety is not Safety.SAFE or not unsafe:
         return made
-    lines = {(one.span.cell or 0, one.span.line): one.span for one in unsafe}
-    those = f"the fix{'es' if len(lines) > 1 else ''} of {in_words([lines[key] for key in sorted(lines)])}"
     told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
     why = next(iter(told)) if len(told) == 1 else ""
-    text = f"it helps only together with {those}" + (f" ({why})" if why else ", which may change results")
+    text = f"{TOGETHER} {fixes_of(found, unsafe)}" + (f" ({why})" if why else ", which may change results")
     return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
 
 
@@ -220,8 +220,8 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     others = [(one, fixed) for one, fixed in waits if one != finding]
     later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
     if later is not None and gains_nothing_later(project, found) is not None:
-        return Declined(f"every step waits in {later.span.words} as well, which no fix changes")
-    return _as_safe_as(made, others)
+        return stays_in("every step", later.span.words, False)
+    return _as_safe_as(found, made, others)
 
 
 def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:
@@ -229,7 +229,7 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
     loop = found.context.loop
     if found.context.calls:
         if (other := _waits_beside(project, finding, found)) is not None:
-            return Declined(f"every step waits in {other.span.words} as well, {_which(project, other)}")
+            return stays_in("every step", other.span.words, _is_halved(project, other))
         if (call := found.context.calls[0]).module is not loop.module:
             return None
         return read_elsewhere(project, found, branches_around(loop.module, call.node, loop.node))
@@ -241,19 +241,18 @@ def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | No
         if is_within_by_default(project, found.module, around, here):
             step = "every step" if around <= here else "by default every step"
             file = "" if other.path == found.module.path else f" of {other.path.name}"
-            return Declined(f"{step} waits in {other.span.words}{file} as well, {_which(project, other)}")
+            return stays_in(step, f"{other.span.words}{file}", _is_halved(project, other))
     return read_elsewhere(project, found, here)
 
 
-def _which(project: Project, other: Finding) -> str:
-    """Say what stays of a wait for which :func:`repair` has nothing: one read in each step where another fix moves
-    those of an inner loop."""
+def _is_halved(project: Project, other: Finding) -> bool:
+    """Return whether a wait for which :func:`repair` has nothing is one read in each step where another fix moves those
+    of an inner loop."""
     found = other.payload
-    if isinstance(found, HostWait) and not found.context.calls:
-        moved = summed_inside(project, found) or read_together(project, found) or one_flag(found)
-        if moved is not None or guarded_loop(project, found) is not None:
-            return "still once with the fix of that line"
-    return "which no fix changes"
+    if not isinstance(found, HostWait) or found.context.calls:
+        return False
+    moved = summed_inside(project, found) or read_together(project, found) or one_flag(found)
+    return moved is not None or guarded_loop(project, found) is not None
 
 
 def _waits_beside(project: Project, finding: Finding, found: HostWait) -> Finding | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, Safety
 from gpulint.placement.sync_points import SyncKind
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
@@ -41,6 +42,31 @@ def joined_branches(
                 known[outer] = found
                 todo.append(outer)
     yield from ((around, finding) for around, finding in known.items() if finding is not None)
+
+
+def unsafe_in_branches(
+    project: Project,
+    module: ModuleIndex,
+    loop: ast.AST,
+    waits: Iterable[tuple[Finding, Fix | Declined, Branches]],
+    here: Branches,
+    fixed: frozenset[ast.AST],
+) -> list[tuple[Finding, Fix | Declined]]:
+    """Return the waits of the branches of a condition, one of which each step that gets ``here`` runs, that only unsafe
+    fixes end: with the safe ones alone each step still waits."""
+    unsafe = [one for one in waits if not isinstance(one[1], Fix) or one[1].safety is not Safety.SAFE]
+    if not any(isinstance(made, Fix) and not around <= here for _, made, around in unsafe):
+        return []
+    open_ones = {around: finding for finding, _, around in unsafe}
+    joined = joined_branches(project, module, loop, open_ones, fixed)
+    outer = [around for around, _ in joined if around <= here and around not in open_ones]
+    return [
+        (finding, made)
+        for finding, made, around in unsafe
+        if isinstance(made, Fix)
+        and not around <= here
+        and any(whole < around and all(_other_branches(module, one) for one in around - whole) for whole in outer)
+    ]
 
 
 def _other_branches(module: ModuleIndex, first: ast.AST) -> list[ast.AST]:

@@ -7,8 +7,8 @@ import ast
 import itertools
 from collections.abc import Iterator, Sequence
 
+from gpulint.placement.added_items import added_to
 from gpulint.placement.expressions import looped_over
-from gpulint.placement.host_values import added_to
 from gpulint.placement.table_entries import TableEntries
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of

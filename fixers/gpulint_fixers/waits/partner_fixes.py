@@ -11,7 +11,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Safety
+from gpulint.fix import TOGETHER, Declined, Fix, Safety
 from gpulint.query import query
 from gpulint.source import in_words
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name
@@ -22,14 +22,21 @@ _HOLDS = frozenset({BindingKind.ASSIGN, BindingKind.PARAMETER})
 
 def with_partners(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
     """Return the unsafe fix of a wait, whose description names those that it helps together with."""
-    if made.safety is Safety.SAFE or "helps only together" in made.description:
+    if made.safety is Safety.SAFE or TOGETHER in made.description:
         return made
     beside = [one for one, fixed in others if isinstance(fixed, Fix) and not set(fixed.edits) <= set(made.edits)]
-    lines = {one.span.line: one.span for one in beside if one.span.cell is None and _is_near(found, one.payload)}
-    if not lines:
+    near = [one for one in beside if one.span.cell is None and _is_near(found, one.payload)]
+    if not near:
         return made
-    those = f"the fix{'es' if len(lines) > 1 else ''} of {in_words([lines[line] for line in sorted(lines)])}"
-    return replace(made, description=f"{made.description}; it helps only together with {those}")
+    return replace(made, description=f"{made.description}; {TOGETHER} {fixes_of(found, near)}")
+
+
+def fixes_of(found: HostWait, others: Iterable[Finding]) -> str:
+    """``the fixes of lines 12 and 14``; ``the other fix of line 12`` where one is in the line of the wait itself."""
+    lines = {(one.span.cell or 0, one.span.line): one.span for one in others}
+    own = found.module.syntax.span(found.syncs[0].node)
+    which = "other " if (own.cell or 0, own.line) in lines else ""
+    return f"the {which}fix{'es' if len(lines) > 1 else ''} of {in_words([lines[key] for key in sorted(lines)])}"
 
 
 def _is_near(found: HostWait, other: object) -> bool:

@@ -79,7 +79,15 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
         return None
     where = stays.module.syntax.span(stays.node).words
     file = "" if stays.module is found.module else f" of {stays.module.path.name}"
-    return Declined(f"every step waits in {where}{file} as well, which no fix changes")
+    return stays_in("every step", f"{where}{file}", False)
+
+
+def stays_in(step: str, where: str, halved: bool) -> Declined:
+    """Say where a step waits whatever is done, perhaps once after the fix there."""
+    if halved:
+        often = "" if step == "every step" else " by default"
+        return Declined(f"{where} of the same step waits{often} as well, and its fix leaves one wait")
+    return Declined(f"{step} waits in {where} as well, which no fix changes")
 
 
 def read_elsewhere(project: Project, found: HostWait, here: frozenset[ast.AST]) -> Declined | None:

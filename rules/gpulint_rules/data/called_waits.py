@@ -227,6 +227,10 @@ def place_of_wait(project: Project, module: ModuleIndex, ref: NodeRef | None) ->
 
 
 def what_waits(module: ModuleIndex, node: ast.expr) -> str:
-    """Return what waits at a place, for who reads its line: a check, else the expression."""
+    """Return what waits at a place, for who reads its line: a check, else the expression; empty for an operation on
+    several values."""
     checks = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
-    return "an assertion on a tensor" if isinstance(checks, ast.Assert) else f"`{shortened(node)}`"
+    if isinstance(checks, ast.Assert):
+        return "an assertion on a tensor"
+    text = shortened(node)
+    return f"`{text}`" if text and "`" not in text else ""

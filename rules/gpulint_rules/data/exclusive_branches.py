@@ -10,7 +10,7 @@ from gpulint.placement.sync_points import SyncPoint
 from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards, is_of_processes
-from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -36,9 +36,16 @@ def is_beside_training(project: Project, loop: NodeRef, reached: NodeRef) -> boo
     return bool(steps) and all(exclude(loop.module, reached.node, step) for step in steps)
 
 
-def reached_with(module: ModuleIndex, node: ast.AST, places: Sequence[Node]) -> list[Node]:
-    """Return the most places that one round reaches which reaches ``node``."""
-    return _most([(one, dict(_tests(module, one))) for one in places if not exclude(module, one, node)])
+def reached_with(
+    module: ModuleIndex, node: ast.AST, context: LoopContext, places: Sequence[tuple[Node, LoopContext]]
+) -> list[Node]:
+    """Return the most places that one round reaches which reaches ``node``. The branches of the calls that lead there
+    count as well."""
+    here = _tests_on_way(module, node, context)
+    ways = [(one, _tests_on_way(module, one, way)) for one, way in places]
+    return _most(
+        [(one, tests) for one, tests in ways if all(here.get(test, holds) is holds for test, holds in tests.items())]
+    )
 
 
 def in_all_branches(module: ModuleIndex, nodes: Sequence[Node], loop: ast.AST) -> list[Node]:
@@ -77,8 +84,10 @@ def is_of_some(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
     return any(is_of_processes(module, test) for test, _ in conditions(module, node, loop))
 
 
-def _tests(module: ModuleIndex, node: ast.AST) -> list[tuple[int, bool]]:
-    return [(id(test), holds) for test, holds in conditions(module, node)]
+def _tests_on_way(module: ModuleIndex, node: ast.AST, context: LoopContext) -> dict[int, bool]:
+    """Return the tests around a place and around the calls that lead to it, and how they come out."""
+    places = [*((site.module, site.node) for site in context.calls), (module, node)]
+    return {id(test): holds for where, one in places for test, holds in conditions(where, one)}
 
 
 def _most(places: list[tuple[Node, dict[int, bool]]]) -> list[Node]:

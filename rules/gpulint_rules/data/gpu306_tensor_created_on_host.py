@@ -36,6 +36,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.container_helpers import made_by
+from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
 from gpulint.placement.kept_on_gpu import sets_default_device
@@ -48,7 +49,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 from gpulint_rules.data.branch_chances import is_seldom
 from gpulint_rules.data.counted_tensors import is_of_counter
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
@@ -245,6 +246,9 @@ def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> LoopCont
         if (
             context.role in (Role.STEP, Role.EVAL)
             and not seldom
+            and not (
+                isinstance(loop := context.loop.node, LOOPS) and trains_on_host(project, context.loop.module, loop)
+            )
             and not _once_per_sample(project, module, transfer, context)
         ):
             return context

@@ -27,7 +27,7 @@ def cost(
     """Return the cost of a tensor, as one of those of its loop in the same file. Those that a round may pass by count
     half, and those that stand in for what is empty not at all."""
     loop, unsure = context.loop.node, uncertain(module, beside)
-    nodes = reached_with(module, node, [node for node, _ in beside]) or [node]
+    nodes = reached_with(module, node, context, beside) or [node]
     sure = [node for node in nodes if node not in unsure]
     inner = sum(bool(inner_loops(module, node, loop)) for node in nodes)
     most = "up to " if len(sure) < len(nodes) else ""

@@ -132,7 +132,7 @@ def _copied(project: Project, variable: Variable, value: ast.expr, reads: list[D
     reasons = [*exact.reasons, *made.reasons]
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
-    description = "; ".join(["add up on the GPU and copy the sum when it is used", *reasons])
+    description = "; ".join(["add up on the GPU and copy the sum when it is used", *dict.fromkeys(reasons)])
     suffixes = [_without_detach(".detach()", read) if read in losses else "" for read in reads]
     edits = (read.replaced(module, suffix) for read, suffix in zip(reads, suffixes, strict=True))
     return Fix(description, Safety.UNSAFE, (*edits, *made.edits))
@@ -177,7 +177,7 @@ def added_up(
     if not exact.is_certain and not counts and not reasons:
         reasons = taken_for_tensors(project, module, reads)
     if reasons:
-        return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
+        return Fix("; ".join([description, *dict.fromkeys(reasons)]), Safety.UNSAFE, edits)
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
 
 
