@@ -7,7 +7,7 @@ Recognizes PyTorch and Lightning, and the variables in Python, shell scripts, Do
 
 Why it costs GPU time
 Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for
-each kernel; the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions
+each kernel; the detailed distributed debug mode checks every collective with another one; without cuDNN convolutions
 run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97% of 706
 issues).
 
@@ -22,7 +22,8 @@ that are made of them. It is low as well for blocking launches beside settings f
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
 where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
-nothing else needs goes with it. Anomaly detection stays where the program catches the error that it raises, and
+nothing else needs goes with it. Where several modules of a program switch anomaly detection on, one fix takes all of
+them, or none. Anomaly detection stays where the program catches the error that it raises, and
 blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
 recurrent layers may be differentiated in ways that cuDNN cannot, or a copy of the function keeps it off; profilers are
@@ -39,6 +40,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gpulint import reasons, regex
 from gpulint.documents.base import Document
@@ -49,6 +51,7 @@ from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, is_unset_below, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
@@ -69,7 +72,8 @@ from gpulint_rules.library.debug_places import (
     is_in_unused_module,
     is_switched_on,
 )
-from gpulint_rules.library.opposite_switches import is_switched_back
+from gpulint_rules.library.opposite_switches import always_runs, is_switched_back
+from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
 
 _ANOMALY = frozenset(
     {
@@ -101,7 +105,7 @@ _COSTS = {
     "emit_itt": _RECORDS,
     "profile": _RECORDS,
     _LAUNCHES: ", which makes the host wait for each kernel",
-    "TORCH_DISTRIBUTED_DEBUG": ", which adds a collective to each collective",
+    "TORCH_DISTRIBUTED_DEBUG": ", which checks each collective with another one",
 }
 """What the modes cost."""
 _GUARD = ", or guard it with a debug option that is off by default"
@@ -124,6 +128,9 @@ class DebugMode:
     what: str
     node: ast.AST | None = None
     removable: bool = True
+    own: Switch | None = None
+    beside: tuple[Switch, ...] = ()
+    """The switches of other modules that keep it on in the same programs."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -132,26 +139,55 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in module.calls:
-        mode = _mode_of_call(module, call, project)
-        if (
-            mode is not None
-            and not project.fact(Guards).is_debugging(module, call)
-            and not project.fact(Guards).is_off_by_default(module, call)
-            and not project.fact(Guards).is_error_path(module, call)
-            and not is_switched_on(project, module, call)
-            and not differentiates_nothing(project, module, call)
-            and not is_in_unused_module(project, module, call)
-            and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
-            and not _is_wanted(document, module, call, project)
-        ):
+        if (mode := _left_on(document, module, call, project)) is not None:
+            own = switch(project, module, call)
+            group = next((one for one in _switches(project) if own in one), [])
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
                 help=f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}{_GUARD}",
-                payload=mode,
+                payload=replace(mode, own=own, beside=beside(own, group)),
+                cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)
+
+
+def _left_on(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
+    """Return the mode that a call leaves on in usual runs."""
+    mode, guards = _mode_of_call(module, call, project), project.fact(Guards)
+    if mode is None or not (
+        not guards.is_debugging(module, call)
+        and not guards.is_off_by_default(module, call)
+        and not guards.is_error_path(module, call)
+        and not is_switched_on(project, module, call)
+        and not differentiates_nothing(project, module, call)
+        and not is_in_unused_module(project, module, call)
+        and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
+        and not _is_wanted(document, module, call, project)
+    ):
+        return None
+    return mode
+
+
+def _is_switch(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call is a statement that switches anomaly detection for the whole process."""
+    return last_name(call.func) == "set_detect_anomaly" and isinstance(module.syntax.parents.get(call), ast.Expr)
+
+
+@query
+def _switches(project: Project) -> list[list[Switch]]:
+    """Return the calls of the tree that switch anomaly detection on in each run, those of one program together."""
+    paths = (path for path in project.python_files_with(b"set_detect_anomaly") if path.suffix == ".py")
+    return grouped(
+        switch(project, module, call)
+        for path in paths
+        if (document := project.document(path)) and (module := project.module(document)) is not None
+        for call in module.calls_by_name.get("set_detect_anomaly", ())
+        if _is_switch(module, call)
+        and always_runs(project, module, call)
+        and _left_on(document, module, call, project) is not None
+    )
 
 
 def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
