@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
-from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM, DebugMode
+from gpulint_rules.library.debug_calls import DebugMode
+from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM
 
 from gpulint import regex
 from gpulint.documents.base import Document
