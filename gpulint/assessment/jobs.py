@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.assessment.evaluation_commands import evaluate_only
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.replaced_defaults import may_be_replaced
@@ -86,7 +87,8 @@ def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
         parts = [*before.get(place, ()), job]
         programs = dict.fromkeys(program for part in parts for program in part.programs)
         files = dict.fromkeys(file for part in reversed(parts) for file in _files(project, part))
-        yield JobSummary(place, _name(job), gpus, (*programs,), (*files,))
+        evaluates = evaluate_only(start for part in parts for start in part.launches)
+        yield JobSummary(place, _name(job), gpus, (*programs,), (*files,), evaluates)
 
 
 def _started_gpus(project: Project, job: Job) -> int | None:

@@ -105,6 +105,31 @@ def test_a_job_that_only_evaluates_comes_behind_the_training(shown: Any, tree: P
     assert heading.startswith("==> Job 'a'")
 
 
+@pytest.mark.parametrize(
+    ("command", "leads"),
+    [
+        ("train.py -e --load model.pt", "b"),
+        ("train.py --eval_only", "b"),
+        ("train.py --load model.pt --test", "b"),
+        ("train.py --evaluate=True", "b"),
+        ("train.py -e 100", "a"),
+        ("train.py --test --epochs 20", "a"),
+        ("train.py --name eval", "a"),
+    ],
+)
+def test_a_job_whose_command_asks_for_an_evaluation_comes_behind_the_training(
+    tmp_path: Path, capsys: Any, command: str, leads: str
+) -> None:
+    (tmp_path / "a.sh").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:1\npython {command}\n")
+    (tmp_path / "b.sh").write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --name last\n")
+    (tmp_path / "train.py").write_text(
+        "import torch\n\nfor x in loader:\n    model(x.cuda()).sum().backward()\n    torch.cuda.empty_cache()\n"
+    )
+    for _ in range(2):  # the second time from the cache
+        main(["scan", "--isolated", "--impact", "low", "--select", "GPU207", str(tmp_path)])
+        assert f"==> Job '{leads}.sh'" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("message", "headed"), [("called from the training loop here", False), ("a copy", True)])
 def test_a_job_that_does_not_run_the_loop_of_a_finding_is_not_its_job(
     shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, message: str, headed: bool
