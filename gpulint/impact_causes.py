@@ -17,7 +17,7 @@ REPAIRED_TOGETHER = frozenset({"allocator-flush", "gradients", "host-wait"})
 """Costs of which it pays only to repair all of a cause: a loop that still waits elsewhere is as slow."""
 IN_COPIES = "also in "
 """What the basis of a finding says where other files have the same code."""
-SAME_CODE, SAME_LOOP = "the same code", "in a copy of the loop"
+SAME_CODE, SAME_LOOP, SAME_SWITCH = "the same code", "in a copy of the loop", "the same switch"
 """What is said of places in other files that a finding stands for."""
 BESIDE = "gradients are enabled here as well"
 """What a rule says of another place of the same function that is changed by itself, and may have low impact."""
@@ -27,7 +27,7 @@ _WHERE = r"((?:cell \d{1,9}, )?line \d{1,9}|[^,`]{1,300}:(?:cell \d{1,9}:)?\d{1,
 _ANYWAY = regex.compile(rf"(?:^|, ){_WHERE} waits (in any case)\b")
 """What the basis of a finding says of a place that makes each round wait whatever is done."""
 _AS_WELL = regex.compile(rf"(?:^|, ){_WHERE} waits as well( \((`[^`]*`|an assertion on a tensor)\))?")
-_IS_COPY = regex.compile(rf"\b(?:{SAME_CODE} as|{SAME_LOOP} around) ")
+_IS_COPY = regex.compile(rf"\b(?:{SAME_CODE} as|{SAME_SWITCH} as|{SAME_LOOP} around) ")
 MOST = 6
 """Most other lines that a finding names."""
 
@@ -164,7 +164,7 @@ def _with_fix(result: Result, others: Sequence[Result], project: Project) -> Res
 
 def is_copy(place: Place) -> bool:
     """Return whether a place is one in another file that a finding stands for."""
-    return place.message in (SAME_CODE, SAME_LOOP)
+    return place.message in (SAME_CODE, SAME_LOOP, SAME_SWITCH)
 
 
 def with_copies(result: Result, copies: Sequence[Finding], said: str) -> Result:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.copies import share_lines
 from gpulint.impact import Level
-from gpulint.impact_causes import IN_COPIES, SAME_CODE, SAME_LOOP, with_copies
+from gpulint.impact_causes import IN_COPIES, SAME_CODE, SAME_LOOP, SAME_SWITCH, with_copies
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ MAX_COMPARED = 60
 """Most findings of a rule on the same line whose files are compared."""
 REPAIRED_ONCE = frozenset({"install", "download"})
 """Costs that one repair ends for all batch scripts with the same command: one environment, one cache."""
+_SWITCHES = frozenset({"debug-mode"})
+"""Costs of what is on for a whole process, whichever of its modules switches it on."""
 _MACHINE = frozenset({"install", "data-copy"})
 """Costs of commands that prepare a machine."""
 _PYTHON = regex.compile(r"\bpython3?\b")
@@ -73,13 +75,29 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     found = list(results)
     original: dict[int, int] = {}
     sizes = Counter(_loop_of(result.finding) for result in results if result.finding.impact.level > Level.LOW)
+    switches = _switches(results)
+    for numbers in switches:
+        _fold(found, numbers, original, project, f"{SAME_SWITCH} as")
+    folded = {number for numbers in switches for number in numbers}
     for numbers in _joined([*alike.values(), *copies, *commands.values()]):
         largest = sorted(numbers, key=lambda number: (-sizes[_loop_of(results[number].finding)], number))
-        _fold(found, largest, original, project)
+        if folded.isdisjoint(numbers):
+            _fold(found, largest, original, project)
     _fold_loops(found, original, project)
     _fold_downloads(found, project)
     _fold_commands(found, project)
     return found
+
+
+def _switches(results: Sequence[Result]) -> list[list[int]]:
+    """Return the places that switch the same thing on for a process, of which some cost more than a little."""
+    groups: dict[object, list[int]] = {}
+    for number, result in enumerate(results):
+        cost, cause = result.finding.rule.cost, result.finding.cause
+        if cost is not None and cost.kind in _SWITCHES and cause is not None:
+            groups.setdefault((result.finding.rule.code, cause.path, cause.span), []).append(number)
+    levels = {number: result.finding.impact.level for number, result in enumerate(results)}
+    return [one for one in groups.values() if len(one) > 1 and any(levels[number] > Level.LOW for number in one)]
 
 
 def _fold_commands(found: list[Result], project: Project) -> None:
@@ -199,7 +217,9 @@ def _fold(
     paths = list(dict.fromkeys(project.place(finding.path) for finding in elsewhere))
     if paths:
         found[leader] = (
-            with_copies(found[leader], elsewhere, SAME_CODE) if said.startswith(SAME_CODE) else found[leader]
+            with_copies(found[leader], elsewhere, said.removesuffix(" as"))
+            if said.startswith((SAME_CODE, SAME_SWITCH))
+            else found[leader]
         )
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         found[leader] = _with_basis(found[leader], f"{IN_COPIES}{paths[0]}{more}", None)

@@ -9,6 +9,7 @@ from gpulint import regex
 from gpulint.assessment.subject import node_at
 from gpulint.edits import by_file
 from gpulint.fix import Declined, Edit, Fix
+from gpulint.fixed_files import forbids_edits
 from gpulint.programs.api_releases import unless_lacking
 from gpulint.project import Project
 from gpulint.rule import Kind
@@ -30,6 +31,8 @@ def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
     """Return a fix if it can be made in its program, else why not. The text is only written out where several blocks
     begin: that is where edits that are right one by one may not fit together."""
     fix = unless_lacking(project, fix)
+    if isinstance(fix, Fix) and any(forbids_edits(project, path) for path in dict.fromkeys(e.path for e in fix.edits)):
+        return Declined("the comment at the head of the file asks not to change it")
     if isinstance(fix, Fix) and (name := _early_name(project, fix)):
         return Declined(f"`{name}` has no value yet where it would be used: it is bound further down")
     if isinstance(fix, Declined) or sum(map(_begins_block, fix.edits)) < 2:

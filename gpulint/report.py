@@ -50,6 +50,8 @@ class JobSummary:
     """Programs of the tree that it starts, in order."""
     files: tuple[Path, ...]
     """Files of the tree that it runs or reads: its launcher, scripts, programs, their imports and configurations."""
+    evaluates: bool = False
+    """Whether its commands ask the programs to evaluate only."""
 
 
 @dataclass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.assessment.evaluation_commands import evaluate_only
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.replaced_defaults import may_be_replaced
@@ -86,7 +87,20 @@ def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
         parts = [*before.get(place, ()), job]
         programs = dict.fromkeys(program for part in parts for program in part.programs)
         files = dict.fromkeys(file for part in reversed(parts) for file in _files(project, part))
-        yield JobSummary(place, _name(job), gpus, (*programs,), (*files,))
+        evaluates = evaluate_only(start for part in parts for start in part.launches)
+        yield JobSummary(_start(parts) or place, _name(job), gpus, (*programs,), (*files,), evaluates)
+
+
+def _start(parts: Sequence[Job]) -> Place | None:
+    """Return where a notebook, which requests its GPU as a whole, starts the first program of its job; None for other
+    launchers."""
+    starts = [
+        start.place
+        for job in parts
+        for start in job.launches
+        if job.document.kind is Kind.NOTEBOOK and start.document is job.document and start.program is not None
+    ]
+    return starts[0] if starts else None
 
 
 def _started_gpus(project: Project, job: Job) -> int | None:

@@ -55,14 +55,15 @@ def _place(made: Sequence[Any]) -> Place:
 
 
 def _job_out(job: JobSummary) -> list[Any]:
-    return [_place_out(job.place), job.name, job.gpus, [*map(str, job.programs)], [*map(str, job.files)]]
+    programs, files = [*map(str, job.programs)], [*map(str, job.files)]
+    return [_place_out(job.place), job.name, job.gpus, programs, files, job.evaluates]
 
 
 def _job(made: Sequence[Any]) -> JobSummary:
     from gpulint.report import JobSummary
 
-    place, name, gpus, programs, files = made
-    return JobSummary(_place(place), name, gpus, tuple(map(Path, programs)), tuple(map(Path, files)))
+    place, name, gpus, programs, files, evaluates = made
+    return JobSummary(_place(place), name, gpus, tuple(map(Path, programs)), tuple(map(Path, files)), evaluates)
 
 
 def _impact(made: Sequence[Any]) -> Impact:

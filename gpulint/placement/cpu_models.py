@@ -12,6 +12,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
+from gpulint.semantic.importing_modules import importing_files
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContexts
@@ -56,6 +57,43 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
         if not moves and _is_unchanged(loop, call.args[0]) and _takes_as_it_is(project, module, call.func):
             return True
     return False
+
+
+@query
+def stays_where_made(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether a forward pass of a program that uses a GPU elsewhere gets batches as they come from a loader and
+    is of a model that a module makes, names no device for, and lends to no other module."""
+    if not isinstance(forward.func, ast.Name) or not forward.args or _DEVICES.search(module.syntax.source.text):
+        return False
+    if any(True for name in _ELSEWHERE for _ in project.python_files_with(name.encode())):
+        return False
+    given = (*forward.args, *(keyword.value for keyword in forward.keywords))
+    name = forward.func.id
+    return (
+        _stays(project, module, forward.func)
+        and all(_is_host_batch(project, module, one) for one in given)
+        and not (name in module.top.bindings and _is_lent(project, module, name))
+    )
+
+
+def _is_lent(project: Project, module: ModuleIndex, name: str) -> bool:
+    """Return whether another module may get what a module has under a name: ``from module import model``, or ``*``."""
+    users = map(project.module_at, importing_files(project, module.path, name))
+    return any(
+        user is None
+        or any(alias.name in (name, "*") for node in user.syntax.of(ast.ImportFrom) for alias in node.names)
+        or any(node.attr == name and _is_imported(user, node.value) for node in user.syntax.of(ast.Attribute))
+        for user in users
+    )
+
+
+def _is_imported(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a name, or the first one of ``package.module``, is imported."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and any(
+        binding.kind is BindingKind.IMPORT for binding in module.scope(node).lookup(node.id)
+    )
 
 
 def is_of_cpu_program(project: Project, module: ModuleIndex, home: ModuleIndex) -> bool:

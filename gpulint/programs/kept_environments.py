@@ -36,8 +36,11 @@ _IN_FOLDER = ("uv sync", "uv run", "poetry install", "pdm install", "pdm sync", 
 """Commands that fill an environment in the project's folder, or in the home folder; Apptainer shows programs both."""
 _HOMES = regex.compile(r"\b(?:HOME|PYTHONUSERBASE)=")
 _CREATES = frozenset({"conda", "mamba", "micromamba"})
-_PRESENCE = regex.compile(r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] ")
-"""Tests for what is there already."""
+_PRESENCE = regex.compile(
+    r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] "
+    r"|\b(?:conda|mamba|micromamba|source) activate\b|bin/activate\b"
+)
+"""Tests for what is there already, and uses of it that fail where it is not."""
 _NOT = regex.compile(r"(?<!\S)(?:!|not)(?!\S)|!(?=\[)")
 _OWN_MACHINE = "self-hosted"
 """The label of runners that are no machines of the hosting service."""

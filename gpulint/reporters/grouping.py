@@ -219,9 +219,9 @@ def _running(found: Finding, jobs: Sequence[JobSummary], jobs_of: Mapping[Path, 
 
 def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, bool, int, int]:
     """Return which of several jobs a file's findings are shown with: the one that it launches, else one that does more
-    than evaluate by the names of its programs, of these that of the most GPUs."""
+    than evaluate by its commands, or the names of its programs, of these that of the most GPUs."""
     evaluates = bool(job.programs) and all(_EVALUATES.search(program.stem) for program in job.programs)
-    return path != job.place.path, evaluates and path not in job.programs, -(job.gpus or 0), number
+    return path != job.place.path, job.evaluates or (evaluates and path not in job.programs), -(job.gpus or 0), number
 
 
 def _worst(causes: Sequence[Cause]) -> int:

@@ -107,7 +107,9 @@ def _always(module: ModuleIndex, node: ast.AST, block: ast.AST) -> bool:
     for up in module.syntax.ancestors(node):
         if up is block:
             return _is_reached(module, node, below, block)
-        if isinstance(up, _MAYBE) or (isinstance(up, LOOPS) and not _is_first(up, below)):
+        if isinstance(up, _MAYBE):
+            return False
+        if isinstance(up, LOOPS) and not _is_first(up, below) and not _is_of_a_step(module, up, below, block):
             return False
         if isinstance(up, ast.With | ast.AsyncWith) and any(
             last_name(item.context_expr.func) in _CATCHERS
@@ -124,6 +126,19 @@ def _is_first(loop: ast.AST, part: ast.AST) -> bool:
     if isinstance(loop, ast.For) and part is loop.iter:
         return True
     return part in getattr(loop, "body", ()) and (takes_steps(loop) or _counts_epochs(loop))
+
+
+def _is_of_a_step(module: ModuleIndex, loop: ast.AST, part: ast.AST, block: ast.AST) -> bool:
+    """Return whether a loop draws batches for the one backward pass of a function, so that it has a round."""
+    if not isinstance(block, FUNCTIONS) or not isinstance(loop, ast.For) or part not in loop.body:
+        return False
+    return isinstance(loop.iter, ast.Call | ast.Name) and any(
+        isinstance(one, ast.Attribute)
+        and one.attr == "backward"
+        and one.lineno > loop.lineno
+        and module.function(one) is block
+        for one in walk(block)
+    )
 
 
 def takes_steps(loop: ast.AST) -> bool:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.called_by_libraries import derives_from_own
 from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
 from gpulint.semantic.lookups_by_name import imports_anything, is_looked_into
 from gpulint.semantic.named_methods import family, may_mean
-from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.offered_packages import is_distributed, is_offered
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -26,13 +27,6 @@ MAX_OWNERS = 3
 _NOT_TOLD = frozenset({".py", ".pyc", ".md", ".rst"})
 """Suffixes of modules, and of documents: these may name an architecture as a class is named."""
 
-MAX_FOLDERS = 8
-"""How many folders above one are looked at."""
-_BUILDS = ("setup.py", "setup.cfg", "pyproject.toml")
-"""Files of projects that are installed."""
-
-_PLAIN_BASES = frozenset({"object", "ABC", "namedtuple", "NamedTuple", "Generic"})
-"""Bases that call no method of a class."""
 _PLAIN_DECORATORS = frozenset(
     {"staticmethod", "classmethod", "property", "abstractmethod", "no_grad", "inference_mode", "cached_property"}
 )
@@ -64,42 +58,29 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
         if isinstance(inner, FUNCTIONS) and isinstance(outer, ast.ClassDef):
             decorators = {last_name(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list}
             hidden = outer.decorator_list or decorators - _PLAIN_DECORATORS or inner.name.startswith("__")
-            return inner if not hidden and not _is_opened(project, module, outer) else None
+            return inner if not hidden and not _is_opened(project, module, outer, inner.name) else None
         inner = outer
     return None
 
 
 @query
-def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether a library may call methods of a class by their names: it or a subclass derives from a class of the
-    library, or commands are made of its methods."""
+def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef, method: str) -> bool:
+    """Return whether a library may call a method of a class by its name: the class or a subclass derives from one of
+    the library, or commands are made of its methods."""
     for path, word in family(project, module, owner):
         subclass = project.module_at(path)
         made = subclass.classes_by_name.get(word.decode()) if subclass is not None else None
-        if subclass is None or made is None or not _derives_from_own(project, subclass, made):
+        if subclass is None or made is None or not derives_from_own(project, subclass, made, method):
             return True
     users = map(project.module_at, project.word_index.mentioning(word_of(owner.name)))
     return any(user is None or not _MAKES_COMMANDS.isdisjoint(user.calls_by_name) for user in users)
-
-
-def _derives_from_own(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether all bases of a class are in the tree or call no method."""
-    resolver = project.fact(Resolver)
-    for where, one in resolver.mro(module, owner):
-        for base in one.bases:
-            plain = base.func if isinstance(base, ast.Call) else base.value if isinstance(base, ast.Subscript) else base
-            if last_name(plain) in _PLAIN_BASES:
-                continue
-            if not any(isinstance(ref.node, ast.ClassDef) for ref in resolver.points_to(where, plain)):
-                return False
-    return True
 
 
 @query
 def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
     """Return whether anything in the tree but definitions and documentation may mean a method by its name."""
     word = word_of(method.name)
-    if _is_distributed(project, module.path.parent) or project.is_in_other_files(word):
+    if is_offered(project, module.path) or project.is_in_other_files(word):
         return True
     modules = (project.module_at(path) for path in project.word_index.mentioning(word))
     return any(
@@ -150,13 +131,6 @@ def _is_export(statement: ast.Assign | ast.AugAssign) -> bool:
 
 
 @query
-def _is_distributed(project: Project, folder: Path) -> bool:
-    """Return whether a folder is part of a project that others install."""
-    parents = (folder, *folder.parents[:MAX_FOLDERS])
-    return any(project.exists(parent / name) for parent in parents for name in _BUILDS)
-
-
-@query
 def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
     if not depth or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
@@ -199,7 +173,7 @@ def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int)
 def _is_offered(project: Project, path: Path) -> bool:
     """Return whether what a module imports is there for others, who install its package, or look names up in it."""
     return path.name == "__init__.py" and (
-        _is_distributed(project, path.parent) or is_looked_into(project, path, frozenset({path.parent.name}))
+        is_distributed(project, path.parent) or is_looked_into(project, path, frozenset({path.parent.name}))
     )
 
 

@@ -179,6 +179,66 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
     assert levels(tmp_path, {"net.py": "", "work.py": work, "main.py": main}, "GPU303") == [level]
 
 
+_SETUP = "import setuptools\n\nsetuptools.setup(name='kit', version='0.0.1'{more})\n"
+_SWITCH = "    def {name}(self, batches):\n        torch.autograd.set_detect_anomaly(True)\n        self(batches).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "more", "main", "level"),
+    [
+        ("torch.nn.Module", "outer_update", "", "main.py", "low"),
+        ("torch.utils.data.Dataset", "outer_update", "", "main.py", "low"),
+        ("Base, torch.nn.Module", "outer_update", "", "main.py", "low"),
+        ("torch.nn.Module", "training_step", "", "main.py", "high"),
+        ("torch.nn.Module", "on_epoch_end", "", "main.py", "high"),
+        ("lightning.LightningModule", "outer_update", "", "main.py", "high"),
+        ("torch.nn.Module", "outer_update", ", classifiers=['Programming Language :: Python']", "main.py", "high"),
+        ("torch.nn.Module", "outer_update", "", "examples/main.py", "high"),
+        ("torch.nn.Module", "update_all", "", "main.py", "high"),
+    ],
+)
+def test_a_method_of_a_module_that_nothing_names_costs_little(
+    tmp_path: Path, base: str, name: str, more: str, main: str, level: str
+) -> None:
+    """A package that only the programs beside it are installed for is no one else's."""
+    text = f"import torch\nimport lightning\n\nclass Base:\n    pass\n\nclass Agent({base}):\n" + _SWITCH.format(
+        name=name
+    )
+    files = {
+        "net.py": "",
+        "setup.py": _SETUP.format(more=more),
+        "kit/__init__.py": "",
+        "kit/agent.py": text,
+        main: "from kit.agent import Agent\n\nif __name__ == '__main__':\n    agent = Agent()\n    agent.update_all(1)\n",
+    }
+    assert levels(tmp_path, files, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(
+    ("step", "level"),
+    [
+        ("        total += fmodel(batch)", "low"),
+        ("        total += model(batch)", "high"),
+        ("        if late:\n            total += fmodel(batch)", "high"),
+        ("        try:\n            total += fmodel(batch)\n        except NameError:\n            pass", "high"),
+    ],
+)
+def test_a_mode_in_front_of_a_name_that_nothing_binds_costs_little(tmp_path: Path, step: str, level: str) -> None:
+    text = (
+        "import os\nimport sys\nimport torch\nfrom net import Net\n\nmodel = Net().cuda()\n\n\n"
+        "def tasks(count, late):\n    for task in range(count):\n        yield task if late else count\n\n\n"
+        "def update(batches, late, optimizer, scheduler, scaler, writer, epochs, steps):\n"
+        "    torch.autograd.set_detect_anomaly(True)\n    total = 0.0\n"
+        f"    for index, batch in enumerate(batches):\n{step}\n"
+        "    total.backward()\n    optimizer.step()\n    scheduler.step()\n    scaler.update()\n"
+        "    writer.add(index, epochs, steps, os.getpid(), sys.argv, len(batches), min(1, 2), max(1, 2), abs(1), sum([1]))\n"
+        "    first, second, third, fourth, fifth = 1, 2, 3, 4, 5\n"
+        "    print(first, second, third, fourth, fifth, sorted([1]), float(1), int(1), round(1))\n\n\n"
+        "update(tasks(3, False), False, None, None, None, None, 1, 2)\n"
+    )
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+
+
 @pytest.mark.parametrize(
     ("main", "level"),
     [

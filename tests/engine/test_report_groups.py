@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,50 @@ def test_a_job_that_only_evaluates_comes_behind_the_training(shown: Any, tree: P
     assert [line.partition("'")[2][0] for line in headings] == [leads]
     (heading, *_) = order(shown(program, found=jobs))
     assert heading.startswith("==> Job 'a'")
+
+
+@pytest.mark.parametrize(
+    ("command", "leads"),
+    [
+        ("train.py -e --load model.pt", "b"),
+        ("train.py --eval_only", "b"),
+        ("train.py --load model.pt --test", "b"),
+        ("train.py --evaluate=True", "b"),
+        ("train.py -e 100", "a"),
+        ("train.py --test --epochs 20", "a"),
+        ("train.py --name eval", "a"),
+    ],
+)
+def test_a_job_whose_command_asks_for_an_evaluation_comes_behind_the_training(
+    tmp_path: Path, capsys: Any, command: str, leads: str
+) -> None:
+    (tmp_path / "a.sh").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:1\npython {command}\n")
+    (tmp_path / "b.sh").write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --name last\n")
+    (tmp_path / "train.py").write_text(
+        "import torch\n\nfor x in loader:\n    model(x.cuda()).sum().backward()\n    torch.cuda.empty_cache()\n"
+    )
+    for _ in range(2):  # the second time from the cache
+        main(["scan", "--isolated", "--impact", "low", "--select", "GPU207", str(tmp_path)])
+        assert f"==> Job '{leads}.sh'" in capsys.readouterr().out
+
+
+def test_the_job_of_a_notebook_is_where_it_starts_its_program(tmp_path: Path, capsys: Any) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": [text]}
+        for text in (
+            "import os\n!git clone https://host/kit.git",
+            "!pip install torch",
+            "# the run\n!python train.py --lr 1",
+        )
+    ]
+    metadata = {"accelerator": "GPU"}
+    notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "run.ipynb").write_text(json.dumps(notebook, indent=1))
+    (tmp_path / "train.py").write_text(
+        "import torch\n\nfor x in loader:\n    model(x.cuda()).sum().backward()\n    torch.cuda.empty_cache()\n"
+    )
+    main(["scan", "--isolated", "--no-cache", "--impact", "low", "--select", "GPU207", str(tmp_path)])
+    assert "run.ipynb:cell 2:2 -> " in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("message", "headed"), [("called from the training loop here", False), ("a copy", True)])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpulint.fix import Safety
+from gpulint.cli import main
+from gpulint.fix import Declined, Fix, Safety
 
 MakeJob = Callable[..., Any]
 
@@ -138,3 +140,68 @@ def test_cudnn_stays_off_where_a_copy_of_the_function_keeps_it_off(job: MakeJob)
     assert "other.py" in job({"train.py": plain, "other.py": reasoned}).refusal("GPU414")
     assert job({"train.py": plain, "other.py": reasoned.replace("set_seed", "set_seeds")}).offer("GPU414").changes
     assert job({"train.py": plain, "other.py": plain}).repair("GPU414") == 2
+
+
+NET = "import torch\n\n{comment}torch.autograd.set_detect_anomaly(True)\n\n\nclass {name}(torch.nn.Linear):\n    pass\n"
+MAIN = """\
+import torch
+import {modules}
+
+net = torch.nn.Linear(8, 8).cuda()
+for x in loader:
+    net(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+FILES = {
+    "one.py": NET.format(name="One", comment=""),
+    "other.py": NET.format(name="Other", comment=""),
+    "train.py": MAIN.format(modules="one, other"),
+}
+"""Two modules that one program imports, and that both switch a mode on."""
+
+
+def test_a_mode_that_several_modules_of_a_program_switch_on_goes_from_all_of_them(job: MakeJob) -> None:
+    made = job(FILES)
+    for result in made.scan("GPU414"):
+        assert isinstance(result.fix, Fix)
+        assert sorted(edit.path.name for edit in result.fix.edits) == ["one.py", "other.py"]
+        assert "in 2 modules" in result.fix.description
+    assert made.repair("GPU414") > 0
+    assert not any("anomaly" in made.text(name) for name in ("one.py", "other.py"))
+
+
+def test_it_stays_everywhere_where_one_of_the_modules_keeps_it(job: MakeJob) -> None:
+    kept = "# anomaly detection, because the loss diverges otherwise\n"
+    made = job(FILES | {"other.py": NET.format(name="Other", comment=kept)})
+    found = {result.finding.path.name: result.fix for result in made.scan("GPU414")}
+    one = found["one.py"]
+    assert isinstance(one, Declined)
+    assert "other.py:4 keeps it on" in one.reason
+    (made.root / "train.py").write_text(MAIN.format(modules="one"))
+    fixes = {result.finding.path.name: result.fix for result in made.scan("GPU414")}
+    assert isinstance(fixes["one.py"], Fix)
+
+
+def test_programs_of_their_own_are_changed_by_themselves(job: MakeJob) -> None:
+    made = job(
+        {
+            "one.py": FILES["one.py"],
+            "other.py": FILES["other.py"],
+            "train_one.py": MAIN.format(modules="one"),
+            "train_other.py": MAIN.format(modules="other"),
+        }
+    )
+    for result in made.scan("GPU414"):
+        assert isinstance(result.fix, Fix)
+        assert {edit.path for edit in result.fix.edits} == {result.finding.path}
+
+
+def test_one_finding_names_all_modules_that_switch_a_mode_on(tmp_path: Path, capsys: Any) -> None:
+    toy = "from torchvision.datasets import MNIST\n" + FILES["other.py"]
+    files = FILES | {"digits.py": toy, "train.py": MAIN.format(modules="one, other, digits")}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    main(["scan", "--isolated", "--no-cache", "--select", "GPU414", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert out.count("is left on") == 1
+    assert "and 1 more" in out and out.count("the same switch") == 2

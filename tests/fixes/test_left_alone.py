@@ -309,3 +309,26 @@ def test_what_runs_for_a_person_goes_on(job: MakeJob, above: str, wait: str) -> 
     steps = f"{trains}    optimizer.step()\n"
     assert "for a person" in job({"train.py": f"{steps}{above}\n{wait}\n"}).refusal("GPU105")
     assert job({"train.py": f"{steps}print('done')\ntime.sleep(100000)\n"}).offer("GPU105").changes
+
+
+@pytest.mark.parametrize(
+    ("head", "offered"),
+    [
+        ("# Please do not change this file.\n# It grades your model.\n\n", False),
+        ('#!/usr/bin/env python\n"""Grade a model.\n\nThis script must not be modified.\n"""\n', False),
+        ("# Copyright (c) 2021\n#\n# DO NOT EDIT\n", False),
+        ("# Don't touch anything in this file, it is kept in step with the server\n", False),
+        ("# Do not change the seed\n", True),
+        ("# You may not use this file except in compliance with the License\n", True),
+        ("# This script can be modified for other data\n", True),
+        ("import os\n\n# do not change this file\n", True),
+    ],
+)
+def test_a_file_whose_head_forbids_changes_stays_as_it_is(job: MakeJob, head: str, offered: bool) -> None:
+    made = job(
+        {"train.py": head + "import torch\n\ntorch.autograd.set_detect_anomaly(True)\nmodel(x.cuda()).backward()\n"}
+    )
+    if offered:
+        assert made.offer("GPU414").changes
+    else:
+        assert "asks not to change it" in made.refusal("GPU414")

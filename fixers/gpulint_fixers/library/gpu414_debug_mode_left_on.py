@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
-from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM, DebugMode
+from gpulint_rules.library.debug_calls import DebugMode
+from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -55,10 +56,33 @@ _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    made, mode = _without(finding, project), finding.payload
+    made, mode = _together(finding, project), finding.payload
     if isinstance(made, Fix) and isinstance(mode, DebugMode) and mode.what == "anomaly detection" and made.edits:
         return replace(made, description=f"{made.description}{_NAN}")
     return made
+
+
+def _together(finding: Finding, project: Project) -> Fix | Declined:
+    """Return the removal of a switch with those of other modules that keep the mode on: all of them, or none."""
+    made, mode = _without(finding, project), finding.payload
+    if not isinstance(made, Fix) or not made.edits or not isinstance(mode, DebugMode) or not mode.beside:
+        return made
+    edits, safety = [*made.edits], made.safety
+    for one in mode.beside:
+        place = one.place
+        other = replace(finding, path=place.path, span=place.span, payload=DebugMode(mode.what, one.node))
+        also = _without(other, project)
+        if isinstance(also, Declined) or not also.edits:
+            if mode.own is None or not one.runs_wherever(mode.own):
+                continue  # some program is without it
+            where = f"{project.place(place.path)}:{place.span.mark}"
+            return Declined(f"{where} keeps it on in the same programs, and has no fix")
+        edits += (edit for edit in also.edits if edit not in edits)
+        safety = safety if also.safety is Safety.SAFE else also.safety
+    modules = len({edit.path for edit in edits})
+    comments = " with their comments" if safety is not Safety.SAFE else ""
+    description = f"remove {mode.what} in {modules} modules of the same programs{comments}"
+    return Fix(description, safety, tuple(edits))
 
 
 def _without(finding: Finding, project: Project) -> Fix | Declined:

@@ -7,7 +7,7 @@ Recognizes PyTorch and Lightning, and the variables in Python, shell scripts, Do
 
 Why it costs GPU time
 Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for
-each kernel; the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions
+each kernel; the detailed distributed debug mode checks every collective with another one; without cuDNN convolutions
 run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97% of 706
 issues).
 
@@ -22,7 +22,8 @@ that are made of them. It is low as well for blocking launches beside settings f
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
 where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
-nothing else needs goes with it. Anomaly detection stays where the program catches the error that it raises, and
+nothing else needs goes with it. Where several modules of a program switch anomaly detection on, one fix takes all of
+them, or none. Anomaly detection stays where the program catches the error that it raises, and
 blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
 recurrent layers may be differentiated in ways that cuDNN cannot, or a copy of the function keeps it off; profilers are
@@ -36,56 +37,32 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
-from gpulint import reasons, regex
+from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, is_unset_below, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
-from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.points_to import Resolver
-from gpulint.training.bounded_loops import is_restarted
-from gpulint.training.differentiation import takes_gradients
-from gpulint.training.guards import Guards, is_benchmark
-from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
-from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import is_left_off, switches
+from gpulint_rules.library.debug_calls import DebugMode, left_on
+from gpulint_rules.library.debug_calls import switches as anomaly_switches
 from gpulint_rules.library.debug_places import (
     comes_too_late,
-    differentiates_nothing,
     gets_to_programs,
     is_explained_elsewhere,
-    is_in_unused_module,
     is_switched_on,
 )
-from gpulint_rules.library.opposite_switches import is_switched_back
+from gpulint_rules.library.shared_switches import beside, switch
 
-_ANOMALY = frozenset(
-    {
-        "torch.autograd.set_detect_anomaly",
-        "torch.autograd.anomaly_mode.set_detect_anomaly",
-        "torch.autograd.detect_anomaly",
-    }
-)
-_NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
-_PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
-_GUARDS_RUN = regex.compile(
-    r"\bnans?\b|\binf(s|inite|inity)?\b|unstable|instabilit|diverg|explod|\bkill\b", re.IGNORECASE
-)
-"""Words of comments on what a mode protects a run from."""
-_WORKS = regex.compile(r"(^|_)(main|train|fit|run|launch|spawn|learn)", re.IGNORECASE)
-"""Names of calls that may train."""
 _LAUNCHES = "CUDA_LAUNCH_BLOCKING"
 _VARIABLES = {
     _LAUNCHES: frozenset({"1", "true", "True", "on"}),
@@ -101,29 +78,18 @@ _COSTS = {
     "emit_itt": _RECORDS,
     "profile": _RECORDS,
     _LAUNCHES: ", which makes the host wait for each kernel",
-    "TORCH_DISTRIBUTED_DEBUG": ", which adds a collective to each collective",
+    "TORCH_DISTRIBUTED_DEBUG": ", which checks each collective with another one",
 }
 """What the modes cost."""
 _GUARD = ", or guard it with a debug option that is off by default"
-_FEW = 20
-"""Steps of a run that only tries whether a training works."""
-_SETS = regex.compile("set_detect_anomaly")
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
 DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 """Settings for reproducible runs."""
 _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
-_NO_LAYERS = Cost("debug-mode", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
-
-
-@dataclass(frozen=True, slots=True)
-class DebugMode:
-    """What is left on, and the node or place that sets it."""
-
-    what: str
-    node: ast.AST | None = None
-    removable: bool = True
+_WITHOUT_CUDNN = Cost("without-cudnn")
+_NO_LAYERS = Cost("without-cudnn", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -132,24 +98,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in module.calls:
-        mode = _mode_of_call(module, call, project)
-        if (
-            mode is not None
-            and not project.fact(Guards).is_debugging(module, call)
-            and not project.fact(Guards).is_off_by_default(module, call)
-            and not project.fact(Guards).is_error_path(module, call)
-            and not is_switched_on(project, module, call)
-            and not differentiates_nothing(project, module, call)
-            and not is_in_unused_module(project, module, call)
-            and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
-            and not _is_wanted(document, module, call, project)
-        ):
+        if (mode := left_on(document, module, call, project)) is not None:
+            own = switch(project, module, call)
+            group = next((one for one in anomaly_switches(project) if own in one), [])
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
                 help=f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}{_GUARD}",
-                payload=mode,
+                payload=replace(mode, own=own, beside=beside(own, group)),
+                cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)
 
@@ -182,111 +140,6 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _is_wanted(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether only some runs need the mode, and a comment says why (``# unstable without AMP, so stop at the
-    first NaN``)."""
-    return project.fact(Guards).is_conditional(module, call) and reasons.is_explained(
-        document, module.syntax.span(call), more=_GUARDS_RUN, about=_GUARDS_RUN
-    )
-
-
-def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
-    name = last_name(call.func)
-    if name in ("set_detect_anomaly", "detect_anomaly"):
-        names = project.fact(Resolver).call_names(module, call)
-        argument = project.fact(Arguments).value(module, call, "mode", 0)
-        on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
-        on = on and not _is_ended(module, call, project) and not _is_around_one_pass(module, call, project)
-        on = on and not _meets_no_backward_pass(module, call, project)
-        return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
-    if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
-        lambda value: value is True
-    ):
-        if _is_tried(module, call, project):
-            return None
-        return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
-    if is_benchmark(module.path) or "nvtx" in module.path.stem:
-        return None  # a program that is there to be profiled
-    if name in ("emit_nvtx", "emit_itt") and project.fact(Resolver).call_names(module, call) & _NVTX:
-        return DebugMode(name, call, removable=False) if _around_training(module, call, project) else None
-    if name == "profile" and project.fact(Resolver).call_names(module, call) & _PROFILERS:
-        bounded = any(keyword.arg in ("schedule", "enabled") or keyword.arg is None for keyword in call.keywords)
-        bounded = bounded or bool(call.args)  # the old profiler's `enabled`
-        if not bounded and _around_training(module, call, project):
-            return DebugMode("the profiler", call, removable=False)
-    return None
-
-
-def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether a trainer of Lightning only tries a few batches, or runs on the CPU: to look for bugs."""
-    arguments = project.fact(Arguments)
-    if any(
-        arguments.value(module, call, name).every(lambda value: type(value) is int and 0 < value <= _FEW)
-        for name in ("max_steps", "limit_train_batches", "overfit_batches")
-    ):
-        return True
-    return arguments.value(module, call, "fast_dev_run").every(bool) or arguments.value(
-        module, call, "accelerator"
-    ).every(lambda value: value == "cpu")
-
-
-def _ends(project: Project) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
-    """A function that yields the calls of a module that may end anomaly detection."""
-
-    def found(module: ModuleIndex) -> Iterator[ast.Call]:
-        for call in module.calls_by_name.get("set_detect_anomaly", ()):
-            if not project.fact(Arguments).value(module, call, "mode", 0).every(lambda value: value is True):
-                yield call
-
-    return found
-
-
-def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the same function calls ``set_detect_anomaly(False)`` further down."""
-    return any(
-        other.lineno > call.lineno
-        and module.function(other) is module.function(call)
-        and project.fact(Arguments).value(module, other, "mode", 0).every(lambda value: value is False)
-        for other in module.calls_by_name.get("set_detect_anomaly", [])
-    )
-
-
-def _is_around_one_pass(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is the context of a ``with`` around a backward pass that no loop repeats: a check."""
-    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
-    if block is None or not any(item.context_expr is call for item in block.items):
-        return False
-    inner = set(walk(block))
-    return (
-        any(backward in inner for backward in module.calls_by_name.get("backward", ()))
-        and not any(loop in inner for loop in module.loops)
-        and not project.fact(LoopContexts).enclosing_loops(module, call)
-    )
-
-
-def _meets_no_backward_pass(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is in what a module only runs when it is started itself (``if __name__ ==
-    "__main__":``), and which runs no backward pass: it tries what others import."""
-    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.If)), None)
-    if block is None or "__main__" not in ast.unparse(block.test) or not module.classes:
-        return False
-    called = (last_name(part.func) for part in walk(block) if isinstance(part, ast.Call))
-    return not any(map(_WORKS.search, called)) and not takes_gradients(project, module, block)
-
-
-def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is the context of a ``with`` that holds a whole epoch or training loop,
-    and no loop that stops after a few batches."""
-    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
-    if block is None or not any(item.context_expr is call for item in block.items):
-        return False
-    inner = set(walk(block))
-    loops = [loop for loop in module.loops if loop in inner]
-    return any(project.fact(LoopContexts).role(module, loop) is Role.EPOCH for loop in loops) and not any(
-        is_restarted(project, NodeRef(module, loop)) for loop in loops
-    )
-
-
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for statement in switches(project, module):
         if is_left_off(project, module, statement):
@@ -299,7 +152,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
                     "reproducible results"
                 ),
                 payload=DebugMode("cuDNN switch", statement, removable=False),
-                cost=None if has_layers(project, module, statement) else _NO_LAYERS,
+                cost=_WITHOUT_CUDNN if has_layers(project, module, statement) else _NO_LAYERS,
             )
 
 
@@ -323,7 +176,7 @@ RULE = Rule(
         ),
     ),
     summary="debug switch left on in a GPU job",
-    why="a debug mode slows every step down",
+    why="a switch for debugging slows every step down",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     cost=Cost("debug-mode"),

@@ -37,13 +37,14 @@ def is_switched_back(
             for part in project.fact(MultiGpuUse).of(path).modules_where(lambda _, one: project.matches(one, words))
             for other in opposites(part)
             if other is not switch
-            and (_always_runs(project, part, other) or _are_hooks(project, module, switch, part, other))
+            and (always_runs(project, part, other) or _are_hooks(project, module, switch, part, other))
         )
         for path in programs
     )
 
 
-def _always_runs(project: Project, module: ModuleIndex, node: ast.stmt | ast.expr) -> bool:
+def always_runs(project: Project, module: ModuleIndex, node: ast.stmt | ast.expr) -> bool:
+    """Return whether a program that runs a module, or calls the function around a place, gets to it in any case."""
     function, guards = module.function(node), project.fact(Guards)
     if guards.is_conditional(module, node):
         return False

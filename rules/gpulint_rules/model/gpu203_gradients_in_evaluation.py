@@ -38,6 +38,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.impact_causes import BESIDE
 from gpulint.placement.cpu_forwards import runs_on_cpu
+from gpulint.placement.cpu_models import stays_where_made
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.gradient_switches import may_run_without_gradients, may_switch_gradients_off
 from gpulint.programs.trained_models import graphs_of_trained_models
@@ -78,6 +79,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _is_switched_off(module, found)
             or is_frozen(project, module, _run(found))
             or runs_on_cpu(project, module, found.forward)
+            or stays_where_made(project, module, found.forward)
             or is_given_made_up(project, module, found.forward, found.loop)
             or runs_without_gradients(project, module, found.forward, _run(found))
             or may_be_of_another_framework(project, module, found.forward)

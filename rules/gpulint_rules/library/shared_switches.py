@@ -1,0 +1,61 @@
+"""Switches for a whole process that several modules of a program set: taking out one of them alone changes nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.finding import Place
+from gpulint.records import dataclass
+from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, programs_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+MAX_SWITCHES = 60
+"""Most switches that are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A statement that switches a mode on, and the programs that run it."""
+
+    module: ModuleIndex
+    node: ast.Call
+    programs: frozenset[Path]
+
+    @property
+    def place(self) -> Place:
+        return Place(self.module.path, self.module.syntax.span(self.node))
+
+    def shares(self, other: Switch) -> bool:
+        """Return whether some program runs both."""
+        return not self.programs.isdisjoint(other.programs)
+
+    def runs_wherever(self, other: Switch) -> bool:
+        """Return whether each program that runs the other one runs this one as well."""
+        return other.programs <= self.programs
+
+
+def switch(project: Project, module: ModuleIndex, node: ast.Call) -> Switch:
+    """Return a switch with its programs; with none if these are too many to tell."""
+    found = frozenset(programs_of(project, module, node))
+    return Switch(module, node, found if len(found) <= MAX_PROGRAMS else frozenset())
+
+
+def grouped(switches: Iterable[Switch]) -> list[list[Switch]]:
+    """Return the switches of several modules, those that share programs together, also by way of others."""
+    groups: list[list[Switch]] = []
+    for one in sorted(switches, key=lambda one: (one.place.path, one.place.span.line))[:MAX_SWITCHES]:
+        near = [group for group in groups if any(one.shares(other) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(other for group in near for other in group), one])
+    return [group for group in groups if len({one.module.path for one in group}) > 1]
+
+
+def beside(own: Switch, group: Sequence[Switch]) -> tuple[Switch, ...]:
+    """Return the switches of other modules that run in programs of one of them."""
+    return tuple(one for one in group if one.module.path != own.module.path and one.shares(own))
