@@ -319,6 +319,9 @@ for epoch in range(90):
         ("if rank == 0:", "every step"),
         ("if saving:", "not in every step"),
         ("if loss < best_loss:", "not in every step"),
+        ("if best_loss and not resuming:", "not in every step"),
+        ("if self.is_best:", "not in every step"),
+        ("if not is_best and rank == 0:", "every step"),
     ],
 )
 def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
