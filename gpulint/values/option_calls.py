@@ -71,8 +71,8 @@ def fillings(module: ModuleIndex) -> tuple[tuple[ast.expr, ast.expr], ...]:
     for call in module.calls_by_name.get("update", ()):
         match call:
             case ast.Call(func=ast.Attribute(value=owner), args=[mapping]):
-                if (filled := _of_attributes(module, owner)) is not None:
-                    found.append((filled, mapping))
+                if (holder := _of_attributes(module, owner)) is not None:
+                    found.append((holder, mapping))
     return tuple(found)
 
 
