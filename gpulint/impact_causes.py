@@ -19,6 +19,8 @@ IN_COPIES = "also in "
 """What the basis of a finding says where other files have the same code."""
 SAME_CODE, SAME_LOOP, SAME_SWITCH = "the same code", "in a copy of the loop", "the same switch"
 """What is said of places in other files that a finding stands for."""
+AS_WELL = "as well"
+"""What is said of other places with the same cause."""
 BESIDE = "gradients are enabled here as well"
 """What a rule says of another place of the same function that is changed by itself, and may have low impact."""
 _COUNTED = regex.compile(r"\b\d{1,9} waits\b")
@@ -141,13 +143,24 @@ def _fold(found: list[Result], leader: int, numbers: Sequence[int], project: Pro
     for number in others:
         found[number] = _changed(found[number], f"one repair with {place}", level=Level.LOW)
     named = (found[number].finding for number in others)
-    places = tuple(Place(one.path, one.span, "as well") for one in named if not _waits_anyway(first, one))
+    places = tuple(Place(one.path, one.span, AS_WELL) for one in named if not _waits_anyway(first, one))
     copied = [place for number in others for place in found[number].finding.related if is_copy(place)]
     places += tuple(copied[: max(MOST - sum(map(is_copy, first.related)), 0)])
     found[leader] = _with_fix(found[leader], [found[number] for number in others], project)
     also = _also(found, others, first, project)
     found[leader] = _without_clause(found[leader], [found[number].finding for number in others])
-    found[leader] = _changed(found[leader], ", ".join(filter(None, [also, *copies])), places)
+    found[leader] = _in_order(_changed(found[leader], ", ".join(filter(None, [also, *copies])), places))
+
+
+def _in_order(result: Result) -> Result:
+    """Return a finding with the places that it stands for in the order of their lines, first those with its cause."""
+    related = result.finding.related
+    listed = [place for place in related if place.message == AS_WELL or is_copy(place)]
+    listed.sort(
+        key=lambda place: (is_copy(place), place.path, place.span.cell or 0, place.span.line, place.span.column)
+    )
+    others = (place for place in related if place not in listed)
+    return dataclasses.replace(result, finding=dataclasses.replace(result.finding, related=(*others, *listed)))
 
 
 def _with_fix(result: Result, others: Sequence[Result], project: Project) -> Result:

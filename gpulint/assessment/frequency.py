@@ -13,7 +13,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
@@ -39,6 +39,13 @@ _BEST = regex.compile(
     re.IGNORECASE,
 )
 """Names of the best value so far."""
+_IS_BEST = regex.compile(
+    r"^(is|was|new|found|got)_?(\w+_)?best(_|$)|(^|_)(improved|better)$"
+    r"|^best_(?!path|file|dir|model|only|state|weights|ckpt|checkpoint|epoch|save|param)\w+$",
+    re.IGNORECASE,
+)
+"""Names of what says whether a value is the best so far."""
+_VARIABLES = ast.Name | ast.Attribute
 _STOPS = "breakpoint"
 _MOST_CALLS = 4
 """Most functions within each other that are followed to where a program calls them."""
@@ -206,18 +213,24 @@ def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
 
 
 def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether the place is only reached by the best so far: ``if score > best_score``, or ``if score > top``
-    where the function has ``top = score``."""
+    """Return whether the place is only reached by the best so far: ``if score > best_score``, ``if is_best``, or ``if
+    score > top`` where the function has ``top = score``."""
     return any(
-        holds
-        and isinstance(part, ast.Compare)
+        wanted and (_IS_BEST.search(last_name(part)) if isinstance(part, _VARIABLES) else _is_best(module, node, part))
+        for test, holds in conditions(module, node)
+        for part, wanted in parts_of(test, holds)
+    )
+
+
+def _is_best(module: ModuleIndex, node: ast.AST, part: ast.expr) -> bool:
+    """Return whether a comparison asks for a value that is better than the best so far."""
+    return (
+        isinstance(part, ast.Compare)
         and isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
         and (
             any(_BEST.search(last_name(side)) for side in (part.left, *part.comparators))
             or _is_kept(module, node, part.left, part.comparators[0])
         )
-        for test, holds in conditions(module, node)
-        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
     )
 
 

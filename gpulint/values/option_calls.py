@@ -55,7 +55,8 @@ def mapping_of(module: ModuleIndex, option: ast.Call) -> ast.expr | None:
 @query
 def fillings(module: ModuleIndex) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Return objects whose attributes a module sets to all that a mapping holds, and the mapping: ``for key, value in
-    config.items(): setattr(args, key, value)``, ``vars(args).update(config)``, ``args.__dict__.update(config)``."""
+    config.items(): setattr(args, key, value)``, ``vars(args).update(config)``, ``args.__dict__.update(config)``, also
+    where a variable holds ``vars(args)``."""
     found: list[tuple[ast.expr, ast.expr]] = []
     for call in module.calls_by_name.get("setattr", ()):
         match call.args, module.syntax.parents.get(module.syntax.parents.get(call, call)):
@@ -69,15 +70,25 @@ def fillings(module: ModuleIndex) -> tuple[tuple[ast.expr, ast.expr], ...]:
                 found.append((filled, mapping))
     for call in module.calls_by_name.get("update", ()):
         match call:
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Call(func=ast.Name(id="vars"), args=[filled])
-                    | ast.Attribute(value=filled, attr="__dict__")
-                ),
-                args=[mapping],
-            ):
-                found.append((filled, mapping))
+            case ast.Call(func=ast.Attribute(value=owner), args=[mapping]):
+                if (holder := _of_attributes(module, owner)) is not None:
+                    found.append((holder, mapping))
     return tuple(found)
+
+
+def _of_attributes(module: ModuleIndex, owner: ast.expr) -> ast.expr | None:
+    """Return the object whose attributes a mapping is, by itself or as the only value of a variable; None for other
+    mappings."""
+    if isinstance(owner, ast.Name):
+        bindings = module.scope(owner).lookup(owner.id)
+        only = bindings[0] if len(bindings) == 1 and not bindings[0].path else None
+        if only is None or only.value is None:
+            return None
+        owner = only.value
+    match owner:
+        case ast.Call(func=ast.Name(id="vars"), args=[filled]) | ast.Attribute(value=filled, attr="__dict__"):
+            return filled
+    return None
 
 
 def _named_in(flag: ast.expr) -> Iterator[str]:

@@ -330,6 +330,23 @@ def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: s
 @pytest.mark.parametrize(
     ("condition", "often"),
     [
+        ("if is_best:", "not in every epoch"),
+        ("if best_loss and rank == 0:", "not in every epoch"),
+        ("if self.state.improved:", "not in every epoch"),
+        ("if best_path:", "every epoch"),
+        ("if args.keep_best or rank == 0:", "every epoch"),
+    ],
+)
+def test_the_best_so_far_is_not_saved_in_every_epoch(tmp_path: Path, condition: str, often: str) -> None:
+    saving = SAVING.replace("        {condition}\n    ", "    {condition}\n")
+    text = HEAD + IMAGES + "model = Net().cuda()\n" + saving.format(condition=condition)
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU211"]
+    assert impact.basis.startswith(often)
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"),
+    [
         ("if self.unsaved:\n                self.unsaved = False", "not in every step"),
         ("if elapsed > limit:", "not in every step"),
         ("if self.unsaved:", "not in every step"),

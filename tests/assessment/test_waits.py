@@ -182,6 +182,20 @@ def test_the_cache_emptied_in_a_loop_is_one_finding(tmp_path: Path, capsys: pyte
     assert shown["impact"]["basis"] == "every step, the memory cache is emptied, also lines 13 and 14"
 
 
+def test_the_costly_call_leads_and_names_the_others_in_the_order_of_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "    log.debug('%s of %s: a batch of this size was taken, and the next one follows', '{}', len(loader))\n"
+    freed = "    gc.collect()\n    torch.cuda.empty_cache()\n    gc.collect()\n"
+    program = "import gc\n" + STEP + said.format("a") + freed + said.format("b")
+    write(tmp_path, program)
+    (tmp_path / "other.py").write_text(program)
+    (shown,) = scanned(tmp_path, capsys, "GPU207")
+    assert "empty_cache" in shown["message"]
+    places = [(Path(one["path"]).name, one["line"] - shown["line"]) for one in shown["related"]]
+    assert places[1:] == [("other.py", -1), ("other.py", 1), *(("train.py", number) for number in (-1, 0, 1))]
+
+
 def test_a_step_is_long_if_it_is_in_all_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What one program calls once after several backward passes, another one calls in each step."""
     call = "from net import measures\n"

@@ -175,3 +175,32 @@ def test_a_function_that_goes_on_with_something_else_is_not_decorated_as_safe(jo
     assert job({"main.py": plain}).offer("GPU203").safety is Safety.SAFE
     assert job({"main.py": endless}).offer("GPU203").safety is Safety.UNSAFE
     assert job({"main.py": beside}).offer("GPU203").safety is Safety.UNSAFE
+
+
+TRAINER = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+Trainer(model, args, train_dataset=train, eval_dataset=val).train()
+"""
+BOTH = "per_device_train_batch_size{0}12\nper_device_eval_batch_size{0}{1}\n"
+
+
+@pytest.mark.parametrize("size", [4, 12])
+@pytest.mark.parametrize("name", ["run.sh", "sft.yaml"])
+def test_a_size_of_its_own_is_not_said_to_be_that_of_training(job: MakeJob, name: str, size: int) -> None:
+    options = " ".join(f"--{line}" for line in BOTH.format(" ", size).splitlines())
+    settings = f"python train.py --eval_strategy epoch {options}\n"
+    if name == "sft.yaml":
+        settings = "stage: sft\nmodel_name_or_path: org/m\neval_strategy: epoch\n" + BOTH.format(": ", size)
+    refusal = job({"train.py": TRAINER, name: settings}).refusal("GPU202")
+    assert "beside that for training" in refusal and "share" not in refusal
+
+
+def test_one_size_for_both_is_said_to_be_shared(job: MakeJob) -> None:
+    made = "loaders = {}\nfor split in ('train', 'val'):\n    loaders[split] = DataLoader(Pets(split), batch_size=32)\n"
+    loop = (
+        "for images in loaders['train']:\n    model(images.cuda()).sum().backward()\nvalidate(model, loaders['val'])\n"
+    )
+    text = f"from torch.utils.data import DataLoader\n\n{made}{loop}"
+    assert "share one batch size" in job({"train.py": text}).refusal("GPU202")

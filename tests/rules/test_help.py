@@ -833,3 +833,36 @@ def test_samples_that_record_gradients_come_before_workers(tmp_path: Path) -> No
     report = engine.run(project, [path], select(LOADED.rules, ["GPU303"], (), ()))
     (advice,) = [result.finding.help for result in report.results]
     assert advice.startswith("make the samples without `requires_grad=True` (workers cannot batch such), then set ")
+
+
+TENSORFLOW = """\
+import tensorflow as tf
+
+class Run:
+    def __init__(self, net, folder):
+        self.checkpoint = tf.train.Checkpoint(model=net)
+        self.manager = tf.train.CheckpointManager(self.checkpoint, folder, max_to_keep=3)
+        self.saver = tf.compat.v1.train.Saver(max_to_keep=3)
+
+    def train(self, data):
+        for epoch in range(90):
+            for images in data:
+                with tf.GradientTape() as tape:
+                    loss = self.net(images)
+                self.optimizer.apply_gradients(zip(tape.gradient(loss, self.weights), self.weights))
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("save", "said", "unsaid"),
+    [
+        ("self.manager.save()", "CheckpointOptions(enable_async=True)", "move it"),
+        ("self.checkpoint.save(path)", "CheckpointOptions(enable_async=True)", "move it"),
+        ("self.saver.save(session, path)", "copies the files", "enable_async"),
+        ("self.net.save_weights(path)", "move it", "enable_async"),
+    ],
+)
+def test_what_names_and_deletes_its_own_files_is_not_moved(tmp_path: Path, save: str, said: str, unsaid: str) -> None:
+    (found,) = found_in(tmp_path, "GPU211", TENSORFLOW.format(save))
+    assert said in found.help and unsaid not in found.help

@@ -46,6 +46,8 @@ def _known(tmp_path: Path, code: str, command: str = "") -> list[object]:
         OPTION + 'parser.set_defaults(**load("conf/run.yaml"))\n' + PARSE,
         OPTION + PARSE + "vars(args).update(load(args.config))\n",
         OPTION + PARSE + "args.__dict__.update(load(args.config))\n",
+        OPTION + PARSE + "every = vars(args)\nread = load(args.config)\nevery.update(read)\n",
+        OPTION + PARSE + "every = args.__dict__\nevery.update(load(args.config))\n",
         OPTION + PARSE + "for key, value in load(args.config).items():\n    setattr(args, key, value)\n",
     ],
 )
@@ -70,6 +72,7 @@ def test_the_file_replaces_what_a_command_passes(tmp_path: Path) -> None:
         (LOOP.replace("default=value", "default=None") + PARSE, []),
         (OPTION + "parser.set_defaults(**load(path))\n" + PARSE, []),
         (OPTION + PARSE + 'vars(other).update(load("conf/run.yaml"))\n', ["lars"]),
+        (OPTION + PARSE + 'every = dict(vars(args))\nevery.update(load("conf/run.yaml"))\n', ["lars"]),
         (
             OPTION + PARSE + "for key, value in load(args.config).items():\n    setattr(model, key, value)\n",
             ["lars"],

@@ -32,6 +32,7 @@ from gpulint.workload.batch_sources import BatchSource
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_counts import is_one_batch
 from gpulint.workload.shared_sizes import double
+from gpulint.workload.train_eval_pairs import Pair
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.numbers import follow, replace_number
 from gpulint_fixers.edits.statements import insert_below
@@ -45,6 +46,7 @@ _ENOUGH = 1024
 """Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""
 
 _STATED = "the launcher states how many samples evaluation takes at a time; raise it there if more fit"
+_BESIDE = "the size for evaluation is stated beside that for training; raise it there if more fit"
 _MOVES = regex.compile(
     r"^(to|prepare|prepare_model|setup|initialize)$|cuda|gpu|to_device|device_put|default_device|tensor_type|Parallel"
 )
@@ -87,6 +89,8 @@ def _branches(project: Project, source: BatchSource) -> list[Loader]:
 
 def _of_one(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
+    if isinstance(found, Pair):
+        return Declined(_BESIDE)
     if not isinstance(found, EvalBatch):
         module = project.module_at(finding.path)
         if module is not None and "backward" not in module.calls_by_name and "train" not in module.calls_by_name:

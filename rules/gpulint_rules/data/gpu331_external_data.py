@@ -72,6 +72,7 @@ from gpulint.transfers.launched_ids import LaunchedIds
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
+from gpulint.workload import kept_passes
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_rules.data.download_advice import BEFORE, STORAGE, advice, from_hub, names_part
 from gpulint_rules.data.download_gate import may_fetch
@@ -116,7 +117,7 @@ def _downloads(module: ModuleIndex, project: Project, held: tuple[Place, ...]) -
             continue
         if item.kind == "data" and (stands_on_disk(module, item) or ends_after_repair(module, item.node)):
             continue
-        if is_kept(module, item):
+        if is_kept(module, item) or kept_passes.is_kept(project, module, item.node):
             continue
         if project.fact(Guards).is_without_gpu(module, item.node):
             continue
@@ -161,7 +162,7 @@ def _finding(project: Project, document: Document, module: ModuleIndex, item: Do
     return RULE.finding(
         document.path,
         module.syntax.span(item.node),
-        f"{item.name} downloads{what}{origin} in the GPU job",
+        f"{item.name} downloads{what}{origin} in the {'notebook' if document.kind is Kind.NOTEBOOK else 'GPU job'}",
         help=advice(project, module, item),
         related=(*((_named(item.place),) if item.place is not None else ()), *held),
         cost=Cost("download", items=(item.name, "" if names_part(item) else item.what or "")),

@@ -48,6 +48,8 @@ _COUNTS = (
 )
 _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persistent_workers=True`)"
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
+_GIVEN = {"launcher": ("passes", "are passed here"), "config": ("sets", "are set here")}
+"""What sets a number in place of a program's default -> what is said of it, and of its place."""
 _CALLS = 3
 """Calls through which the loops are looked for that make a new loader in each round."""
 _MANY = 16
@@ -107,22 +109,25 @@ def advice(project: Project, loader: Loader) -> str:
 
 def said(default: list[Value], *, known: bool) -> str:
     """Return how the number of workers comes to be 0, as the end of a message."""
-    if passed := [value for value in default if value.source == "launcher"]:
-        return f" ('{passed[0].place.path.name}' passes 0 workers)"
+    if given := [value for value in _ordered(default) if value.source in _GIVEN]:
+        verb = _GIVEN[given[0].source][0]
+        return f" ('{given[0].place.path.name}' {verb} 0 workers)"
     return " by default" if default else " (num_workers is 0)" if known else ""
 
 
 def notes(default: list[Value]) -> tuple[Place, ...]:
-    """Return the place that gives 0 workers to what could have another number: a command, or the default."""
-    ordered = sorted(default, key=lambda value: value.source != "launcher")
+    """Return the place that gives 0 workers to what could have another number: a command, a file of settings, or the
+    default."""
     return tuple(
-        Place(
-            value.place.path,
-            value.place.span,
-            "0 workers are passed here" if value.source == "launcher" else "0 workers by default",
-        )
-        for value in ordered[:1]
+        Place(value.place.path, value.place.span, f"0 workers {_GIVEN.get(value.source, ('', 'by default'))[1]}")
+        for value in _ordered(default)[:1]
     )
+
+
+def _ordered(default: list[Value]) -> list[Value]:
+    """Return the values with those first that replace the others: of a command, then of a file of settings."""
+    ranks = {source: rank for rank, source in enumerate(_GIVEN)}
+    return sorted(default, key=lambda value: ranks.get(value.source, len(ranks)))
 
 
 def _changes_within_pass(project: Project, loader: Loader) -> bool:

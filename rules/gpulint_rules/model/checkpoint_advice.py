@@ -8,6 +8,7 @@ from pathlib import Path
 from gpulint.programs.api_releases import lacks
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.checkpoint_intervals import TimedInterval
 from gpulint.transfers.checkpoints import Save
 from gpulint.values.arguments import Arguments
@@ -17,8 +18,23 @@ _LONGEST = 120  # characters of arguments that a snippet repeats
 _MOVE = "write it to a local temporary file and let one background thread, joined at exit, move it to its place"
 
 
+_COPY = "let it write to a folder of the node, from which one background thread, joined at exit, copies the files"
+_OWN_WRITERS = {
+    **dict.fromkeys(
+        ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager"),
+        "pass `options=tf.train.CheckpointOptions(enable_async=True)`, with which TensorFlow writes in the background "
+        "(2.13 and later; `experimental_enable_async_checkpoint` from 2.9 on)",
+    ),
+    **dict.fromkeys(("tensorflow.train.Saver", "tensorflow.compat.v1.train.Saver"), _COPY),
+}
+"""Objects that write several files, and delete older ones by themselves, so that nothing may move these -> what to do.
+https://www.tensorflow.org/api_docs/python/tf/train/CheckpointOptions"""
+
+
 def advice(project: Project, save: Save) -> str:
     """Return what to do, for a dictionary of PyTorch's with an asynchronous writer in the program's own names."""
+    if own := _of_own_writer(project, save):
+        return own
     if save.interval is not None:
         return (
             f"set `{save.path_name}=` to a folder of the node, and let a callback (`on_save`) copy each checkpoint "
@@ -43,6 +59,21 @@ def advice(project: Project, save: Save) -> str:
         "    pending.result()  # one at a time; also after the loop (process groups need cpu:gloo,cuda:nccl)\n"
         f"pending = torch.distributed.checkpoint.async_save({state}, checkpoint_id={path})"
     )
+
+
+def _of_own_writer(project: Project, save: Save) -> str:
+    """Return what to do about an object that names, counts and deletes its files itself; empty for other writers."""
+    if not isinstance(save.node.func, ast.Attribute):
+        return ""
+    resolver = project.fact(Resolver)
+    made = resolver.points_to(save.call.module, save.node.func.value)
+    names = (
+        name
+        for ref in made
+        if isinstance(ref.node, ast.Call)
+        for name in sorted(resolver.call_names(ref.module, ref.node))
+    )
+    return next((_OWN_WRITERS[name] for name in names if name in _OWN_WRITERS), "")
 
 
 @query

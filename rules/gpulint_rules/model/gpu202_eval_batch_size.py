@@ -220,6 +220,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             pair.span,
             f"{pair.name} {_compared(pair.size, pair.training)}",
             help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
+            payload=pair,
             cost=ONE if pair.size == 1 else None,
         )
 

@@ -49,9 +49,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -72,7 +74,7 @@ from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.values.arguments import Arguments
 from gpulint.values.few_counts import is_at_few_counts
-from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.model.checkpoint_advice import advice, interval_advice, retention_advice
 from gpulint_rules.model.checkpoint_costs import DEFAULT_STEPS, cost_of, interval_of, timed_cost
 
@@ -154,6 +156,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
             and is_small_state(project, save.call.module, save.node.args[0])
         )
         or (not location.is_remote and not measured and not in_steps and is_named_small(project, save))
+        or (not location.is_remote and not measured and _is_left_to_default(project, at))
     ):
         return
     if is_for_tpu(save.call) or project.fact(Guards).is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
@@ -223,6 +226,28 @@ def _is_off_by_default(project: Project, at: NodeRef, contexts: list[LoopContext
     """Return whether nothing is written unless an option is set, such as an interval that is 0."""
     loops = [context.loop.node for context in contexts if context.loop.module is at.module]
     return project.fact(Guards).is_off_by_default(at.module, at.node, loops[0] if loops else None)
+
+
+def _is_left_to_default(project: Project, at: NodeRef) -> bool:
+    """Return whether the other branch of an option saves by default (``if opt.multi_gpu: save(model.module)
+    else: save(model)``): a run waits for one of them."""
+    assert isinstance(at.node, ast.Call)
+    module, inner = at.module, cast("ast.AST", at.node)
+    for up in module.syntax.ancestors(at.node):
+        if isinstance(up, FUNCTIONS):
+            return False
+        if isinstance(up, ast.If) and (place := module.syntax.place(inner)) is not None and place[0] != "test":
+            other = up.orelse if place[0] == "body" else up.body
+            saves = any(
+                isinstance(part, ast.Call) and last_name(part.func) == last_name(at.node.func)
+                for statement in other
+                for part in walk(statement)
+            )
+            around = module.syntax.parents.get(up)
+            if saves and project.fact(Guards).is_off_by_default(module, at.node, around, several=True):
+                return True
+        inner = up
+    return False
 
 
 def _is_reported(at: NodeRef) -> bool:
