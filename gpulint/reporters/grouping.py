@@ -275,8 +275,8 @@ def _cause(found: Finding) -> object:
 def _repeats(results: Sequence[Result], context: Context) -> dict[Path, Path]:
     """File -> the file that it repeats.
 
-    That is one with the same findings on the same code, if both are notebooks, go by the same name, or hold the same
-    code apart from blank lines and comments.
+    That is one of no lower impact with the same findings on the same code, if both are notebooks, go by the same name,
+    or hold the same code apart from blank lines and comments.
     """
     by_path = defaultdict[Path, list[Finding]](list)
     for result in results:
@@ -289,7 +289,7 @@ def _repeats(results: Sequence[Result], context: Context) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     for paths in alike.values():
         leaders: list[Path] = []
-        for path in paths:
+        for path in sorted(paths, key=lambda path: -max(one.impact.level for one in by_path[path])):
             leader = next((one for one in leaders if _is_copy(one, path, context)), None)
             if leader is None:
                 leaders.append(path)

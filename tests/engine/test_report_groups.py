@@ -384,3 +384,23 @@ def test_the_fix_of_several_places_tells_what_any_of_them_needs(
     monkeypatch.setattr(engine, "run", run)
     assert "fix (safe): turn it off; waits longer; elsewhere: needs a guard\n" in shown()
     assert "fix (safe): turn it off; waits longer; needs a guard\n" in shown("b.py", "c.py")
+
+
+def test_the_copy_that_costs_most_speaks_for_all(shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("archive", "src"):
+        (tree / folder).mkdir()
+        (tree / folder / "train.py").write_text("WASTE\n")
+    levels = {"archive": Impact(Level.LOW, "a copy"), "src": IMPACTS["high"]}
+    scan = engine.run
+
+    def run(*arguments: Any, **options: Any) -> Report:
+        report: Report = scan(*arguments, **options)
+        for number, result in enumerate(report.results):
+            found = dataclasses.replace(result.finding, impact=levels[result.finding.path.parent.name])
+            report.results[number] = dataclasses.replace(result, finding=found)
+        return report
+
+    monkeypatch.setattr(engine, "run", run)
+    out = shown("--impact", "low")
+    assert order(out) == ["src/train.py:1:1"]
+    assert "same: in 1 copy of this file: archive/train.py" in out
