@@ -117,10 +117,10 @@ def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> 
         return False
     if _PATHS.search(module.syntax.source.text) or project.is_in_other_files(b"PYTHONPATH"):
         return False
-    if (project.root / ".gitmodules").exists():
+    if project.exists(project.root / ".gitmodules"):
         return False
     above = (up for up in module.path.parents if up == project.root or project.root in up.parents)
-    if any((up / package).exists() or (up / f"{package}.py").exists() for up in above):
+    if any(_is_on_disk(project, up, package) for up in above):
         return False
     users = project.word_index.importing(frozenset({word_of(package)}))
     return 2 * len(users) <= sum(path.suffix == ".py" for path in project.files)
@@ -135,7 +135,11 @@ def _is_missing(project: Project, module: ModuleIndex, name: str) -> bool:
     if project.module_path(name, module.path) is not None or any(path.stem == stem for path in project.files):
         return False
     homes = {path.parent for path in _modules_of(project, package)}
-    if not homes or any(_is_on_disk(home, name) for home in homes) or project.is_in_other_files(word_of(stem)):
+    if (
+        not homes
+        or any(_is_on_disk(project, home, name.partition(".")[2]) for home in homes)
+        or project.is_in_other_files(word_of(stem))
+    ):
         return False
     users = [project.module_at(path) for path in project.word_index.mentioning(word_of(stem))]
     if any(user is None or any(stem in text for text in user.strings) for user in users):
@@ -150,10 +154,10 @@ def _modules_of(project: Project, package: str) -> Iterator[Path]:
     return (path for path in project.files if path.suffix == ".py" and path.parent.name == package)
 
 
-def _is_on_disk(folder: Path, name: str) -> bool:
-    """Return whether a module is there, though Git ignores it, or a library of that name."""
-    inner = folder.joinpath(*name.split(".")[1:])
-    return inner.is_dir() or any(inner.parent.glob(f"{inner.name}.*"))
+def _is_on_disk(project: Project, folder: Path, name: str) -> bool:
+    """Return whether a folder has a module of a dotted name that Git ignores, as a file or as a package."""
+    place = folder.joinpath(*name.split("."))
+    return any(project.exists(place.with_name(place.name + suffix)) for suffix in ("", ".py", ".pyx", ".so"))
 
 
 def _uses_package(project: Project, path: Path, package: str) -> bool:
