@@ -1,4 +1,5 @@
-"""Programs that cannot start: they import a module under a path that it no longer has, or what it no longer defines."""
+"""Programs that cannot start: they import a module under a path that it no longer has, one of another tree, or what a
+module no longer defines."""
 
 from __future__ import annotations
 
