@@ -57,7 +57,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     else:
         row = kind(cost.kind)
         often = frequency(subject, row)
-        loss = _within_limit(subject, _loss(subject, cost, row))
+        loss = _loss(subject, cost, row)
         supposed = cost.assumed or assumed(subject, often, gpus)
         long = _long(subject, cost, row, often)
         level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
@@ -76,9 +76,10 @@ def assess(finding: Finding, project: Project) -> Impact:
     if cost is not None and kind(cost.kind).seldom and level > Level.LOW:
         level = Level.LOW
         parts.append(SELDOM)
+    hours = _hours(cost, _within_limit(subject, loss), often, gpus)
     own = cost.own if cost is not None else 0
     small = cost is not None and kind(cost.kind).small
-    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus), own, small)
+    return Impact(level, ", ".join(parts), _share(cost, often), hours, own, small)
 
 
 def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:

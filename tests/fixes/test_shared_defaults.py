@@ -74,8 +74,9 @@ def test_a_fix_says_which_program_needs_a_guard(job: MakeJob) -> None:
 
 
 def test_a_guarded_program_keeps_no_default_from_changing(job: MakeJob) -> None:
-    look = LOOK.replace("loader =", 'if __name__ == "__main__":\n    loader =').replace("\nx, y", "\n    x, y")
-    fix = job({**FILES, "look.py": look, "README.md": WINDOWS}).offer("GPU303")
+    guarded = LOOK.replace("loader =", 'if __name__ == "__main__":\n    loader =').replace("\nx, y", "\n    x, y")
+    files = {**FILES, "look.py": guarded.replace("print", "    print"), "README.md": WINDOWS}
+    fix = job(files).offer("GPU303")
     assert "guard" not in fix.description
 
 
