@@ -9,9 +9,9 @@ from gpulint import regex
 from gpulint.assessment.subject import node_at
 from gpulint.edits import by_file
 from gpulint.fix import Declined, Edit, Fix
-from gpulint.fixed_files import forbids_edits
 from gpulint.programs.api_releases import unless_lacking
 from gpulint.project import Project
+from gpulint.protected_files import forbids_edits
 from gpulint.rule import Kind
 from gpulint.semantic.first_bindings import is_named_in, runs_before
 from gpulint.texts import Refused, edited

@@ -105,12 +105,18 @@ def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
 
 def _within_limit(subject: Subject, loss: Loss) -> Loss:
     """Return a loss that is no longer than the time limits of the jobs that have it, where all have one."""
+    limits = _limits(subject)
+    if loss.seconds is None or not limits:
+        return loss
+    low, high = (min(seconds, max(limits)) for seconds in loss.seconds)
+    return Loss((low, high), loss.share, loss.phrase, loss.sure)
+
+
+def _limits(subject: Subject) -> list[float]:
+    """The time limits in seconds of all jobs that have a finding; none if one of them states none."""
     limits = [job.task.resources.seconds for job in subject.jobs]
     known = [limit for limit in limits if limit is not None]
-    if loss.seconds is None or not known or len(known) < len(limits):
-        return loss
-    low, high = loss.seconds
-    return Loss((min(low, max(known)), min(high, max(known))), loss.share, loss.phrase, loss.sure)
+    return known if len(known) == len(limits) else []
 
 
 def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
@@ -163,11 +169,11 @@ def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:
 def _brief(subject: Subject, loss: Loss, often: Frequency) -> str:
     """Return why what happens once per run takes nearly nothing of it, by the time limits of all jobs that run it;
     empty where it may take more."""
-    if often.per != "run" or loss.seconds is None or not subject.jobs:
+    limits = _limits(subject) if often.per == "run" else []
+    if loss.seconds is None or not limits:
         return ""
-    limits = [job.task.resources.seconds for job in subject.jobs]
-    shortest = min((limit for limit in limits if limit is not None), default=0)
-    if None in limits or loss.seconds[1] > shortest * figure("levels", "brief_share"):
+    shortest = min(limits)
+    if loss.seconds[1] > shortest * figure("levels", "brief_share"):
         return ""
     return f"seconds of {shortest / 3600:.0f} hours"
 

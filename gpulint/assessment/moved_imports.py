@@ -114,7 +114,7 @@ def _is_broken(project: Project, module: ModuleIndex) -> bool:
 
 def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> bool:
     """Return whether a package with a name for the program's own is not there, and most of the tree does without it."""
-    if package not in _OWN or package in _folder_names(project) or any(path.stem == package for path in project.files):
+    if package not in _OWN or package in _folder_names(project) or package in _stems(project):
         return False
     if _PATHS.search(module.syntax.source.text) or project.is_in_other_files(b"PYTHONPATH"):
         return False
@@ -133,7 +133,9 @@ def _is_missing(project: Project, module: ModuleIndex, name: str) -> bool:
     package, stem = name.partition(".")[0], name.rpartition(".")[2]
     if package in sys.stdlib_module_names | project.models.derived(Libraries).gpu or len(stem) < _LEAST:
         return False
-    if project.module_path(name, module.path) is not None or any(path.stem == stem for path in project.files):
+    if package not in _folder_names(project):
+        return False
+    if project.module_path(name, module.path) is not None or stem in _stems(project):
         return False
     homes = {path.parent for path in _modules_of(project, package)}
     if (
@@ -175,7 +177,7 @@ def _is_renamed(project: Project, module: ModuleIndex, name: str, wanted: tuple[
     libraries = project.models.derived(Libraries)
     if name in sys.stdlib_module_names | libraries.gpu | libraries.no_gpu or not all(map(_CLASS.match, wanted)):
         return False
-    if project.module_path(name, module.path) is not None or any(path.stem == name for path in project.files):
+    if project.module_path(name, module.path) is not None or name in _stems(project):
         return False
     word = word_of(name)
     if not wanted or name in _folder_names(project) or project.is_in_other_files(word):
@@ -227,6 +229,12 @@ def _folders(project: Project) -> frozenset[tuple[str, ...]]:
     """Folders of Python files, which are packages with or without ``__init__.py``."""
     places = (Path(project.place(path)).parts[:-1] for path in project.files if path.suffix == ".py")
     return frozenset(place[:end] for place in places for end in range(1, len(place) + 1))
+
+
+@query
+def _stems(project: Project) -> frozenset[str]:
+    """Names of files of any kind, without their suffixes."""
+    return frozenset(path.stem for path in project.files)
 
 
 @query

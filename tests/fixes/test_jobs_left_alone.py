@@ -298,7 +298,7 @@ CASES = {
             END
             """
         },
-        "the script writes the job, with this request",
+        "the script writes the job that requests them",
     ),
     "a partition of nodes with GPUs": (
         "GPU106",

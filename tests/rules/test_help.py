@@ -832,7 +832,7 @@ def test_samples_that_record_gradients_come_before_workers(tmp_path: Path) -> No
     project = Project(tmp_path, [path], Config(base=tmp_path))
     report = engine.run(project, [path], select(LOADED.rules, ["GPU303"], (), ()))
     (advice,) = [result.finding.help for result in report.results]
-    assert advice.startswith("make the samples without `requires_grad=True` (workers cannot batch such), then set ")
+    assert advice.startswith("make the samples without `requires_grad=True` (workers cannot batch them), then set ")
 
 
 TENSORFLOW = """\

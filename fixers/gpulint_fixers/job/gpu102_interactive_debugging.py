@@ -145,7 +145,8 @@ def _raised(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt)
     are not finite: without either, the program would train on with them."""
     parent, text = module.parents.get(statement), module.source.text
     (start, _), (_, end) = module.offsets(import_ or statement), module.offsets(statement)
-    behind = text[end:].splitlines()[0] if text[end:] else ""
+    line, column = module.source.position(end)
+    behind = module.source.line(line)[column - 1 :].rstrip("\r\n")
     if not isinstance(parent, ast.If) or parent.body[-1] is not statement or behind.strip("; \t\r"):
         return None
     value = _not_finite(parent.test)

@@ -68,7 +68,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             "without GPUs, and request none"
         )
     if not edits and not any(item.span.line == finding.span.line for item in script.directives):
-        return Declined("the script writes the job, with this request; remove it from the text that is written")
+        return Declined("the script writes the job that requests them; change the text that it writes")
     if not edits:
         return Declined("the GPU request shares its line with something else")
     where = f"; partition {partition!r} has to take jobs without them" if partition else ""

@@ -155,7 +155,7 @@ def _passed(module: ModuleIndex) -> dict[tuple[str, str], list[ast.AST | None]]:
 
 def _is_read(project: Project, name: str) -> bool:
     """Return whether a module reads an attribute or an entry of that name."""
-    between = r"(?:[\s\\]|#[^\r\n]*[\r\n])*"
+    between = r"(?:[\s\\]|#[^\r\n]{0,200}[\r\n]){0,50}"
     reads = re.compile(rf"\.{between}{name}\b|\[{between}[\"']{name}[\"']{between}\]")
     return any(project.matches(path, reads) for path in project.python_files_with(name.encode()))
 

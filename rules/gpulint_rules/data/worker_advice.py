@@ -94,7 +94,7 @@ def advice(project: Project, loader: Loader) -> str:
     if name := pinning_part(project, loader):
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if have_gradients(project, loader):
-        first += "make the samples without `requires_grad=True` (workers cannot batch such), then "
+        first += "make the samples without `requires_grad=True` (workers cannot batch them), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
