@@ -108,11 +108,11 @@ def _within_limit(subject: Subject, loss: Loss) -> Loss:
     limits = _limits(subject)
     if loss.seconds is None or not limits:
         return loss
-    low, high = (min(seconds, max(limits)) for seconds in loss.seconds)
-    return Loss((low, high), loss.share, loss.phrase, loss.sure)
+    low, high = loss.seconds
+    return Loss((min(low, max(limits)), min(high, max(limits))), loss.share, loss.phrase, loss.sure)
 
 
-def _limits(subject: Subject) -> list[float]:
+def _limits(subject: Subject) -> list[int]:
     """The time limits in seconds of all jobs that have a finding; none if one of them states none."""
     limits = [job.task.resources.seconds for job in subject.jobs]
     known = [limit for limit in limits if limit is not None]
