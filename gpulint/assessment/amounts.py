@@ -27,7 +27,6 @@ from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.drawn_alone import draws_one
-from gpulint.workload.item_work import ItemWorks
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -64,8 +63,6 @@ class Batch:
     """Bytes of each."""
     flat: bool = False
     """Its samples are slices of volumes."""
-    joined: bool = False
-    """Each sample is made of several pieces (``torch.stack(crops)``), of unknown number."""
     single: bool = True
     """The code names one size at most, not one for each of several commands."""
     sample: Sample | None = None
@@ -73,8 +70,6 @@ class Batch:
     size of the batch."""
     guessed: bool = False
     """Nothing but the words of the loader's module tells the kind."""
-    whole: bool = True
-    """Nothing says that a sample is several of its kind, or a part of one: the frames of a video, a slice."""
 
     @property
     def bytes(self) -> float:
@@ -89,22 +84,8 @@ class Batch:
 
     @property
     def phrase(self) -> str:
-        """``32 images``; the kind alone where the size is unknown."""
-        names = {
-            "small-image": "small image",
-            "table": "row",
-            "narrow": "row",
-            "points": "point cloud",
-            "text": "text",
-            "audio": "clip",
-            "neighbors": "graph",
-        }
-        name = names.get(self.kind, self.kind if self.kind != "other" else "sample")
-        name = "slice" if self.flat and self.kind == "volume" else name
-        name = "sample" if self.guessed or self.joined or not self.whole else name
-        most = "" if self.single else "up to "
-        name += "" if self.stated and self.size == 1 else "s"
-        return f"batches of {most}{self.size} {name}" if self.stated else name
+        """``batches of 32``; ``batches`` unless the code names one size."""
+        return f"batches of {self.size}" if self.stated and self.single else "batches"
 
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
@@ -136,15 +117,7 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     sample = sample_of(project, loader) if stated and single and not joined else None
     size = size if stated else _usual(found)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
-    whole = flat or _is_whole(project.fact(ItemWorks).of(loader), found)
-    return Batch(found, size, stated, pixels, channels, width, flat, joined, single, sample, guessed, whole)
-
-
-def _is_whole(work: ItemWork, kind: str) -> bool:
-    """Return whether a sample may be one image, volume or row, by the work for it."""
-    if kind == "volume":
-        return "volume" in work.kinds or not work.kinds
-    return "video" not in work.kinds and not (kind == "table" and "file" in work.kinds)
+    return Batch(found, size, stated, pixels, channels, width, flat, single, sample, guessed)
 
 
 def _of_drawn(project: Project, refs: Iterable[NodeRef]) -> list[NodeRef]:
@@ -276,18 +249,6 @@ def as_stored(work: ItemWork, batch: Batch) -> Batch:
     features of the images or clips that the code speaks of."""
     if batch.kind in ("image", "audio") and work.known and "file" in work.kinds and _ARRAYS.issuperset(work.kinds):
         return dataclasses.replace(batch, kind="other", side=0)
-    return batch
-
-
-def named_by(work: ItemWork, batch: Batch) -> Batch:
-    """The batch, of the kind that the work for its samples shows."""
-    seen = next((kind for kind in ("volume", "audio", "image") if kind in work.kinds), "")
-    if seen and batch.kind != "small-image" and not (batch.kind == "volume" and seen == "audio"):
-        return dataclasses.replace(batch, kind=seen, guessed=False, whole=batch.flat or _is_whole(work, seen))
-    if not seen and batch.kind in ("volume", "audio", "image") and work.kinds and "transform" not in work.kinds:
-        return dataclasses.replace(batch, kind="other")
-    if batch.kind == "table" and "transform" in work.kinds:  # arrays of images
-        return dataclasses.replace(batch, kind="other")
     return batch
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpulint.assessment.amounts import Batch, as_stored, batch_of, in_words, named_by, sample_seconds
+from gpulint.assessment.amounts import Batch, as_stored, batch_of, in_words, sample_seconds
 from gpulint.assessment.assumptions import assumed
 from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle, table
@@ -140,21 +140,17 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
 
 def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
     """Time of the work that is seen for the samples of a batch."""
+    told = batch.phrase
     if cost.loader is None:
         low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
         return Loss(
-            (low * batch.size, high * batch.size), None, cost.basis or f"{_loaded(batch)} in the training process"
+            (low * batch.size, high * batch.size), None, cost.basis or f"{told} in the training process"
         )
     work = subject.project.fact(ItemWorks).of(cost.loader)
     low, high = sample_seconds(work, batch)
     said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")
-    phrase = f"{_loaded(named_by(work, batch))} in the training process ({said})"
+    phrase = f"{told} in the training process ({said})"
     return Loss((low * batch.size, high * batch.size), None, cost.basis or phrase)
-
-
-def _loaded(batch: Batch) -> str:
-    """Return what a step loads: ``batches of 32 images``, or ``loading images`` where their number is unknown."""
-    return batch.phrase if batch.stated else f"loading {batch.phrase}"
 
 
 def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:

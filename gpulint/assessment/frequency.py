@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.branches import is_in_branch
 from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
@@ -67,6 +69,8 @@ class Frequency:
     """Of the same, where the program may get there more than once."""
     lasts: bool = False
     """A share of the whole run is lost, not some time in it."""
+    in_branch: bool = False
+    """A test decides whether a step gets there."""
 
     @property
     def phrase(self) -> str:
@@ -76,7 +80,7 @@ class Frequency:
             return "the whole run" if self.lasts else stops or "once per run"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
-            return f"every {name}"
+            return f"every {name}" + (" that gets there" if self.in_branch else "")
         return f"every {self.every:g} {name}s" if self.stated else f"not in every {name}"
 
 
@@ -170,7 +174,8 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             for context, way in once
         ):
             per, seldom = "epoch", [[place for place in way if _is_rare(guards, place)] for way in seldom]
-        return _every(guards, per, seldom)
+        branches = per == "step" and all(is_in_branch(subject.project, module, node, one) for one in contexts)
+        return dataclasses.replace(_every(guards, per, seldom), in_branch=branches)
     return None
 
 

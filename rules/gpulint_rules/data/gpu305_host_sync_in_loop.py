@@ -62,6 +62,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
+from gpulint.training.branches import is_in_branch
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards, is_benchmark
@@ -114,7 +115,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
-            message(module, sync, context, passed=sync.node in groups[context.loop.node].passed),
+            message(module, sync, context, passed=is_in_branch(project, module, sync.node, context)),
             help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
