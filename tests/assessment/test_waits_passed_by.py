@@ -56,8 +56,11 @@ def test_a_place_that_steps_pass_by_does_not_lead(
     assert all(one["impact"]["basis"].startswith("every step, ") for one in others)
 
 
-def test_a_place_that_every_step_gets_to_may_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", "True"))
+@pytest.mark.parametrize("condition", ["True", "model.training"])
+def test_a_place_that_every_step_gets_to_may_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str
+) -> None:
+    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", condition))
     (first,) = [one for one in waits if one["impact"]["level"] != "low"]
     assert first["line"] == 17
     assert "on every training iteration" in first["message"]
