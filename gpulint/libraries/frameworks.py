@@ -155,6 +155,8 @@ class EagerFramework:
 
     packages: tuple[str, ...]
     """What a module that uses it imports."""
+    detaches: bool = True
+    """Whether each of its tensors has a graph, and PyTorch's ``detach`` takes it away."""
 
     @property
     def label(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
+from gpulint.libraries.frameworks import EagerFramework
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import last_name
 
@@ -19,7 +20,14 @@ class EagerPackages:
     """The packages of all frameworks with models that look like PyTorch's."""
 
     def __init__(self, models: Models) -> None:
-        self.names = frozenset(name for row in models.rows("eager-framework") for name in row.packages)
+        rows: tuple[EagerFramework, ...] = models.rows("eager-framework")
+        self.names = frozenset(name for row in rows for name in row.packages)
+        self.without_detach = frozenset(name for row in rows if not row.detaches for name in row.packages)
+
+
+def has_no_detach(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the tensors of a module are of a framework without PyTorch's ``detach``."""
+    return not module.packages.isdisjoint(project.models.derived(EagerPackages).without_detach)
 
 
 def may_be_of_another_framework(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:

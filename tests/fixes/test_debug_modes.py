@@ -122,6 +122,15 @@ def test_errors_that_only_another_program_catches_do_not_keep_anomaly_detection(
     assert "catches the error" in job(called).refusal("GPU414")
 
 
+@pytest.mark.parametrize(
+    ("more", "lost"), [("", "NaN in a backward pass"), (", check_nan=False", "no longer name the")]
+)
+def test_a_fix_says_what_is_lost_with_anomaly_detection(job: MakeJob, more: str, lost: str) -> None:
+    program = TRIED.format(more="").replace("(True)", f"(True{more})")
+    (found,) = job({"train.py": program, "steps.py": STEPS}).scan("GPU414")
+    assert isinstance(found.fix, Fix) and lost in found.fix.description
+
+
 def test_cudnn_stays_off_for_gradients_of_inputs_through_recurrent_layers(job: MakeJob) -> None:
     net = "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        self.layer = torch.nn.{}(8, 8)\n"
     program = SWITCHED_OFF.format(more=", requires_grad=True")

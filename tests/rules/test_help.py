@@ -866,3 +866,32 @@ class Run:
 def test_what_names_and_deletes_its_own_files_is_not_moved(tmp_path: Path, save: str, said: str, unsaid: str) -> None:
     (found,) = found_in(tmp_path, "GPU211", TENSORFLOW.format(save))
     assert said in found.help and unsaid not in found.help
+
+
+ANOMALY = """\
+import torch
+{before}
+for images in train_loader:
+    loss = net(images.cuda()).sum()
+{backward}
+    optimizer.step()
+"""
+INSIDE = "    with torch.autograd.detect_anomaly():\n        loss.backward()"
+BESIDE = "    loss.backward()"
+
+
+@pytest.mark.parametrize(
+    ("before", "backward", "does"),
+    [
+        ("", INSIDE, "checks every gradient,"),
+        (
+            "torch.autograd.set_detect_anomaly(True)",
+            BESIDE,
+            "checks every gradient and keeps the stack of every operation,",
+        ),
+        ("torch.autograd.set_detect_anomaly(True, check_nan=False)", BESIDE, "keeps the stack of every operation,"),
+    ],
+)
+def test_help_says_what_anomaly_detection_does_there(tmp_path: Path, before: str, backward: str, does: str) -> None:
+    (found,) = found_in(tmp_path, "GPU414", ANOMALY.format(before=before, backward=backward))
+    assert f"remove anomaly detection, which {does}" in found.help

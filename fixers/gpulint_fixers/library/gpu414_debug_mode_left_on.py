@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpulint_rules.library.anomaly_blocks import looks_for_nan
 from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
 from gpulint_rules.library.debug_calls import DebugMode
 from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM
@@ -50,6 +51,7 @@ _DEFAULT = regex.compile(
 """``NAME="${NAME:-1}"``"""
 _CAUGHT = "the program catches the error that it raises for NaN, and would go on with such gradients"
 _NAN = "; NaN in a backward pass no longer stops the run"
+_TRACE = "; errors of a backward pass no longer name the operation of the forward pass"
 """What is no longer done without anomaly detection."""
 _SEEDS = regex.compile(r"seed|determin|reproduc", re.IGNORECASE)
 _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
@@ -58,8 +60,15 @@ _ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     made, mode = _together(finding, project), finding.payload
     if isinstance(made, Fix) and isinstance(mode, DebugMode) and mode.what == "anomaly detection" and made.edits:
-        return replace(made, description=f"{made.description}{_NAN}")
+        return replace(made, description=f"{made.description}{_lost(finding, mode, project)}")
     return made
+
+
+def _lost(finding: Finding, mode: DebugMode, project: Project) -> str:
+    document = project.document(finding.path)
+    module = project.module(document) if document is not None else None
+    looks = module is None or not isinstance(mode.node, ast.Call) or looks_for_nan(project, module, mode.node)
+    return _NAN if looks else _TRACE
 
 
 def _together(finding: Finding, project: Project) -> Fix | Declined:

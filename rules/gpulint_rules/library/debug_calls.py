@@ -20,6 +20,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint_rules.library.anomaly_blocks import fits_nothing, is_around_few_passes
 from gpulint_rules.library.debug_places import (
     differentiates_nothing,
     is_in_unused_module,
@@ -111,13 +112,13 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         names = project.fact(Resolver).call_names(module, call)
         argument = project.fact(Arguments).value(module, call, "mode", 0)
         on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
-        on = on and not _is_ended(module, call, project) and not _is_around_one_pass(module, call, project)
+        on = on and not _is_ended(module, call, project) and not is_around_few_passes(project, module, call)
         on = on and not _meets_no_backward_pass(module, call, project)
         return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
     ):
-        if _is_tried(module, call, project):
+        if _is_tried(module, call, project) or fits_nothing(project, module, call):
             return None
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
@@ -163,19 +164,6 @@ def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
         and module.function(other) is module.function(call)
         and project.fact(Arguments).value(module, other, "mode", 0).every(lambda value: value is False)
         for other in module.calls_by_name.get("set_detect_anomaly", [])
-    )
-
-
-def _is_around_one_pass(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the call is the context of a ``with`` around a backward pass that no loop repeats: a check."""
-    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
-    if block is None or not any(item.context_expr is call for item in block.items):
-        return False
-    inner = set(walk(block))
-    return (
-        any(backward in inner for backward in module.calls_by_name.get("backward", ()))
-        and not any(loop in inner for loop in module.loops)
-        and not project.fact(LoopContexts).enclosing_loops(module, call)
     )
 
 

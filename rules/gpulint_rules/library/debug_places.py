@@ -125,8 +125,14 @@ def is_in_unused_module(project: Project, module: ModuleIndex, node: ast.AST) ->
         and all(part in texts or isinstance(part, ast.Import | ast.ImportFrom | ast.Assign) for part in rest)
         and next(project.fact(GpuPrograms).users(module.path), None) is None
         and not project.fact(MultiGpuUse).of(module.path).trains
-        and not project.fact(MultiGpuUse).of(module.path).trains
         and not project.is_in_other_files(os.fsencode(module.path.stem))
+    )
+
+
+def is_set_for_nobody(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a variable is set where a module is imported, and it is one that nothing of the tree imports."""
+    return not any(isinstance(up, ast.If) for up in module.syntax.ancestors(node)) and is_in_unused_module(
+        project, module, node
     )
 
 

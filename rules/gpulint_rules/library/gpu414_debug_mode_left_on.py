@@ -15,7 +15,8 @@ When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
 later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
 one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
-(``--accelerator cpu``). A program without cuDNN loses nothing where it makes no convolutions and
+(``--accelerator cpu``). Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
+not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
 that are made of them. It is low as well for blocking launches beside settings for reproducible runs.
 
@@ -51,6 +52,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.library.anomaly_blocks import cost_of, is_around_backward_alone
 from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import is_left_off, switches
 from gpulint_rules.library.debug_calls import DebugMode, left_on
@@ -59,6 +61,7 @@ from gpulint_rules.library.debug_places import (
     comes_too_late,
     gets_to_programs,
     is_explained_elsewhere,
+    is_set_for_nobody,
     is_switched_on,
 )
 from gpulint_rules.library.shared_switches import beside, switch
@@ -68,12 +71,8 @@ _VARIABLES = {
     _LAUNCHES: frozenset({"1", "true", "True", "on"}),
     "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
 }
-_CHECKS = ", which checks every gradient and keeps the stack of every operation"
 _RECORDS = ", which records every operation of the run"
 _COSTS = {
-    "set_detect_anomaly": _CHECKS,
-    "detect_anomaly": _CHECKS,
-    "Trainer": _CHECKS,
     "emit_nvtx": _RECORDS,
     "emit_itt": _RECORDS,
     "profile": _RECORDS,
@@ -82,6 +81,7 @@ _COSTS = {
 }
 """What the modes cost."""
 _GUARD = ", or guard it with a debug option that is off by default"
+_RUN, _BACKWARD = "for the whole run", "for each backward pass"
 _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 """Those that only a group of processes reads."""
 
@@ -104,8 +104,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
-                f"{mode.what} is left on for the whole run",
-                help=f"remove {mode.what}{_COSTS.get(last_name(call.func), '')}{_GUARD}",
+                f"{mode.what} is left on {_BACKWARD if is_around_backward_alone(module, call) else _RUN}",
+                help=f"remove {mode.what}{_COSTS.get(last_name(call.func)) or cost_of(project, module, call)}{_GUARD}",
                 payload=replace(mode, own=own, beside=beside(own, group)),
                 cause=group[0].place if group else None,
             )
@@ -126,7 +126,8 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
             if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
                 continue
             late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
-            if late or is_unset_below(document, project, module, setting):
+            unused = is_set_for_nobody(project, module, setting.node)
+            if late or unused or is_unset_below(document, project, module, setting):
                 continue
         elif not gets_to_programs(project, document, setting):
             continue

@@ -45,14 +45,13 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.model_frameworks import has_no_detach
 from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 from gpulint_rules.model.graph_values import carried, changes, detached, has_graph, lets_go
 from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
 from gpulint_rules.model.unfreed_graphs import stays_whole
 
-_RECORDING = frozenset({"mxnet"})
-"""Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
 _STEP = regex.compile(
     r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$"
     r"|^_?update(_(policy|agent|model|actor|critic|network|weights|parameters))?$"
@@ -75,7 +74,7 @@ class RetainedGraph:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
-    if module is None or any(binding.target.partition(".")[0] in _RECORDING for binding in module.imports):
+    if module is None or has_no_detach(project, module):
         return
     if module.loops and project.fact(GpuPrograms).stays_on_cpu(module):
         return

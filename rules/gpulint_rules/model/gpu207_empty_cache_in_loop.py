@@ -10,8 +10,9 @@ garbage collection stops the host while the GPU idles. Insufficient GPU memory, 
 accounts for 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-Calls between phases, once in many iterations, or after an out-of-memory error. Left alone in loops that move models
-back to the host, and in programs of MinkowskiEngine, whose documentation says to call it in each step.
+Calls between phases, once in many iterations, after an out-of-memory error, or in a loop of a few steps. Left alone in
+loops that move models back to the host, and in programs of MinkowskiEngine, whose documentation says to call it in each
+step.
 
 Fix safety
 Unsafe. ``empty_cache`` frees no memory that PyTorch could not reuse by itself, but it may reduce fragmentation, so that
@@ -42,16 +43,21 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.bounded_loops import stops_within
 from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.model.freed_memory import CALLS, in_each_branch, override_for
+from gpulint_rules.model.rounds import counts_epochs_of
 
 _INSTEAD = "if memory is short, use a smaller batch with accumulation, or activation checkpointing"
 _COLLECTS = Cost("allocator-flush", basis="Python looks for garbage")
 _EMPTIES = Cost("allocator-flush", own=1)  # the larger part, so that it leads where one repair ends both
+_FEW = 20
+"""Steps whose calls cost a run next to nothing."""
 _TURNS = frozenset({"wake_up", "resume_memory_occupation", "release_memory_occupation"})
 """How vLLM and SGLang take memory back and give it away."""
 
@@ -63,7 +69,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for call in [*module.calls_by_name.get("empty_cache", []), *module.calls_by_name.get("collect", [])]:
         names = project.fact(Resolver).call_names(module, call) & CALLS
         contexts = training_contexts(project, module, call) if names else []
-        step = next((context for context in contexts if context.role is Role.STEP), None)
+        steps = (context for context in contexts if context.role is Role.STEP)
+        step = next((context for context in steps if not _takes_few_steps(project, context.loop)), None)
         if (
             step is None
             or project.fact(GpuPrograms).is_elsewhere(module)
@@ -121,6 +128,21 @@ def _is_told_to(project: Project, module: ModuleIndex) -> bool:
 def _stays_on_host(project: Project, loop: NodeRef) -> bool:
     """Return whether the loop trains where nothing is on a GPU."""
     return isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node)
+
+
+def _takes_few_steps(project: Project, where: NodeRef) -> bool:
+    """Return whether a loop is known to take a few steps, once in a run: to warm a model up."""
+    loop, module = where.node, where.module
+    contexts = project.fact(LoopContexts)
+    if not isinstance(loop, ast.For) or counts_epochs_of(loop) or not stops_within(project, where, _FEW):
+        return False
+    if any(up is not loop for up in contexts.around(module, loop)):
+        return False
+    function = module.function(loop)
+    return function is None or (
+        bool(project.fact(Resolver).call_sites(module, function))
+        and not contexts.enclosing_loops_of_function(module, function)
+    )
 
 
 def _makes_room(loop: ast.stmt) -> bool:
