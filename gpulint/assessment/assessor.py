@@ -29,6 +29,9 @@ _BESIDE_STEPS = frozenset({"host-wait", "needed-wait", "host-tensor"})
 """Costs of some time in each step, whatever its length."""
 
 
+_WITHOUT_WORK = frozenset({"idle-gpus"})
+"""Costs of all the time of a job, where nothing tells how long that is."""
+
 _IN_PROCESS = "data-parallel"
 """What concerns the GPUs that one process sees: those of its node."""
 
@@ -62,8 +65,9 @@ def assess(finding: Finding, project: Project) -> Impact:
         long = _long(subject, cost, row, often)
         level = _level(loss, often, gpus, row, bool(long)) if not supposed else Level.LOW
         brief = _brief(subject, loss, often) if level > Level.LOW else ""
-        level = Level.LOW if brief else level
-        parts += [part for part in (often.phrase, loss.phrase, long, supposed, brief) if part]
+        short = _short_job(subject, cost, often, gpus) if level is Level.HIGH else ""
+        level = Level.LOW if brief else Level.MEDIUM if short else level
+        parts += [part for part in (often.phrase, loss.phrase, long, supposed, brief, short) if part]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if gpus is not None:
@@ -170,6 +174,18 @@ def _brief(subject: Subject, loss: Loss, often: Frequency) -> str:
     if loss.seconds[1] > shortest * figure("levels", "brief_share"):
         return ""
     return f"seconds of {shortest / 3600:.0f} hours"
+
+
+def _short_job(subject: Subject, cost: Cost, often: Frequency, gpus: int | None) -> str:
+    """Return how long GPUs without work are held at most, where the time limits of all their jobs leave less than what
+    a pause of high impact takes; empty otherwise."""
+    limits = _limits(subject) if often.per == "run" and cost.kind in _WITHOUT_WORK else []
+    if not limits or cost.seconds is not None or cost.share is not None:
+        return ""
+    longest = max(limits)
+    if longest * (gpus or figure("assumed", "gpus")) >= figure("levels", "high_gpu_seconds"):
+        return ""
+    return f"at most {longest / 60:.0f} min by the time limit"
 
 
 def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool) -> Level:

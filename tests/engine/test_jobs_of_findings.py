@@ -76,3 +76,14 @@ def test_a_command_counts_the_gpus_of_the_job_that_it_names(scanned: Any) -> Non
     block = out[out.index("GPU401") :]
     assert re.search(r"impact: .*10 GPUs", block)
     assert re.search(r"note: b\.yaml:\d+:\d+: the GPUs are held", block)
+
+
+def test_a_placeholder_for_the_name_of_a_job_reads_as_it_is_written(scanned: Any) -> None:
+    script = "#SBATCH --gres=gpu:{gpus}\n#SBATCH -J {name}\nexport CUDA_LAUNCH_BLOCKING=1\npython train.py\n"
+    out = scanned(
+        a_sh=script.format(gpus=2, name="<job_name>"),
+        b_sh=script.format(gpus="<count>", name='"<your job>_tuned"  # a comment'),
+        c_sh=script.format(gpus=1, name="plain"),
+    )
+    heads = re.findall(r"==> Job '(.*)' \(.*\): (\d|unknown)", out)
+    assert sorted(heads) == [("<job_name>", "2"), ("<your job>_tuned", "unknown"), ("plain", "1")]

@@ -30,12 +30,14 @@ class ResourceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One option of a directive; ``span`` holds option and value."""
+    """One option of a directive; ``span`` holds option and value, ``written`` is the value before placeholders
+    (``<name>``) were read as variables."""
 
     name: str
     value: str
     span: Span
     text: str
+    written: str = ""
 
     def count(self, value: int | None) -> Count:
         """A number with the flag as its place."""
@@ -77,8 +79,11 @@ def flags(script: Script, directive: Directive, *, glued: bool = True) -> Iterat
             break
         tokens.append((match.group(), match.start(), match.end()))
     for name, value, start, end in _options(tokens, glued):
-        span = script.fragment.span(directive.start + start, directive.start + end)
-        yield Flag(name, _unquoted(value), span, directive.text[start:end])
+        first, stop = directive.start + start, directive.start + end
+        written = script.fragment.text[stop - len(value) : stop] if value else ""
+        yield Flag(
+            name, _unquoted(value), script.fragment.span(first, stop), directive.text[start:end], _unquoted(written)
+        )
 
 
 def _options(tokens: list[tuple[str, int, int]], glued: bool) -> Iterator[tuple[str, str, int, int]]:
@@ -153,9 +158,8 @@ def _request(row: Scheduler, flags: Flags) -> ResourceRequest:
     for flag in flags if row.resources is not None else ():
         if row.resources is not None and flag.name.lstrip("-") in row.resources.options:
             resources = _listed(row.resources, flag, resources)
-    return ResourceRequest(
-        row.system or row.name, resources, _text(flags, row.job_name) or "", _text(flags, row.working_dir)
-    )
+    name = next((flag.written or flag.value for flag in _given(flags, row.job_name)), "")
+    return ResourceRequest(row.system or row.name, resources, name, _text(flags, row.working_dir))
 
 
 def _gpus(row: Scheduler, flags: Flags, nodes: Count | None, tasks: Count | None) -> tuple[Count | None, str | None]:

@@ -28,6 +28,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import PurePosixPath
 
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
@@ -57,6 +59,18 @@ _BUILDS = frozenset(
 _RUNS = frozenset({"test", "tests", "check", "run", "bench", "benchmark", "train"})
 """Words of builds that run what they have built."""
 _MAKEFILES = frozenset({"makefile", "gnumakefile"})
+_NAMES_TARGETS = frozenset({"make", "ninja"})
+_BUILT = frozenset(
+    {
+        *("all", "build", "install", "clean", "distclean", "mrproper", "cleanall", "rebuild", "lib", "libs", "library"),
+        *("compile", "release", "debug", "default", "shared", "static", "dist", "sdist", "wheel", "package", "depend"),
+        *("deps", "configure", "config", "menuconfig", "modules", "headers", "docs", "doc"),
+    }
+)
+"""Targets that build, in any project."""
+_BUILT_FILES = frozenset({".o", ".so", ".a", ".exe", ".out", ".whl", ".pdf"})
+_GETS_SOURCES = frozenset({"git", "wget", "curl", "tar", "unzip", "cmake", "configure", "autoconf", "cp", "rsync"})
+_TAKES_VALUE = frozenset("-C --directory -f --file --makefile -o -I".split())
 _DISPATCHES = regex.compile(r"CUGRAPH|CUDF|CUML|CUPY|RAPIDS|NETWORKX_BACKEND")
 """Variables by which a library for the CPU hands its work to one for GPUs."""
 _COMPILERS = frozenset({"gcc", "g++", "nvcc"})
@@ -170,7 +184,7 @@ def _idle(job: Job, project: Project) -> str | None:
             return f"{cpu_programs[0].command.name} computes on the CPU"
         if not any(_takes_time(item, project) for item in job.commands):
             return None
-        builds = any(_is_build(item) for item in job.commands)
+        builds = any(_is_build(item, project) for item in job.commands)
         if builds and (_builds_where_gpus_are(job, project) or _makes_more(job, project)):
             return None
         return "the job only builds software" if builds else "its commands compute nothing on one"
@@ -206,7 +220,7 @@ def _computes_nothing(item: JobCommand, project: Project) -> bool:
         return any(_ENVIRONMENT.search(word.text) for word in item.command.argv[1:2])
     if name in _ENVIRONMENTS | _SUBMITTERS:
         return True
-    return (name in PLAIN_COMMANDS and name != "eval") or _is_build(item) or _shows_gpus(item)
+    return (name in PLAIN_COMMANDS and name != "eval") or _is_build(item, project) or _shows_gpus(item)
 
 
 def _fetches(item: JobCommand, project: Project) -> bool:
@@ -228,13 +242,13 @@ def _takes_time(item: JobCommand, project: Project) -> bool:
     action = (told[1:2] or [""])[0] if told[:1] == ["env"] else (told or [""])[0]
     if item.command.name in _INSTALLERS | {"git"}:
         return action in _LONG
-    return item.command.name in _SLOW or _is_build(item) or _fetches(item, project)
+    return item.command.name in _SLOW or _is_build(item, project) or _fetches(item, project)
 
 
 def _builds_where_gpus_are(job: Job, project: Project) -> bool:
     """Return whether a build may look for a GPU: the ``setup.py`` that it runs or, if that is unknown, one of the tree
     does, and the job does not force the extension."""
-    builds = [item for item in job.commands if _is_build(item) and item.command.name not in _COMPILERS]
+    builds = [item for item in job.commands if _is_build(item, project) and item.command.name not in _COMPILERS]
     starts = [start for item in builds for start in job.started_by.get(id(item.command), ())]
     known = {start.program for start in starts if start.program is not None}
     if not builds or any("FORCE_CUDA" in item.env for item in job.launches) or "FORCE_CUDA" in job.settings:
@@ -247,29 +261,58 @@ def _builds_where_gpus_are(job: Job, project: Project) -> bool:
 
 
 def _makes_more(job: Job, project: Project) -> bool:
-    """Return whether ``make`` may start programs: a recipe of the tree does, other than of a target that tests."""
-    if all(item.command.name != "make" for item in job.commands):
+    """Return whether ``make`` may start programs: a recipe of the tree does, other than of a target that tests, or the
+    default target is out of sight: the tree has no makefile, and the job gets no sources from elsewhere."""
+    makes = [item for item in job.commands if item.command.name == "make"]
+    if not makes:
         return False
     index = project.fact(JobIndex)
-    made = (one for path in project.files if path.name.lower() in _MAKEFILES for one in index.jobs_in(path))
+    makefiles = [path for path in project.files if path.name.lower() in _MAKEFILES]
+    if not makefiles and not any(item.command.name in _GETS_SOURCES for item in job.commands):
+        return all(set(_targets([word.text for word in item.command.argv])) <= {"all"} for item in makes)
+    made = (one for path in makefiles for one in index.jobs_in(path))
     return any(
-        id(item.command) in one.starters and not _is_build(item)
+        id(item.command) in one.starters and not _is_build(item, project)
         for one in made
         if one.task.name not in _RUNS
         for item in one.commands
     )
 
 
-def _is_build(item: JobCommand) -> bool:
+def _is_build(item: JobCommand, project: Project) -> bool:
     words = [word.text for word in item.command.argv]
     if item.command.name in _BUILDS - {"ls"}:
-        return _RUNS.isdisjoint(words[1:])
+        return _RUNS.isdisjoint(words[1:]) and (
+            item.command.name not in _NAMES_TARGETS or all(_builds(target, project) for target in _targets(words))
+        )
     if item.command.name not in ("python", "python3"):
         return False
     setup = words[1:2] == ["setup.py"] and any(
         word.startswith(("bdist", "build", "install", "develop", "sdist")) for word in words
     )
     return setup or words[1:3] in (["-m", "build"], ["-m", "pip"], ["-m", "venv"])
+
+
+def _targets(words: list[str]) -> list[str]:
+    """What ``make -j 8 CUDA=1 train`` makes."""
+    return [
+        word
+        for before, word in pairwise(words)
+        if not word.startswith("-")
+        and "=" not in word
+        and not word.isdigit()
+        and before not in _TAKES_VALUE
+        and not (before in ("-j", "--jobs") and word.startswith(("$", "`")))
+    ]
+
+
+def _builds(target: str, project: Project) -> bool:
+    """Return whether a target only builds: by its name, or as a file of the tree tells what is done for it. What others
+    are for (``make eval``) is written elsewhere."""
+    if target in _BUILT or PurePosixPath(target).suffix in _BUILT_FILES:
+        return True
+    makefiles = (project.document(path) for path in project.files if path.name.lower() in _MAKEFILES)
+    return any(target in task.name.split() for document in makefiles if document is not None for task in document.tasks)
 
 
 RULE = Rule(
