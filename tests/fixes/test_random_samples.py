@@ -18,7 +18,9 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms as T
+from transformers import AutoTokenizer
 
+tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
 prepare = T.Compose([T.{module}, T.ToTensor()])
 
 
@@ -75,6 +77,7 @@ def test_samples_of_random_numbers_are_said_to_change(job: MakeJob, sample: str,
     [
         f"self.transform({IMAGE})",
         f"prepare({IMAGE})",
+        "tokenizer(self.dataset['text'][index], np.array(Image.open(self.mask_paths[index])))",
         "torch.from_numpy(nib.load(self.mask_paths[index]).get_fdata())",
         "torch.from_numpy(cv2.resize(cv2.imread(self.dataset['scan'][index]), (64, 64))).permute(2, 0, 1)",
     ],
@@ -83,6 +86,20 @@ def test_samples_without_random_numbers_stay_the_same(job: MakeJob, sample: str)
     description = described(job, sample)
     assert "random states" not in description
     assert "which stay alive, so later epochs are shuffled differently" in description
+
+
+@pytest.mark.parametrize(
+    ("collate", "draws"),
+    [
+        ("lambda batch: torch.stack(batch)", False),
+        ("lambda batch: mixup(batch)", True),
+        ("collates[0]", True),
+    ],
+)
+def test_what_puts_samples_together_may_draw(job: MakeJob, collate: str, draws: bool) -> None:
+    program = PROGRAM.format(sample=f"self.transform({IMAGE})", passed="Resize(64)", module="Resize(64)")
+    program = program.replace("shuffle=True", f"shuffle=True, collate_fn={collate}")
+    assert ("random states" in job({"train.py": program}).offer("GPU303").description) is draws
 
 
 TRAINER = """\

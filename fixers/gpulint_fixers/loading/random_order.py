@@ -32,6 +32,7 @@ _DRAWS = regex.compile(
 """Names of what may draw random numbers."""
 _INNER = regex.compile(r"data_?sets?$|(^|_)(ds|base|source|inner|wrapped)$", re.IGNORECASE)
 """Names of a data set from which another one takes its samples."""
+_CHAINS = frozenset({"Compose", "Sequential"})
 _MAX_WRAPPED = 3
 _HELPERS = 2
 
@@ -99,7 +100,8 @@ def may_draw(project: Project, loader: Loader) -> bool:
     in the tree, and calls nothing of a name that tells of it, nor an object that the data set holds."""
     if not _is_of_tree(project, loader):
         return True
-    todo, seen = [(one, _HELPERS) for one in makers_of(project, loader)], set[ast.AST]()
+    lambdas = [one for one in _collates(project, loader) if isinstance(one.node, ast.Lambda)]
+    todo, seen = [(one, _HELPERS) for one in (*makers_of(project, loader), *lambdas)], set[ast.AST]()
     while todo:
         maker, depth = todo.pop()
         if maker.node in seen:
@@ -111,7 +113,7 @@ def may_draw(project: Project, loader: Loader) -> bool:
             if not isinstance(part, ast.Call) or draws_nothing(project, NodeRef(maker.module, part.func)):
                 continue
             called = project.fact(Resolver).callees(maker.module, part)
-            is_unknown = not depth if called else _is_held(part.func) or _is_object(project, maker.module, part.func)
+            is_unknown = not depth if called else _is_held(part.func) or _is_transform(project, maker.module, part.func)
             if is_unknown or any(map(_DRAWS.search, _spelled(part.func))):
                 return True
             todo += [(one, depth - 1) for one in called]
@@ -125,10 +127,14 @@ def _is_inner(item: ast.Subscript) -> bool:
     return named and not is_column and _INNER.search(last_name(item.value)) is not None
 
 
-def _is_object(project: Project, module: ModuleIndex, called: ast.expr) -> bool:
-    """Return whether what is called is an object that is made elsewhere (``augment = Compose([...])``)."""
-    refs = project.fact(Resolver).points_to(module, called) if isinstance(called, ast.Name) else ()
-    return any(isinstance(ref.node, ast.Call) for ref in refs)
+def _is_transform(project: Project, module: ModuleIndex, called: ast.expr) -> bool:
+    """Return whether what is called is a transform that is made elsewhere (``augment = Compose([...])``)."""
+    resolver = project.fact(Resolver)
+    refs = resolver.points_to(module, called) if isinstance(called, ast.Name) else ()
+    made = [
+        name for ref in refs if isinstance(ref.node, ast.Call) for name in resolver.call_names(ref.module, ref.node)
+    ]
+    return any(_DRAWS.search(last) or last in _CHAINS for last in (name.rpartition(".")[2] for name in made))
 
 
 def _spelled(called: ast.expr) -> Iterator[str]:
@@ -145,6 +151,13 @@ def _spelled(called: ast.expr) -> Iterator[str]:
     yield called.id
 
 
+def _collates(project: Project, loader: Loader) -> list[NodeRef]:
+    """Return what puts the samples of a loader together, as far as it is given."""
+    points_to = project.fact(Resolver).points_to
+    refs = loader_argument(project, loader, "collate_fn").refs
+    return [made for ref in refs for made in points_to(ref.module, ref.node)]
+
+
 def _is_of_tree(project: Project, loader: Loader) -> bool:
     """Return whether classes of the tree make all samples, and functions of the tree put them together if not PyTorch
     does."""
@@ -157,11 +170,14 @@ def _is_of_tree(project: Project, loader: Loader) -> bool:
         for source in sources
         if isinstance(source.node, ast.expr)
     )
-    collates = [made.node for ref in collate.refs for made in resolver.points_to(ref.module, ref.node)]
+    collates = _collates(project, loader)
     return (
         bool(sources)
         and all(known)
-        and (collate.is_absent or (bool(collates) and all(isinstance(one, FUNCTIONS) for one in collates)))
+        and (
+            collate.is_absent
+            or (bool(collates) and all(isinstance(one.node, (*FUNCTIONS, ast.Lambda)) for one in collates))
+        )
     )
 
 
