@@ -12,6 +12,8 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    import re
+
     from gpulint.project import Project
 
 CHEAP = frozenset(
@@ -28,39 +30,64 @@ _CONVERTS = regex.compile(
     r"|(torch|numpy)\.(tensor|as_tensor|from_numpy|Tensor|FloatTensor|LongTensor|asarray|float32|float64))$"
 )
 """What makes tensors of arrays that are in memory, or changes the type of their numbers."""
+_SAME_EACH_TIME = regex.compile(
+    r"^(torchvision\.transforms|albumentations)\.(\w+\.)*(CenterCrop|ConvertImageDtype|Grayscale|LongestMaxSize|Normalize"
+    r"|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToGray|ToImage|ToPILImage|ToTensor|ToTensorV2)$"
+)
+"""Transforms that take no random numbers."""
+_CUTS = regex.compile(r"^torchvision\.transforms\.(\w+\.)*(CenterCrop|RandomCrop|Random(Horizontal|Vertical)Flip)$")
+"""Transforms that take next to no time for a tensor. Of nothing else could a batch be made after them alone."""
 _CHAINS = frozenset({"Compose", "Sequential"})
 _FUNCTION = "Lambda"
 """torchvision's transform that calls a function."""
 _DEPTH = 4
 
 
-def only_converts(project: Project, transform: NodeRef, depth: int = _DEPTH) -> bool:
+def only_converts(project: Project, transform: NodeRef) -> bool:
     """Return whether calling a transform, or each of those that a value may be, only converts what it is given."""
+    return _is_one_of(project, transform, _CONVERTS, _DEPTH)
+
+
+def draws_nothing(project: Project, transform: NodeRef) -> bool:
+    """Return whether calling a transform, or each of those that a value may be, takes no random numbers."""
+    return _is_one_of(project, transform, _SAME_EACH_TIME, _DEPTH)
+
+
+def only_cuts(project: Project, transform: NodeRef) -> bool:
+    """Return whether calling a transform, or each of those that a value may be, only cuts or flips a tensor."""
+    return _is_one_of(project, transform, _CUTS, _DEPTH)
+
+
+def _is_one_of(project: Project, transform: NodeRef, wanted: re.Pattern[str], depth: int) -> bool:
     resolver = project.fact(Resolver)
-    if any(map(_CONVERTS.match, resolver.names(transform.module, transform.node))):
+    if any(map(wanted.match, resolver.names(transform.module, transform.node))):
         return True
-    found = resolver.points_to(transform.module, transform.node)
-    return bool(found) and all(not ref.path and _converts(project, ref, depth) for ref in found)
+    found = [ref for ref in resolver.points_to(transform.module, transform.node) if not _is_none(ref)]
+    return bool(found) and all(not ref.path and _is_made_of(project, ref, wanted, depth) for ref in found)
 
 
-def _converts(project: Project, made: NodeRef, depth: int) -> bool:
+def _is_none(ref: NodeRef) -> bool:
+    return isinstance(ref.node, ast.Constant) and ref.node.value is None
+
+
+def _is_made_of(project: Project, made: NodeRef, wanted: re.Pattern[str], depth: int) -> bool:
     match made.node:
         case ast.Lambda() | ast.FunctionDef():
-            return _is_short(made.node)
+            return wanted is _CONVERTS and _is_short(made.node)
         case ast.Call() as call if depth:
             names = project.fact(Resolver).call_names(made.module, call)
-            if any(map(_CONVERTS.match, names)):
+            if any(map(wanted.match, names)):
                 return True
             called = last_name(call.func)
             if called in _CHAINS:
-                return _all_convert(project, made.module, call, depth - 1)
+                return _are_made_of(project, made.module, call, wanted, depth - 1)
             if called == _FUNCTION and call.args:
-                return only_converts(project, NodeRef(made.module, call.args[0]), depth - 1)
+                return _is_one_of(project, NodeRef(made.module, call.args[0]), wanted, depth - 1)
     return False
 
 
-def _all_convert(project: Project, module: ModuleIndex, chain: ast.Call, depth: int) -> bool:
-    """Return whether all steps of a chain convert, as far as its list is written out and stays as it is."""
+def _are_made_of(project: Project, module: ModuleIndex, chain: ast.Call, wanted: re.Pattern[str], depth: int) -> bool:
+    """Return whether all steps of a chain are so, as far as its list is written out and stays as it is."""
     steps = chain.args[0] if chain.args else keyword_value(chain, "transforms")
     if steps is None or len(chain.args) > 1 or (isinstance(steps, ast.Name) and _grows(module, steps)):
         return False
@@ -68,7 +95,7 @@ def _all_convert(project: Project, module: ModuleIndex, chain: ast.Call, depth: 
     return bool(lists) and all(
         isinstance(held.node, ast.List | ast.Tuple)
         and not held.path
-        and all(only_converts(project, NodeRef(held.module, step), depth) for step in held.node.elts)
+        and all(_is_one_of(project, NodeRef(held.module, step), wanted, depth) for step in held.node.elts)
         for held in lists
     )
 

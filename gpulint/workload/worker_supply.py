@@ -16,7 +16,7 @@ from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -30,6 +30,10 @@ _AT_ONCE = frozenset({"open"})
 _NO_READERS = frozenset({"__init__", "__del__", "__exit__", "close"})
 _MAX_HOLDERS = 2
 """How many objects deep what a data set holds is looked at."""
+_MAX_PARTS = 3
+"""Groups within groups of a file."""
+_MAKING_PARTS = frozenset({"begin", "cursor"})
+_HOLDING_PARTS = frozenset({"root", "variables"})
 
 
 def loads_in_process(project: Project, loader: Loader) -> bool:
@@ -60,7 +64,7 @@ def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
     for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
-        if any(_is_open(project, made.module, value, kind) for value in given):
+        if any(_is_open(project, made.module, value, kind, parts=0) for value in given):
             return True
         if any(_holds_open(project, made.module, value, kind, _MAX_HOLDERS - 1) for value in given):
             return True
@@ -88,7 +92,9 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind
     resolver = project.fact(Resolver)
     for where, base in resolver.mro(module, owner):
         for (home, name), stored in where.attributes.items():
-            made = [one.value for one in stored if one.value is not None and _is_constructed(where, base, one.node)]
+            made = [
+                value for one in stored if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
+            ]
             if home is not base or not made:
                 continue
             if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
@@ -128,8 +134,18 @@ def _uses_variable(project: Project, module: ModuleIndex, owner: ast.ClassDef, k
         ref.module.function(ref.node) is None and _is_open(project, ref.module, ref.node, kind)
         for name in names.values()
         for ref in points_to(module, name)
-        if isinstance(ref.node, ast.Call)
+        if isinstance(ref.node, ast.expr)
     )
+
+
+def _bound(binding: Binding) -> ast.expr | None:
+    """Return what a name is bound to: its part, where it is unpacked (``self.images, self.masks = images, masks``)."""
+    value = binding.value
+    for index in binding.path:
+        if not isinstance(value, ast.Tuple | ast.List) or index >= len(value.elts):
+            return binding.value
+        value = value.elts[index]
+    return value
 
 
 def _is_constructed(module: ModuleIndex, owner: ast.ClassDef, node: ast.AST) -> bool:
@@ -207,13 +223,30 @@ def handles(project: Project, kind: str) -> tuple[str, ...]:
     return tuple(name for row in project.models.rows("handle") if row.kind == kind for name in row.calls)
 
 
-def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str) -> bool:
+def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, parts: int = _MAX_PARTS) -> bool:
+    """Return whether a value is an open file or a client, or a part of one that reads from it only when it is used."""
     resolver = project.fact(Resolver)
-    return any(
-        isinstance(ref.node, ast.Call)
-        and matches(handles(project, kind), resolver.call_names(ref.module, ref.node) - _AT_ONCE)
-        for ref in resolver.points_to(module, value)
-    )
+    for ref in resolver.points_to(module, value) or [NodeRef(module, value)]:
+        if isinstance(ref.node, ast.Call) and matches(
+            handles(project, kind), resolver.call_names(ref.module, ref.node) - _AT_ONCE
+        ):
+            return True
+        whole = _whole(ref.node)
+        if parts and whole is not None and _is_open(project, ref.module, whole, kind, parts - 1):
+            return True
+    return False
+
+
+def _whole(part: ast.AST) -> ast.expr | None:
+    """Return what an expression takes a part of without reading it: ``file["images"]``, ``environment.begin()``."""
+    match part:
+        case ast.Subscript(value=whole, slice=ast.Constant(value=str()) | ast.JoinedStr()):
+            return whole
+        case ast.Call(func=ast.Attribute(value=whole, attr=name)) if name in _MAKING_PARTS:
+            return whole
+        case ast.Attribute(value=whole, attr=name) if name in _HOLDING_PARTS:
+            return whole
+    return None
 
 
 def _is_plain_file(project: Project, module: ModuleIndex, value: ast.expr) -> bool:

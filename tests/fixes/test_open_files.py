@@ -93,3 +93,76 @@ def test_no_worker_shares_an_open_file(job: MakeJob, kept: str, given: str) -> N
 )
 def test_workers_open_their_files(job: MakeJob, kept: str, given: str) -> None:
     assert job(program(kept, given)).offer("GPU303").changes
+
+
+PARTS = """\
+import io
+
+import h5py
+import lmdb
+import numpy as np
+import torchvision.transforms as T
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+{module}
+
+
+class Slides(Dataset):
+    def __init__(self, images, count=5000):
+        {kept}
+        self.count = count
+        self.prepare = T.Compose([T.ToPILImage(), T.ColorJitter(0.2), T.ToTensor()])
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.prepare(np.array(Image.open(io.BytesIO({read}))))
+
+
+def main():
+    {file}
+    loader = DataLoader(Slides({given}), batch_size=64)
+    for epoch in range(90):
+        for images in loader:
+            criterion(model(images.cuda())).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def slides(kept: str, read: str = "self.images[index]", given: str = "'slides.h5'", module: str = "") -> dict[str, str]:
+    file = "file = h5py.File('slides.h5')" if "file" in given else "pass"
+    return {"train.py": PARTS.format(module=module, kept=kept, read=read, given=given, file=file)}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        slides("file = h5py.File(images, 'r')\n        self.images = file['images']"),
+        slides("file = h5py.File(images, 'r')\n        self.images = file['train']['images']"),
+        slides("self.images = lmdb.open(images).begin()", "self.images.get(str(index).encode())"),
+        slides("self.images = images", given="file['images']"),
+        slides("self.images, self.first = images, 0", given="file['images']"),
+        slides("pass", "scans[index]", module="scans = h5py.File('slides.h5')['images']"),
+    ],
+)
+def test_no_worker_shares_a_part_of_an_open_file(job: MakeJob, program: dict[str, str]) -> None:
+    assert "opens a file before its workers start" in job(program).refusal("GPU303")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        slides("file = h5py.File(images, 'r')\n        self.images = file['images'][:]"),
+        slides("self.images = images[:]", given="file['images']"),
+        slides("self.images, self.first = images[()], 0", given="file['images']"),
+        slides("pass", "scans[index]", module="scans = h5py.File('slides.h5')['images'][:]"),
+    ],
+)
+def test_parts_that_are_read_whole_are_in_each_worker(job: MakeJob, program: dict[str, str]) -> None:
+    assert job(program).offer("GPU303").changes

@@ -41,7 +41,7 @@ from gpulint_fixers.loading.sendable_collates import sendable_collate, with_coll
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
 from gpulint_fixers.loading.worker_changes import WorkerChange, together
-from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_sent, obstacle
+from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_started, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
@@ -189,7 +189,7 @@ def _told(project: Project, payload: SingleProcess) -> tuple[str, ...] | Decline
     callers = told_of_callers(project, payload.workers)
     if isinstance(callers, Declined):
         return callers
-    return callers or _unguarded(project, payload.loader), repeated
+    return callers or _unguarded(project, payload.loader.call), repeated
 
 
 def _raised_edits(
@@ -228,14 +228,15 @@ def _argument(payload: UnhelpedTrainer, project: Project) -> Fix | Declined:
     module = payload.arguments.module
     if payload.moves:
         return Declined(_ON_GPU)
-    if reason := not_sent(project, payload.trainer, SENT_BY_TRAINER):
+    if reason := not_started(project, payload.trainer, SENT_BY_TRAINER):
         return Declined(reason)
     workers, why = worker_count(project, module.path)
     if workers == "0":
         return Declined(_ONE_CORE)
     assert isinstance(payload.arguments.node, ast.Call)
     edit = add_keyword(module.syntax, payload.arguments.node, f"dataloader_num_workers={workers}")
-    return Fix(f"load with workers ({why}), which have their own random states", Safety.UNSAFE, (edit,))
+    own = f"load with workers ({why}), which have their own random states"
+    return Fix(own + _unguarded(project, payload.trainer), Safety.UNSAFE, (edit,))
 
 
 def _wants_none_alive(project: Project, path: Path, line: int) -> bool:
@@ -308,16 +309,16 @@ def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str
     return f"; `{found.part}` has to be a function of the module where workers are spawned instead of forked"
 
 
-def _unguarded(project: Project, loader: Loader) -> str:
-    """Return what a loader needs that a program makes without a main guard, perhaps in a function of another module:
-    spawned workers run the program's top level again. What a notebook defines they cannot import."""
-    module = loader.module
+def _unguarded(project: Project, call: NodeRef) -> str:
+    """Return what a loader, or a trainer, needs that a program makes without a main guard, perhaps in a function of
+    another module: spawned workers run the program's top level again. What a notebook defines they cannot import."""
+    module = call.module
     if module.path.suffix == ".ipynb":  # a spawned process does not run the cells again
-        name = defined_in_notebook(project, loader.call, SENT)
+        name = defined_in_notebook(project, call, SENT)
         return f"; `{name}` has to be in a module where processes are spawned" if name else ""
-    starts = starts_without_guard(project, loader.call)
+    starts = starts_without_guard(project, call)
     if not starts:
-        beside = outside_guard(project, loader.call)
+        beside = outside_guard(project, call)
         return f"; {beside}: guard it where processes are spawned" if beside else ""
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
@@ -14,8 +15,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.changed_parts import makers_of
+from gpulint.workload.conversions import draws_nothing
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 
 _ORDERS = ("sampler", "batch_sampler")
@@ -23,13 +25,14 @@ OTHER_ORDER = "later epochs are shuffled differently"
 _OF_EPOCH = regex.compile(r"Distributed|^SequentialSampler$")
 """Samplers that shuffle by the number of the epoch, or not at all."""
 _DRAWS = regex.compile(
-    r"rand|perm|shuffle|choice|sample|normal|uniform|multinomial|bernoulli|poisson|noise|aug|transform|tfm|crop|flip"
+    r"rand|perm(?!ute\b)|shuffle|choice|sample|normal|uniform|multinomial|bernoulli|poisson|noise|aug|transform|tfm|crop|flip"
     r"|jitter|drop_?out|blur|rotate|mask|mix_?up|corrupt|perturb",
     re.IGNORECASE,
 )
 """Names of what may draw random numbers."""
 _INNER = regex.compile(r"data_?sets?$|(^|_)(ds|base|source|inner|wrapped)$", re.IGNORECASE)
 """Names of a data set from which another one takes its samples."""
+_CHAINS = frozenset({"Compose", "Sequential"})
 _MAX_WRAPPED = 3
 _HELPERS = 2
 
@@ -97,22 +100,62 @@ def may_draw(project: Project, loader: Loader) -> bool:
     in the tree, and calls nothing of a name that tells of it, nor an object that the data set holds."""
     if not _is_of_tree(project, loader):
         return True
-    todo, seen = [(one, _HELPERS) for one in makers_of(project, loader)], set[ast.AST]()
+    lambdas = [one for one in _collates(project, loader) if isinstance(one.node, ast.Lambda)]
+    todo, seen = [(one, _HELPERS) for one in (*makers_of(project, loader), *lambdas)], set[ast.AST]()
     while todo:
         maker, depth = todo.pop()
         if maker.node in seen:
             continue
         seen.add(maker.node)
         for part in walk(maker.node):
-            if isinstance(part, ast.Subscript) and _INNER.search(last_name(part.value)):
+            if isinstance(part, ast.Subscript) and _is_inner(part):
                 return True
-            if not isinstance(part, ast.Call):
+            if not isinstance(part, ast.Call) or draws_nothing(project, NodeRef(maker.module, part.func)):
                 continue
             called = project.fact(Resolver).callees(maker.module, part)
-            if _DRAWS.search(ast.unparse(part.func)) or (_is_held(part.func) if not called else not depth):
+            is_unknown = not depth if called else _is_held(part.func) or _is_transform(project, maker.module, part.func)
+            if is_unknown or any(map(_DRAWS.search, _spelled(part.func))):
                 return True
             todo += [(one, depth - 1) for one in called]
     return False
+
+
+def _is_inner(item: ast.Subscript) -> bool:
+    """``self.dataset[index]``, and not a column of a table (``self.dataset["path"][index]``)."""
+    is_column = isinstance(item.slice, ast.Constant) and isinstance(item.slice.value, str)
+    named = isinstance(item.value, ast.Name | ast.Attribute)
+    return named and not is_column and _INNER.search(last_name(item.value)) is not None
+
+
+def _is_transform(project: Project, module: ModuleIndex, called: ast.expr) -> bool:
+    """Return whether what is called is a transform that is made elsewhere (``augment = Compose([...])``)."""
+    resolver = project.fact(Resolver)
+    refs = resolver.points_to(module, called) if isinstance(called, ast.Name) else ()
+    made = [
+        name for ref in refs if isinstance(ref.node, ast.Call) for name in resolver.call_names(ref.module, ref.node)
+    ]
+    return any(_DRAWS.search(last) or last in _CHAINS for last in (name.rpartition(".")[2] for name in made))
+
+
+def _spelled(called: ast.expr) -> Iterator[str]:
+    """Yield the names of what is called, and of what that is a method of; not those of its arguments."""
+    while not isinstance(called, ast.Name):
+        match called:
+            case ast.Attribute(value=inner, attr=name):
+                yield name
+                called = inner
+            case ast.Call(func=inner) | ast.Subscript(value=inner):
+                called = inner
+            case _:
+                return
+    yield called.id
+
+
+def _collates(project: Project, loader: Loader) -> list[NodeRef]:
+    """Return what puts the samples of a loader together, as far as it is given."""
+    points_to = project.fact(Resolver).points_to
+    refs = loader_argument(project, loader, "collate_fn").refs
+    return [made for ref in refs for made in points_to(ref.module, ref.node)]
 
 
 def _is_of_tree(project: Project, loader: Loader) -> bool:
@@ -127,11 +170,14 @@ def _is_of_tree(project: Project, loader: Loader) -> bool:
         for source in sources
         if isinstance(source.node, ast.expr)
     )
-    collates = [made.node for ref in collate.refs for made in resolver.points_to(ref.module, ref.node)]
+    collates = _collates(project, loader)
     return (
         bool(sources)
         and all(known)
-        and (collate.is_absent or (bool(collates) and all(isinstance(one, FUNCTIONS) for one in collates)))
+        and (
+            collate.is_absent
+            or (bool(collates) and all(isinstance(one.node, (*FUNCTIONS, ast.Lambda)) for one in collates))
+        )
     )
 
 

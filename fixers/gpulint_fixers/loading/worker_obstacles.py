@@ -109,12 +109,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return reason
     if looks_up(project, loader):
         return "each sample is looked up in memory, which takes less time than sending it from a worker"
-    if reason := not_sent(project, loader.call, sent):
+    if reason := not_started(project, loader.call, sent):
         return reason
-    if would_run_again(project, loader.call):
-        return _UNGUARDED
-    if said := fails_outside_guard(project, loader.call):
-        return f"{said}, also in each worker where processes are spawned, as on Windows or macOS: guard it first"
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
 
@@ -149,6 +145,18 @@ def _users_of_default(project: Project, workers: NodeRef | None) -> frozenset[Pa
             return frozenset()
         found |= {site.module.path for site in project.fact(Resolver).call_sites(home, default[0])}
     return frozenset(found)
+
+
+def not_started(project: Project, call: NodeRef, sent: tuple[str, ...]) -> str:
+    """Return why workers would fail where a program is likely to spawn them: what they are sent, or the code that each
+    of them would run again."""
+    if reason := not_sent(project, call, sent):
+        return reason
+    if would_run_again(project, call):
+        return _UNGUARDED
+    if said := fails_outside_guard(project, call):
+        return f"{said}, also in each worker where processes are spawned, as on Windows or macOS: guard it first"
+    return ""
 
 
 def not_sent(project: Project, call: NodeRef, names: tuple[str, ...]) -> str:
