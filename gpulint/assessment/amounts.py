@@ -83,9 +83,14 @@ class Batch:
         return float(self.size * (min(each, figure("bytes", "small-image")) if self.guessed else each))
 
     @property
+    def is_known(self) -> bool:
+        """Whether the code names one size."""
+        return self.stated and self.single
+
+    @property
     def phrase(self) -> str:
         """``batches of 32``; ``batches`` unless the code names one size."""
-        return f"batches of {self.size}" if self.stated and self.single else "batches"
+        return f"batches of {self.size}" if self.is_known else "batches"
 
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:

@@ -144,7 +144,7 @@ def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
 
 def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
     """Time of the work that is seen for the samples of a batch."""
-    told = batch.phrase
+    told = batch.phrase if batch.is_known else "loading"
     if cost.loader is None:
         low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
         return Loss((low * batch.size, high * batch.size), None, cost.basis or f"{told} in the training process")

@@ -848,7 +848,7 @@ train(read_options())
 
 @pytest.mark.parametrize(
     ("size", "basis"),
-    [("128", "batches of 128"), ("args.size", "every step, batches in the training process")],
+    [("128", "batches of 128"), ("args.size", "every step, loading in the training process")],
 )
 def test_the_self_test_of_a_module_says_nothing_of_the_batches(tmp_path: Path, size: str, basis: str) -> None:
     found = bases(tmp_path, {"data.py": MANAGER, "train.py": MANAGED.format(size=size)}, "GPU303")
