@@ -34,8 +34,8 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
 1. The rule says what kind of waste it reports: a wait of the host, a copy from pageable memory, an installation. A
    plugin's rule does so with `Rule(cost=Cost("host-wait"))`, or for one finding with `RULE.finding(..., cost=...)`.
    Without a cost, errors are high, warnings medium and infos low.
-2. The loops around the place say how often it happens: every step, every N steps, every epoch, in evaluation, once
-   per run.
+2. The loops around the place say how often it happens: every step, every step that gets there (in a branch), every N
+   steps, every epoch, in evaluation, once per run.
 3. The data set and the loader say how much: the kind of samples, the size of a batch, its bytes. Names say how much
    is installed or downloaded.
 4. The jobs of the tree that run the file say how many GPUs wait.

@@ -143,9 +143,7 @@ def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
     told = batch.phrase
     if cost.loader is None:
         low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
-        return Loss(
-            (low * batch.size, high * batch.size), None, cost.basis or f"{told} in the training process"
-        )
+        return Loss((low * batch.size, high * batch.size), None, cost.basis or f"{told} in the training process")
     work = subject.project.fact(ItemWorks).of(cost.loader)
     low, high = sample_seconds(work, batch)
     said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.path_conditions import conditions, is_failure, parts_of
@@ -11,8 +12,6 @@ from gpulint.training.guards import is_of_processes
 from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
-    import ast
-
     from gpulint.project import Project
     from gpulint.training.loop_contexts import LoopContext
     from gpulint.workspace.module_index import ModuleIndex
@@ -38,7 +37,12 @@ def _is_in_branch(project: Project, module: ModuleIndex, node: ast.AST, loop: as
 
 
 def _is_open(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    if is_of_processes(module, test) or excludes_cuda(module, test, not holds):
+    if is_of_processes(module, test) or excludes_cuda(module, test, not holds) or (holds and _trains(test)):
         return False
     known = project.fact(Constants).of(module, test)
     return not (known.complete and known.values and all(bool(one.value) is holds for one in known.values))
+
+
+def _trains(test: ast.expr) -> bool:
+    """``if self.training``, which holds in a step"""
+    return isinstance(test, ast.Attribute) and test.attr == "training"

@@ -585,3 +585,22 @@ def test_a_data_set_that_changes_itself_is_changed_in_the_loop_first(tmp_path: P
     (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
     assert found.help.startswith("change the data set in the loop over epochs") is says
     assert ("persistent_workers" in found.help) is not says
+
+
+@pytest.mark.parametrize(
+    ("sample", "level"),
+    [
+        ("self.transform(self.values[index])", "low"),
+        ("self.transform(Image.open(self.values[index]))", "high"),
+        ("self.transform(torch.load(self.values[index]))", "high"),
+    ],
+)
+def test_samples_in_memory_that_are_only_transformed_gain_little(tmp_path: Path, sample: str, level: str) -> None:
+    data = (
+        "from PIL import Image\n\n\nclass Samples(Dataset):\n"
+        "    def __init__(self, values, transform):\n        self.values, self.transform = values, transform\n\n"
+        f"    def __getitem__(self, index):\n        return {sample}, 0\n\n\n"
+        "loader = DataLoader(Samples(values, transforms.Normalize(0.5, 0.5)), batch_size=512)\n"
+    )
+    text = "from torchvision import transforms\n" + HEAD + data + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU303") == [level]

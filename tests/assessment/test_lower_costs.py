@@ -24,7 +24,7 @@ def test_a_self_test_belongs_to_jobs_that_start_it(tmp_path: Path) -> None:
         impacts = [one.finding.impact for one in report.results if one.finding.rule.code == "GPU303"]
         return [f"{impact.level}, {impact.basis}" for impact in impacts]
 
-    work = "every step, batches of 128 images in the training process (image decoding and transforms)"
+    work = "every step, batches of 128 in the training process (image decoding and transforms)"
     assert found("blocks.py") == [f"high, {work}, 8 GPUs"]
     assert found("train.py") == [f"low, {work}, in a self-test that no job runs"]
 

@@ -35,7 +35,7 @@ def _files(default: str, command: str, parsed: str = _PARSED) -> dict[str, str]:
 )
 def test_a_command_that_passes_0_over_another_default(tmp_path: Path, default: str, command: str, chosen: bool) -> None:
     found = bases(tmp_path, _files(default, command), "GPU303")
-    of_loader = next(one for one in found if "images" in one)
+    of_loader = next(one for one in found if "batches of 128" in one)
     assert of_loader.startswith("low") is chosen, found
     assert (_CHOICE in of_loader) is chosen
 
@@ -56,7 +56,7 @@ def test_options_of_click_have_defaults_as_well(tmp_path: Path) -> None:
     for default in ("4", "0"):
         program = HEAD + data + _CLICK.replace("DEFAULT", default) + body
         files = {"train.py": program, "run.sh": "#SBATCH --gres=gpu:1\npython train.py --num-workers 0\n"}
-        found = next(one for one in bases(tmp_path / default, files, "GPU303") if "images" in one)
+        found = next(one for one in bases(tmp_path / default, files, "GPU303") if "batches of 128" in one)
         assert (_CHOICE in found) is (default == "4")
 
 

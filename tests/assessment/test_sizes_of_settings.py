@@ -69,7 +69,7 @@ _LEFT = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython main.py\n"
         ({}, "77 MB"),
         ({"local.sh": _LEFT}, "77 MB"),
         ({"local.sh": _LEFT, "cluster.sh": _GIVEN}, "77 MB"),
-        ({"cluster.sh": _GIVEN}, "images from pageable memory"),
+        ({"cluster.sh": _GIVEN}, "batches from pageable memory"),
         ({"local.sh": _LEFT.replace("main.py", "main.py train.batch_size=64")}, "39 MB"),
     ],
 )

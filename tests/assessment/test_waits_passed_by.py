@@ -48,16 +48,23 @@ def test_a_place_that_steps_pass_by_does_not_lead(
 ) -> None:
     waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", condition))
     assert [one["line"] for one in waits if one["impact"]["level"] != "low"] == [11]
-    (often,) = {one["message"].rpartition("GPU ")[2] for one in waits if "output[number]" in one["message"]}
-    assert often == "on training iterations that get there"
-    assert all("on every training iteration" in one["message"] for one in waits if one["line"] < 15)
+    (passed,) = [one for one in waits if "output[number]" in one["message"]]
+    assert passed["message"].endswith(" on training iterations that get there")
+    assert passed["impact"]["basis"].startswith("every step that gets there, ")
+    others = [one for one in waits if one["line"] < 15]
+    assert all("on every training iteration" in one["message"] for one in others)
+    assert all(one["impact"]["basis"].startswith("every step, ") for one in others)
 
 
-def test_a_place_that_every_step_gets_to_may_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", "True"))
+@pytest.mark.parametrize("condition", ["True", "model.training"])
+def test_a_place_that_every_step_gets_to_may_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str
+) -> None:
+    waits = found(tmp_path, capsys, LOOP + EVERY + IN_BRANCH.replace("CONDITION", condition))
     (first,) = [one for one in waits if one["impact"]["level"] != "low"]
     assert first["line"] == 17
     assert "on every training iteration" in first["message"]
+    assert first["impact"]["basis"].startswith("every step, ")
 
 
 SCALED = LOOP.replace("loss.backward()", "scaler.scale(loss).backward()").replace(
