@@ -10,8 +10,10 @@ from gpulint.impact import Range
 
 _NAME = regex.compile(r"[A-Za-z][\w.-]*")
 _FILE = regex.compile(r"\.(txt|ya?ml|toml|lock|in)$")
-_PARAMETERS = regex.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])|[-_](\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
-"""Billions of parameters in the id of a model: ``llama-7b``."""
+_PARAMETERS = regex.compile(r"(?:(?<![\w.])|[-_])(?!(?:19|20)\d\db)(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+"""Billions of parameters in the id of a model: ``llama-7b``; ``2013b`` is an edition of a year."""
+_ARCHIVE = regex.compile(r"\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|7z|rar)(?:[?#].*)?$", re.IGNORECASE)
+"""Names of archives: of data, whose names say nothing of parameters."""
 _BITS = regex.compile(
     r"(?<![a-z0-9])(?:(4|8)-?bit|(?:int|fp|nf)(4|8)|awq|gptq|gpt-oss|mxfp4|nvfp4|w4a16|gguf)(?![a-z0-9])", re.IGNORECASE
 )
@@ -49,7 +51,7 @@ def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
 
 def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:
     """Seconds to download what is named, where its name says how large it is."""
-    text = " ".join(items)
+    text = " ".join(item for item in items if not _ARCHIVE.search(item))
     missing = figure("download", "missing")
     if items and _SMALL.search(items[0]):
         low, high = figure("download", "small")
@@ -59,6 +61,6 @@ def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:
         return None
     bits = _BITS.search(text)
     stored = figure("download", "bytes_per_parameter") if bits is None else int(bits[1] or bits[2] or 4) / 8
-    size = float(match[1] or match[2]) * 1e9 * stored
+    size = float(match[1]) * 1e9 * stored
     slow, fast = figure("download", "rate")
     return (missing * size / fast, missing * size / slow), f"about {size / 1e9:.0f} GB where no cache has it"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.semantic.path_conditions import conditions, is_failure, parts_of
 from gpulint.training.cuda_tests import excludes_cuda
+from gpulint.training.element_tests import selects_elements
 from gpulint.training.guards import is_of_processes
 from gpulint.values.constants import Constants
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 def is_in_branch(project: Project, module: ModuleIndex, node: ast.AST, context: LoopContext) -> bool:
     """Return whether a test decides if a round of a loop gets to a place, in its function or in those that the loop
-    calls on the way to it; not one of the processes, of a GPU or of a failure, nor one whose outcome the code tells."""
+    calls on the way to it; not one of the processes, of a GPU or of a failure, nor one whose outcome the code tells or
+    that elements of an inner loop pass."""
     places = [(module, node), *((site.module, site.node) for site in context.calls)]
     return any(_is_in_branch(project, where, at, context.loop.node) for where, at in places)
 
@@ -30,6 +32,7 @@ def _is_in_branch(project: Project, module: ModuleIndex, node: ast.AST, loop: as
         for test, holds in conditions(module, node, loop)
         if module.syntax.parents.get(test) in around and not is_failure(module, test, node)
         for part, wanted in parts_of(test, holds)
+        if not selects_elements(module, part, wanted, loop)
     )
 
 

@@ -41,6 +41,13 @@ _TRANSFORM = regex.compile(r"(^|_)(transforms?|trans|tfms?|aug(ment(ations?|or)?
 _OF_ITSELF = regex.compile(r"self\.")
 _MODES = frozenset({"RGB", "L", "RGBA"})
 """Modes that Pillow converts images to, for which it decodes them."""
+_OF_ARRAYS = frozenset(
+    {
+        "PIL.Image.fromarray", "PIL.Image.new", "PIL.Image.frombytes", "PIL.Image.frombuffer",
+        "torchvision.transforms.functional.to_pil_image",
+    }
+)  # fmt: skip
+"""Calls that make images of what is in memory, which need no decoding."""
 MAX_CALLS = 4
 """How many calls deep the helpers of a data set are followed."""
 MAX_FUNCTIONS = 40
@@ -240,7 +247,21 @@ class ItemWorks:
         if call.args and not names and self._reads_volume(module, call.func):
             yield "volume"
         if last_name(call.func) == "convert" and any(getattr(part, "value", None) in _MODES for part in call.args):
-            yield "image"
+            yield "transform" if self._is_of_array(module, call.func, MAX_CALLS) else "image"
+
+    def _is_of_array(self, module: ModuleIndex, method: ast.expr, steps: int) -> bool:
+        """Return whether a method is of an image made of what is in memory (``Image.fromarray(pixels).convert``)."""
+        if not isinstance(method, ast.Attribute) or not steps:
+            return False
+        resolver = self._project.fact(Resolver)
+        return all(
+            isinstance(ref.node, ast.Call)
+            and (
+                not _OF_ARRAYS.isdisjoint(resolver.call_names(ref.module, ref.node))
+                or self._is_of_array(ref.module, ref.node.func, steps - 1)
+            )
+            for ref in resolver.points_to(module, method.value)
+        )
 
     def _reads_volume(self, module: ModuleIndex, called: ast.expr) -> bool:
         """Return whether what is called is a chain of MONAI that reads: ``Compose([LoadImaged("image"), ...])``."""

@@ -30,6 +30,8 @@ _SAME_LENGTH = frozenset({"tolist", "astype", "copy", "numpy"})
 _COUNTED = frozenset({"range", "arange"})
 _LOADS = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 _MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
+_HELD = ("samples", "imgs", "data", "images", "indices")
+"""Attributes of data sets that hold their samples."""
 MAX_DEPTH = 8
 """Most expressions that lead from a data set to the numbers that it holds."""
 
@@ -93,6 +95,8 @@ def _data_sets(project: Project, loader: Loader) -> list[NodeRef]:
 
 def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
     """Return the most samples that an expression may hold, in each case; none if one of them is unknown."""
+    if isinstance(source.node, ast.Name) and (cut := _cut(project, source.module, source.node)):
+        return cut
     found: list[int] = []
     origins = project.fact(Resolver).points_to(source.module, source.node)
     guards = project.fact(Guards)
@@ -106,6 +110,20 @@ def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
             return ()
         found += counts
     return tuple(found)
+
+
+def _cut(project: Project, module: ModuleIndex, name: ast.Name) -> tuple[int, ...]:
+    """Return how many samples a program leaves in a data set that it has made, on every way to a use of it
+    (``photos.samples = photos.samples[:64]``)."""
+    for key in _HELD:
+        for target, value, _ in module.stored_under(name.id, key):
+            match value:
+                case ast.Subscript(value=held, slice=ast.Slice(lower=None, upper=ast.expr() as upper, step=None)):
+                    function = module.function(target)
+                    own = ast.unparse(held) == ast.unparse(target) and function is module.function(name)
+                    if own and not project.fact(Guards).is_conditional(module, target):
+                        return _numbers(project, NodeRef(module, upper))
+    return ()
 
 
 def _is_loaded(project: Project, made: NodeRef) -> bool:
@@ -268,5 +286,5 @@ def _limit(module: ModuleIndex, owner: ast.ClassDef, held: ast.expr) -> ast.expr
 
 def _numbers(project: Project, ref: NodeRef) -> tuple[int, ...]:
     known = project.fact(Constants).of(ref.module, ref.node)
-    whole = [value for value in known.constants if isinstance(value, int) and not isinstance(value, bool)]
+    whole = [value for value in known.constants if type(value) is int and value >= 0]  # not all but the last 100
     return tuple(whole) if known.complete and len(whole) == len(known.constants) else ()

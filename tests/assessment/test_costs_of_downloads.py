@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpulint.assessment.items import download_seconds
 from gpulint.cli import main
 from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, impacts, levels, scan
 
@@ -203,6 +204,8 @@ def test_a_runner_of_ones_own_keeps_packages(tmp_path: Path, keys: str, level: s
         ("hf_hub_download('org/net-70b', 'head.pt')", "a download"),
         ("load_dataset('org/tokens-600b')", "a download"),
         ("torch.hub.load_state_dict_from_url('https://example.com/net-68b4160fff.pth')", "a download"),
+        ("torch.hub.load_state_dict_from_url('https://example.com/birds-2011b.pth')", "a download"),
+        ("AutoModel.from_pretrained('org/net-1b-2019b')", "about 2 GB"),
     ],
 )
 def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call: str, basis: str) -> None:
@@ -211,6 +214,14 @@ def test_only_whole_models_are_as_large_as_their_names_say(tmp_path: Path, call:
     text = HEAD + heads + f"loaded = {call}\n" + IMAGES + TRAINING
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU331"]
     assert f"once per run, {basis}" in impact.basis
+
+
+def test_the_name_of_an_archive_says_nothing_of_parameters() -> None:
+    call = "download_and_extract_archive"
+    assert download_seconds((call, "https://example.com/planes-40b.tar.gz")) is None
+    found = download_seconds((call, "https://example.com/net-40b.bin"))
+    assert found is not None
+    assert found[1] == "about 80 GB where no cache has it"
 
 
 def test_the_arms_of_a_choice_fetch_one_model(tmp_path: Path) -> None:

@@ -384,6 +384,32 @@ def test_workers_start_in_the_time_of_an_epoch_of_few_samples(tmp_path: Path, pa
     assert ("workers start" in found) == (level == "low")
 
 
+PHOTOS = """\
+from torchvision.datasets import ImageFolder
+photos = ImageFolder("photos", transform)
+LINE
+loader = DataLoader(photos, batch_size=16, shuffle=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("photos.samples = photos.samples[:64]", "low"),
+        ("COUNT = 64\nphotos.imgs = photos.samples = photos.samples[:COUNT]", "low"),
+        ("photos.samples = photos.samples[:64_000]", "high"),
+        ("photos.samples = photos.samples[:-64]", "high"),
+        ("photos.samples = others.samples[:64]", "high"),
+        ("if quick:\n    photos.samples = photos.samples[:64]", "high"),
+        ("names = photos.samples[:64]", "high"),
+    ],
+)
+def test_a_data_set_that_a_program_cuts_holds_what_is_left(tmp_path: Path, line: str, level: str) -> None:
+    text = HEAD + PHOTOS.replace("LINE", line) + TRAINING
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": text}, "GPU303")
+    assert found.startswith(level), found
+
+
 @pytest.mark.parametrize(("epochs", "level"), [("3", "low"), ("3000", "medium"), ("count()", "medium")])
 def test_the_loops_that_call_an_epoch_count(tmp_path: Path, epochs: str, level: str) -> None:
     data = (

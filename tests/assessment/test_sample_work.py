@@ -54,6 +54,28 @@ def test_work_that_is_seen_for_each_sample_decides(tmp_path: Path, text: str, le
     assert basis == f"{level}, every step, batches of 128 in the training process ({work})"
 
 
+@pytest.mark.parametrize(
+    ("image", "work"),
+    [
+        ("Image.fromarray(self.names[index])", "transforms"),
+        ("Image.fromarray(self.names[index]).resize((48, 48))", "transforms"),
+        ("Image.new('L', (48, 48)) if index else Image.fromarray(self.names[index])", "transforms"),
+        ("self.names[index]", "image decoding"),
+        ("Image.open(self.names[index]).resize((48, 48))", "image decoding"),
+        ("Image.fromarray(self.names[index]) if index else self.names[0]", "image decoding"),
+    ],
+)
+def test_images_of_arrays_need_no_decoding(tmp_path: Path, image: str, work: str) -> None:
+    text = "from PIL import Image\n\n" + rows(f"image = {image}", "return np.asarray(image.convert('RGB')), 0")
+    assert f"every step, batches of 128 in the training process ({work})" in found(tmp_path, text)
+
+
+def test_an_image_that_each_round_turns_is_followed_to_its_end(tmp_path: Path) -> None:
+    lines = ("image = Image.fromarray(self.names[index])", "for _ in range(4):", "    image = image.rotate(90)")
+    basis = found(tmp_path, "from PIL import Image\n\n" + rows(*lines, "return np.asarray(image.convert('RGB')), 0"))
+    assert "every step, batches of 128 in the training process" in basis
+
+
 @pytest.mark.parametrize(("saves", "decodes"), [("torch.save(image, kept)", False), ("print(kept)", True)])
 def test_samples_that_are_saved_are_read_from_the_second_epoch_on(tmp_path: Path, saves: str, decodes: bool) -> None:
     lines = (
@@ -202,4 +224,4 @@ def test_the_size_is_that_of_loaders_whose_batches_are_all_drawn(tmp_path: Path)
 def test_what_a_data_set_reads_once_is_no_work_for_a_sample(tmp_path: Path, lines: tuple[str, ...], work: str) -> None:
     imports = "import cv2\nimport decord\nimport nibabel\nimport numpy as np\n\n"
     data = rows(*lines).replace("self.kept = {}", "self.kept = [nibabel.load(name) for name in names]")
-    assert found(tmp_path, imports + data).endswith(f" in the training process ({work})")
+    assert f" in the training process ({work})" in found(tmp_path, imports + data)

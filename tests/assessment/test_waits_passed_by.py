@@ -89,3 +89,40 @@ def test_numbers_that_steps_show_after_another_wait_cost_little(
     waits = found(tmp_path, capsys, program + EVERY + 4 * SHOWN + drawn)
     assert waits
     assert all(one["impact"]["level"] == "low" for one in waits) is low
+
+
+EACH = """\
+        for name, parameter in model.named_parameters():
+            if CONDITION:
+                lengths.append(parameter.grad.norm().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"),
+    [
+        ("parameter.grad is not None", "on every training iteration"),
+        ("parameter.requires_grad and 'bias' not in name", "on every training iteration"),
+        ("parameter.grad is None or random.random() > 0.75", "on training iterations that get there"),
+        ("len(parameter) > 8", "on training iterations that get there"),
+        ("probe is not None", "on training iterations that get there"),
+    ],
+)
+def test_steps_get_to_a_place_that_some_elements_of_an_inner_loop_get_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str, often: str
+) -> None:
+    (wait,) = found(tmp_path, capsys, LOOP + EACH.replace("CONDITION", condition))
+    assert wait["line"] == 13
+    assert wait["message"].endswith(f"makes the host wait for the GPU {often}")
+
+
+def test_rows_that_are_told_apart_may_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = """\
+        for row in range(len(images)):
+            if labels[row].item() != -100:
+                kept.append(output[row].max().item())
+"""
+    waits = found(tmp_path, capsys, LOOP + EVERY + rows)
+    (first,) = [one for one in waits if one["impact"]["level"] != "low"]
+    assert first["line"] == 16
+    assert first["impact"]["basis"].startswith("every step, 6 waits, 2 of them in inner loops")

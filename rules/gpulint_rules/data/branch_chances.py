@@ -11,6 +11,7 @@ from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.cuda_tests import excludes_cuda
+from gpulint.training.element_tests import selects_elements
 from gpulint.training.empty_tests import is_for_empty, says_filled
 from gpulint.training.guards import is_error, is_of_processes
 from gpulint.training.loop_contexts import LoopContext
@@ -82,6 +83,7 @@ def _is_open(module: ModuleIndex, test: ast.expr, holds: bool, loop: ast.AST) ->
         or excludes_cuda(module, test, not holds)
         or says_filled(module, test, holds)
         or is_error(module, test, not holds)
+        or selects_elements(module, test, holds, loop)
     )
     return not usual and _is_computed(module, test, loop)
 
