@@ -208,7 +208,7 @@ def test_the_size_is_that_of_loaders_whose_batches_are_all_drawn(tmp_path: Path)
     drawn = "for images, labels in make_loader(paths, 64):\n    score(model(images.cuda()), labels)\n"
     assert said("first", loader + first + TRAINING).startswith("medium, every step, batches of 4 in")
     assert said("held", loader + held + TRAINING).startswith("medium, every step, batches of 4 in")
-    assert said("drawn", loader + first + TRAINING + drawn).startswith("high, every step, batches in")
+    assert said("drawn", loader + first + TRAINING + drawn).startswith("high, every step, loading in")
 
 
 @pytest.mark.parametrize(
