@@ -54,10 +54,10 @@ MAX_FUNCTIONS = 40
 """Most functions that are looked at for one data set."""
 KINDS = {
     "video": "video decoding",
-    "volume": "volumes read",
+    "volume": "volume reading",
     "audio": "audio processing",
     "image": "image decoding",
-    "file": "a file read per sample",
+    "file": "file reading",
     "compute": "computation",
     "resample": "resampling",
     "tokens": "tokenisation",
