@@ -28,6 +28,7 @@ import tempfile
 import tokenize
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
@@ -177,36 +178,57 @@ def readable(path: Path, data: bytes) -> bool:
 
 
 def passed_twice(data: bytes) -> Counter[str]:
-    """Keywords that a call names and gets once more from a mapping (``f(**options, key=1)``), where the module's own
-    dictionaries of that name show it."""
+    """Keywords that a call names and gets once more from a mapping (``f(**options, key=1)``), where
+    dictionaries of that name in the same function or at the top of the module show it."""
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError):
         return Counter()
+    twice = Counter[str]()
+    outer = _held(tree)
+    for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))):
+        held = {**outer, **_held(scope)}
+        for call in (node for node in _own(scope) if isinstance(node, ast.Call)):
+            names = [one.value.id for one in call.keywords if one.arg is None and isinstance(one.value, ast.Name)]
+            keys = set[str]().union(*(_keys(held, name) for name in names))
+            twice.update(f"{one.arg} in {ast.unparse(call.func)}" for one in call.keywords if one.arg in keys)
+    return twice
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a module or function, not those of functions in it."""
+    for part in ast.iter_child_nodes(scope):
+        yield part
+        if not isinstance(part, _FUNCTIONS):
+            yield from _own(part)
+
+
+def _held(scope: ast.AST) -> dict[str, list[ast.AST]]:
+    """Return what the variables of a module or function hold, and what updates them."""
     held: dict[str, list[ast.AST]] = {}
-    for node in ast.walk(tree):
+    for node in _own(scope):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             held.setdefault(node.targets[0].id, []).append(node.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
             held.setdefault(ast.unparse(node.func.value), []).extend(node.args)
+    return held
 
-    def keys(name: str, depth: int = 0) -> set[str]:
-        found = set()
-        for part in (part for value in held.get(name, []) for part in ast.walk(value)):
-            if isinstance(part, ast.Dict):
-                found |= {str(key.value) for key in part.keys if isinstance(key, ast.Constant)}
-        others = [value.id for value in held.get(name, []) if isinstance(value, ast.Name)]
-        return found.union(*(keys(other, depth + 1) for other in others if depth < 5))
 
-    return Counter(
-        f"{keyword.arg} in {ast.unparse(call.func)}"
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        for mapping in call.keywords
-        if mapping.arg is None and isinstance(mapping.value, ast.Name)
-        for keyword in call.keywords
-        if keyword.arg in keys(mapping.value.id)
-    )
+def _keys(held: dict[str, list[ast.AST]], name: str, depth: int = 0) -> set[str]:
+    """Return the keys of the dictionaries that a variable may hold."""
+    found = {
+        str(key.value)
+        for value in held.get(name, [])
+        for part in ast.walk(value)
+        if isinstance(part, ast.Dict)
+        for key in part.keys
+        if isinstance(key, ast.Constant)
+    }
+    others = [value.id for value in held.get(name, []) if isinstance(value, ast.Name)]
+    return found.union(*(_keys(held, other, depth + 1) for other in others if depth < 5))
 
 
 def comments(suffix: str, data: bytes) -> Counter[str]:

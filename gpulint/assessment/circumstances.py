@@ -39,6 +39,7 @@ from gpulint.assessment import (
     worker_facts,
     worker_settings,
 )
+from gpulint.assessment.copies import IS_COPY
 from gpulint.assessment.reasons import has_reason, names_waits
 from gpulint.records import dataclass
 
@@ -122,7 +123,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("adapted from elsewhere", 1, file_facts.is_adapted),
     Circumstance("a generated file", TO_LOW, file_facts.is_generated),
     Circumstance("several programs pasted into one file", TO_LOW, file_facts.is_pasted),
-    Circumstance("a copy of another file", TO_LOW, file_facts.is_copy),
+    Circumstance(IS_COPY, TO_LOW, file_facts.is_copy),
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),

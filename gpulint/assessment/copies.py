@@ -10,6 +10,8 @@ from gpulint.query import query, stored
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+IS_COPY = "a copy of another file"
+"""Said of findings in files that have an original."""
 SAME = 0.8
 """Share of the lines of either file that both have, from which on one is a copy of the other."""
 MAX_NAMESAKES = 40

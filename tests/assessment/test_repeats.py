@@ -91,6 +91,20 @@ def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pyt
     assert all("also in train_b.py and 1 more, also line" in basis for _, _, basis in found)
 
 
+def test_a_shown_finding_names_copies_of_its_file_in_other_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("small", "small/large", "other"):
+        (tmp_path / folder).mkdir()
+    text = SCRIPT.format(net="Net", optimizer="SGD", end="")
+    (tmp_path / "small" / "train.py").write_text(text)
+    (tmp_path / "small" / "large" / "train.py").write_text(text)
+    (tmp_path / "other" / "critic.py").write_text(OTHER)
+    found = {name: basis for name, _, basis in waits(tmp_path, capsys)}
+    assert "also in small/large/train.py" in found["train.py"]
+    assert "also in" not in found["critic.py"]
+
+
 def test_a_semicolon_at_the_end_of_lines_makes_no_other_copy(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (tree / "train_b.py").read_text()
     (tree / "train_b.py").write_text(text.replace(".item()\n", ".item();\n").replace(".max()\n", ".max();\n"))
