@@ -18,7 +18,7 @@ from PIL import Image
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, RandomSampler, Sampler
 from torch.utils.data import SequentialSampler, SubsetRandomSampler
 from torchvision import transforms
-from torchvision.datasets import FakeData, ImageFolder
+from torchvision.datasets import ImageFolder
 
 
 def decoded(path):
@@ -125,7 +125,6 @@ def test_workers_that_are_kept_change_it_as_well(job: MakeJob, order: str, says:
         (PLAIN, "ImageFolder('photos', transforms.Resize(224))", False),
         (PLAIN, "ImageFolder('photos', transform=transforms.Compose([transforms.ToTensor()]))", False),
         (PLAIN, "ImageFolder('photos', transform=transforms.Resize(224), loader=jittered)", True),
-        (PLAIN, "FakeData(100, transform=transforms.ToTensor())", True),
     ],
 )
 def test_samples_that_draw_no_numbers_have_no_random_states(job: MakeJob, sample: str, data: str, draws: bool) -> None:

@@ -31,6 +31,7 @@ from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
 from gpulint_fixers.waits.sums.float_uses import is_used_as_float
 from gpulint_fixers.waits.sums.spread_devices import is_spread
+from gpulint_fixers.waits.sums.sums_of_tables import is_read_at_once
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.waits.sums.unproved_tensors import taken_for_tensors
 from gpulint_fixers.waits.unread_values import unread
@@ -59,6 +60,8 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     variable = variable_of(project, found, loop, statement.target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
+    if is_read_at_once(found.module, loop, variable.name):
+        return Declined("the same step reads the sum: of a dictionary with one entry, nothing is gained")
     if (initial := variable.initial()) and all(map(is_zeros, initial)):
         return added_to_tensor(project, found, statement)
     return _deferred(project, found, variable, statement.value)
