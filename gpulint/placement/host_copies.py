@@ -56,7 +56,7 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     if not isinstance(moved, ast.Name):
         return _may_be_pinned(project, transfer, moved)
     bound = [one for one in _bound(module, moved.id, moved) if not is_for_missing_argument(project, module, one.node)]
-    if bound and all(_is_of_new(module, one) for one in bound) or is_handed_new(project, transfer):
+    if (bound and all(_is_of_new(module, one) for one in bound)) or is_handed_new(project, transfer):
         return False
     values = [value for one in bound if (value := _given(one)) is not None]
     return len(values) < len(bound) or not values or any(_may_be_pinned(project, transfer, *value) for value in values)

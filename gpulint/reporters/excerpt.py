@@ -153,7 +153,7 @@ def _shortened(hunks: Sequence[list[Line]], nearest: int) -> list[Line]:
     first = 0
     if ends[nearest + 1] > MAX_DIFF:
         first = next(one for one in ends if min(ends[nearest + 1], ends[nearest] + MAX_DIFF) - one <= MAX_DIFF)
-    if 0 < first and lines[first].kind == "gap":
+    if first > 0 and lines[first].kind == "gap":
         first += 1
     shown = lines[first : first + MAX_DIFF]
     hidden = len(lines) - first - len(shown)

@@ -46,10 +46,13 @@ def _may_be(row: ast.Dict, owners: Iterable[str], test: ast.expr, holds: bool) -
             return _may_be(row, owners, inner, not holds)
         case ast.BoolOp(op=op, values=values) if isinstance(op, ast.And) is holds:
             return all(_may_be(row, owners, value, holds) for value in values)
-        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=asked)]):
-            if (field := _field(row, owners, left)) is None or not isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-                return True
-            return ((field.value == asked) == isinstance(op, ast.Is | ast.Eq)) is holds
+        case ast.Compare(
+            left=left,
+            ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq() as op],
+            comparators=[ast.Constant(value=asked)],
+        ):
+            field = _field(row, owners, left)
+            return field is None or ((field.value == asked) == isinstance(op, ast.Is | ast.Eq)) is holds
     field = _field(row, owners, test)
     return field is None or bool(field.value) is holds
 
